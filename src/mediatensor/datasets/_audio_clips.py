@@ -1,4 +1,4 @@
-"""`AudioClips`: clips of audio; and `VideoAudioClips`: clips of videos with their audio and their captions."""
+"""`AudioClips`: clips of audio; and `VideoAudioClips`: clips of videos with their audio and captions."""
 
 from __future__ import annotations
 
@@ -53,27 +53,28 @@ Clips = AudioVideoClip | Sequence[AudioVideoClip]
 
 
 class AudioClips(MediaDataset):
-    """Clips of audio, one sample a row: from audio files, or from the audio of videos.
+    """Clips from audio files or from the audio of videos, one sample per row.
 
     Args:
         source: The files: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
         sampler: Takes an `AudioDecoder` and returns an `AudioSamplesBatch` of clips: one of `mediatensor.samplers` with
-            its arguments bound by ``functools.partial``, or your own function, which may also return `AudioSamples`
-            (``AudioDecoder.get_all_samples`` for whole files). By default `audio_clips_at_random_timestamps` with
-            ``seconds_per_clip``: a file that is shorter is padded with silence, and ``Sample.num_valid_samples``
-            counts its own samples.
-        seconds_per_clip: Length of a clip, for the default sampler.
-        sample_rate: Samples per second of the clips; ``None`` for the rate of each file. Files of different rates give
-            clips of different length.
-        num_channels: Number of channels; ``None`` for the number in each file.
-        downmix: How to mix to fewer channels: ``"sum"`` like torchcodec, so that the mix of stereo to mono is 1.414
-            times the mean; ``"mean"`` to the mean. See `AudioDecoder`.
-        keep_clip_dimension: ``False``: the sampler returns one clip, and a sample has `AudioSamples` (channels,
-            samples). ``True``: it may return several, and a sample has `AudioSamplesBatch` (clips, channels, samples).
-        transform: Takes the audio of a sample. It returns other audio, a tensor of the same shape, or a tensor of
-            another shape, which counts as features. Features are in ``Sample.features``; then ``audio`` is ``None``,
-            and ``extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and ``num_valid_samples``.
-            `LogMelSpectrogram` makes features (channels, mels, frames). Random ones draw for each row.
+            its arguments bound by ``functools.partial``, or your own function. Your function may also return
+            `AudioSamples`; ``AudioDecoder.get_all_samples`` reads whole files. By default
+            `audio_clips_at_random_timestamps` with ``seconds_per_clip``. It pads shorter files with silence, and
+            ``Sample.num_valid_samples`` is the number of samples before the padding.
+        seconds_per_clip: Length of a clip in seconds, for the default sampler.
+        sample_rate: Samples per second of the clips; ``None`` keeps the rate of each file, so that files of different
+            rates give clips of different lengths.
+        num_channels: Number of channels; ``None`` keeps the channels of each file.
+        downmix: How to mix to fewer channels: ``"sum"`` as in torchcodec, where the mix of stereo to mono is 1.414
+            times the mean, or ``"mean"``. See `AudioDecoder`.
+        keep_clip_dimension: If ``False``, the sampler returns one clip, and a sample has `AudioSamples` (channels,
+            samples). If ``True``, the sampler may return several clips, and a sample has `AudioSamplesBatch` (clips,
+            channels, samples).
+        transform: Takes the audio of a sample, and returns other audio, a tensor of the same shape, or features: a
+            tensor of another shape, such as (channels, mels, frames) of `LogMelSpectrogram`. Features are in
+            ``Sample.features``; then ``audio`` is ``None``, and ``extra`` has ``audio_pts_seconds``,
+            ``audio_duration_seconds`` and ``num_valid_samples``. Random transforms draw for each row.
         label, classes, rows_per_file: As for `VideoClips`.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
@@ -126,7 +127,7 @@ class AudioClips(MediaDataset):
 
 @dataclass(frozen=True)
 class AudioRecipe(Recipe):
-    """Makes clips of a file with audio; see `AudioClips`."""
+    """Makes clips of a file's audio; see `AudioClips`."""
 
     sampler: Callable[[Any], Sound]
     keep_clip_dimension: bool = False
@@ -166,52 +167,52 @@ class AudioRecipe(Recipe):
 
 
 class VideoAudioClips(MediaDataset):
-    """Clips of videos with the audio and the captions of the same time, one sample a row.
+    """Clips of videos with the audio and captions of the same time range, one sample per row.
 
     By default a clip starts at a random time, uniform over all times at which it fits. ``Sample.frames`` and
-    ``Sample.audio`` begin together: the audio of a frame begins at sample
-    ``(frame.pts_seconds - audio.pts_seconds) * sample_rate``. Where the file has no audio, because its audio begins
-    later or ends earlier or has a gap, there is silence. ``extra["silent_spans"]`` has the ranges [first, last) of such
-    samples, which ``sample_mask`` of a sample and of a batch leaves out.
+    ``Sample.audio`` begin together: the audio of a frame begins at sample ``(frame.pts_seconds - audio.pts_seconds) *
+    sample_rate``. Silence replaces audio that the file lacks because its audio begins later, ends earlier or has a gap.
+    ``extra["silent_spans"]`` has the ranges [first, last) of silent samples. The ``sample_mask`` of a sample and of a
+    batch is false for them.
 
-    With ``captions``, ``Sample.captions`` has the captions of the clip, each a `ClipCaption` with its text, its times,
-    and its range of frames and samples of the clip. A clip without speech has none.
+    With ``captions``, ``Sample.captions`` has the captions of the clip, each a `ClipCaption` with a text, times, and
+    ranges of frames and samples of the clip. A clip without speech has no captions.
 
     Args:
         source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        sampler: Takes an `AudioVideoDecoder` and returns an `AudioVideoClip`, or several of one shape; by default at
-            random times, of ``seconds_per_clip``.
-        seconds_per_clip: Length of a clip, for the default sampler.
-        fps: Frames per second, for the default sampler: every clip then has ``seconds_per_clip * fps`` frames,
-            rounded, at times 1 / fps apart. ``None``: the frames that the file has in that time, which may be more in
-            one clip than in another.
+        sampler: Takes an `AudioVideoDecoder` and returns an `AudioVideoClip`, or several of one shape. By default,
+            clips of ``seconds_per_clip`` at random times.
+        seconds_per_clip: Length of a clip in seconds, for the default sampler.
+        fps: Frames per second, for the default sampler: every clip has ``seconds_per_clip * fps`` frames, rounded, at
+            times 1 / fps apart. With ``None``, a clip has the frames of the file, whose number may differ between
+            clips.
         num_clips: Number of clips of a sample, for the default sampler; more than one needs ``keep_clip_dimension``.
-        policy: For the default sampler: what to do with a video that is shorter than a clip. ``"pad"`` repeats the
-            last frame (with ``fps``) and adds silence, ``"error"`` fails.
-        sample_rate: Samples per second of the audio; ``None`` for the rate of each file.
-        num_channels: Number of channels; ``None`` for the number in each file.
-        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as in `AudioDecoder`.
-        keep_clip_dimension: ``False``: the sampler returns one clip, and a sample has frames (T, C, H, W) and
-            `AudioSamples`. ``True``: frames are (clips, T, C, H, W) and the audio is an `AudioSamplesBatch`.
+        policy: For videos shorter than a clip, with the default sampler: ``"pad"`` repeats the last frame (with
+            ``fps``) and adds silence, ``"error"`` fails.
+        sample_rate: Samples per second of the audio; ``None`` keeps the rate of each file.
+        num_channels: Number of channels; ``None`` keeps the channels of each file.
+        downmix: How to mix to fewer channels, ``"sum"`` or ``"mean"``; see `AudioDecoder`.
+        keep_clip_dimension: If ``False``, the sampler returns one clip, and a sample has frames (T, C, H, W) and
+            `AudioSamples`. If ``True``, frames are (clips, T, C, H, W) and the audio is an `AudioSamplesBatch`.
         transform: Transforms the frames, as in `VideoClips`.
         audio_transform: Transforms the audio, like ``transform`` in `AudioClips`; it may return features.
-        captions: Where captions are: ``"subtitles"``, a text stream in the file; ``"sidecar"``, a subtitle file of
+        captions: Where to find captions: ``"subtitles"``, a text stream in the file; ``"sidecar"``, a subtitle file of
             the same name next to it (``talk.srt``, ``talk.en.vtt``), or in the same sample of a tar shard;
-            ``"column"``, the column ``captions`` of its row; ``"any"``, the first of column, sidecar and subtitles that
-            exists. A column has the path or the text of a subtitle file, a series of mappings with ``start``,
-            ``end`` and ``text`` (or JSON of one), a `VideoReading` or the path of a saved one. A function of
-            an `Item` may return the same, or a `SubtitleDecoder`. ``None``: samples have no captions.
+            ``"column"``, the column ``captions`` of its row; or ``"any"``, the first of column, sidecar and subtitles
+            that exists. A column has the path or the text of a subtitle file, a series of mappings with ``start``,
+            ``end`` and ``text`` (or the same as JSON), or a `VideoReading` or the path of a saved one. A function of an
+            `Item` may return any of these, or a `SubtitleDecoder`. With ``None``, samples have no captions.
         captions_language: Preferred language of captions, as in the suffix of a file or the tag of a stream, or several
-            in the order of preference: ``("en", "eng")``. Captions without a language come last.
-        tokenizer: Returns the whole numbers of the tokens of a text, or a mapping with ``"input_ids"``. Captions then
-            have ``token_ids``, and batches ``caption_ids`` and ``caption_mask``.
-        missing: What to do with a file that has no audio that can be decoded, or no captions in their places:
-            ``"error"`` raises `StreamError` (for ``on_error``); ``"pad"`` gives silence, and no captions; ``"skip"``
-            leaves its rows out, whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``; without ``num_channels``,
+            languages in order of preference: ``("en", "eng")``. Captions without a language come last.
+        tokenizer: Returns the token ids of a text, or a mapping that has them as ``"input_ids"``. Captions then have
+            ``token_ids``, and batches ``caption_ids`` and ``caption_mask``.
+        missing: What to do with a file without decodable audio, or without captions where ``captions`` looks for them:
+            ``"error"`` raises `StreamError` (for ``on_error``), ``"pad"`` gives silence and no captions, and ``"skip"``
+            leaves out its rows, whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``; without ``num_channels``,
             such silence has one channel.
         label, classes, rows_per_file: As for `VideoClips`.
-        decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random ones draw for
-            each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` (of the frames; as in
+        decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random transforms draw for
+            each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` of the frames (see
             `VideoClips`) ...
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
@@ -282,7 +283,7 @@ class VideoAudioClips(MediaDataset):
 
 @dataclass(frozen=True)
 class VideoAudioRecipe(Recipe):
-    """Makes clips of a video with their audio; see `VideoAudioClips`."""
+    """Makes clips of a video with audio; see `VideoAudioClips`."""
 
     sampler: Callable[[Any], Clips]
     keep_clip_dimension: bool = False
@@ -349,7 +350,7 @@ class VideoAudioRecipe(Recipe):
         )
 
     def _captions_of(self, opened: _OpenVideo, item: Item) -> CaptionTrack | None:
-        """Return the captions of a file, which stay with it for its next row; ``None`` if none were requested."""
+        """Return the captions of a file, kept for its next row; ``None`` if no captions were requested."""
         if self.captions is None:
             return None
         if opened.captions is None or opened.captions[0] is not item:
@@ -371,11 +372,11 @@ class VideoAudioRecipe(Recipe):
 
 
 class _OpenVideo(AudioVideoDecoder):
-    """A video with its audio, which may be missing, and its captions.
+    """An open video with its captions and its audio, which may be missing.
 
     Attributes:
         is_mute: Whether silence replaces the audio of the whole file.
-        captions: The captions that were read last, and the row of the file that they are for.
+        captions: The captions that were read last, and the row of the file to which they belong.
     """
 
     def __init__(self, source: Any, missing: MissingPolicy, options: Mapping[str, Any]) -> None:
@@ -417,7 +418,6 @@ def _silent_wav(sample_rate: int, num_channels: int) -> bytes:
 
 
 def _rescale_silent_spans(clip: AudioVideoClip, sound: Sound | None) -> tuple[tuple[int, int], ...]:
-    """Return the silent spans of a clip among the samples that a transform made."""
     before = clip.samples.sample_rate
     if sound is None or sound.sample_rate == before:
         return clip.silent_spans

@@ -1,4 +1,4 @@
-"""`LeRobotClips`: rows of robots' datasets, with the frames of their cameras."""
+"""`LeRobotClips`: rows of LeRobot datasets, with the frames of their cameras."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from ._sources.parquet import MediaColumn, parquet_file
 
 DepthUnit = Literal["m", "mm"]
 
-#: Bits of a code; LeRobot has one kind.
+#: Bits of a depth code: LeRobot uses only 12.
 _NUM_DEPTH_BITS = 12
 _MM_PER_METRE = 1000.0
-#: Millimetres have 16 bits.
+#: The maximum of 16-bit depths in millimetres.
 _MAX_MM = 65535.0
 _TIFF_STARTS = (b"II*\0", b"MM\0*")
 
@@ -56,46 +56,46 @@ _TIFF_STARTS = (b"II*\0", b"MM\0*")
 class LeRobotClips(ColumnDataset):
     """Rows of a LeRobot dataset (version 2.0, 2.1 or 3.0), with the values that LeRobot's own reader returns.
 
-    A row is a dict with a value for each column of the dataset: images of cameras, float32 (C, H, W) from 0 to 1;
-    states, actions and other columns in their shapes; ``timestamp``, ``frame_index``, ``episode_index``,
-    ``index`` and ``task_index``; and ``task``, its text. A column in ``delta_timestamps`` has one value for
-    each time, in a new first dimension. ``NAME_is_pad``, bool, is true for times outside of the episode, which have the
-    first or last value of the episode. `DataLoader` makes dicts of batched columns of rows.
+    A row is a dict with a value for each column of the dataset: camera images, float32 (C, H, W) from 0 to 1; states,
+    actions and other columns in their shapes; ``timestamp``, ``frame_index``, ``episode_index``, ``index`` and
+    ``task_index``; and the task's text as ``task``. A column in ``delta_timestamps`` has one value for each time, in a
+    new first dimension. The mask ``NAME_is_pad``, bool, is true for times outside the episode, whose values are the
+    first or last value of the episode. `DataLoader` batches rows into dicts of columns.
 
-    A camera whose feature is marked ``is_depth_map`` has depths, float32 (1, H, W) in metres. A column of another
-    type, such as ``language_persistent``, has the value of the row as lists and dicts. If a row of the table lacks
-    a value, rows that need it raise `ReadError`.
+    A camera whose feature is marked ``is_depth_map`` has depths, float32 (1, H, W) in metres. A column of another type,
+    such as ``language_persistent``, has the value of the row as lists and dicts. If the table lacks a value, rows that
+    need it raise `ReadError`.
 
-    For `Shuffle`, an episode is a file. If several episodes share a video, it is opened once for all of them.
+    `Shuffle` treats an episode as a file. A video that several episodes share is opened once for all of them.
 
     Args:
         source: The folder of the dataset, with ``meta``, ``data`` and ``videos`` in it; or its URL for fsspec
-            (``hf://datasets/...``, ``s3://...``), of which only the needed parts are fetched.
-        delta_timestamps: By column the times of a row, in seconds from its own: ``{"action": [0.0, 0.1, 0.2]}``.
-            They must be multiples of 1 / fps, within ``tolerance_s``.
-        episodes: The numbers of the episodes; by default all. Rows are in the order of the episodes in any case.
-        rows: ``"frames"``: a row for each frame. ``"episodes"``: a row for each episode, whose columns, and ``task``,
-            have a value for each of its frames in a new first dimension.
-        step: Only every ``step``-th frame of an episode is a row, or in a row.
-        only_whole: Only frames whose ``delta_timestamps`` all lie within the episode are rows: nothing is padded.
-        cameras: The columns of images of the rows; by default all. Videos of other cameras are not opened.
-        tolerance_s: Maximum distance between the time of a row and the frame of a video, in seconds. A row whose frames
-            are farther away cannot be read.
-        image_transforms: Takes the images of one camera, (C, H, W) or (T, C, H, W), and returns new ones; random ones
-            draw for each row. Depth maps are not transformed.
-        output_dtype: Of images: ``torch.float32``, or ``torch.uint8`` from 0 to 255, a quarter of the bytes. Depth
-            maps are always float32.
-        depth_output_unit: The unit of depth maps, ``"m"`` or ``"mm"``. Images in a table without a recorded unit
-            (``depth_unit``) stay as they are.
+            (``hf://datasets/...``, ``s3://...``), from which only the needed parts are fetched.
+        delta_timestamps: For each column, times relative to the row in seconds: ``{"action": [0.0, 0.1, 0.2]}``. They
+            must be multiples of 1 / fps, within ``tolerance_s``.
+        episodes: Numbers of the episodes to read; by default all. Rows are always in the order of the episodes.
+        rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode: its columns and
+            ``task`` have a value for each frame in a new first dimension.
+        step: Use only every ``step``-th frame of an episode.
+        only_whole: Use only frames whose ``delta_timestamps`` all lie within the episode, so that nothing is padded.
+        cameras: The image columns to read; by default all. Videos of other cameras are not opened.
+        tolerance_s: Maximum distance between the time of a row and the frame of a video, in seconds. A row without so
+            close a frame cannot be read.
+        image_transforms: Takes the images of one camera, (C, H, W) or (T, C, H, W), and returns new images. Random
+            transforms draw for each row. Depth maps are not transformed.
+        output_dtype: Dtype of images: ``torch.float32``, or ``torch.uint8`` from 0 to 255, a quarter of the bytes.
+            Depth maps are always float32.
+        depth_output_unit: The unit of depth maps, ``"m"`` or ``"mm"``. Depth images in a table without a recorded unit
+            (``depth_unit``) are not converted.
         decoder_options: Arguments of `VideoDecoder`, as for `VideoClips`, except ``seek_mode`` and ``output_dtype``.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
     Raises:
         SourceNotFoundError: if there is no such dataset.
-        InvalidArgumentError: if its metadata are damaged or of another version, or an argument is not among the
+        InvalidArgumentError: if the metadata are damaged or of an unsupported version, or an argument is not among the
             accepted ones.
-        ReadError: if the metadata cannot be read. Errors of an episode are a `ReadError` of its rows.
+        ReadError: if the metadata cannot be read. Rows of an unreadable episode also raise it.
         MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
 
     Example:
@@ -167,7 +167,7 @@ class LeRobotClips(ColumnDataset):
 
     @property
     def features(self) -> dict[str, dict[str, Any]]:
-        """The columns, each with ``dtype`` and ``shape``."""
+        """The columns of the dataset, each with ``dtype`` and ``shape``."""
         return {name: dict(feature) for name, feature in self._format.features.items()}
 
     @property
@@ -182,7 +182,6 @@ class LeRobotClips(ColumnDataset):
 def _delta_frames(
     delta_timestamps: Mapping[str, Sequence[float]], known: LeRobotFormat, tolerance_s: float
 ) -> dict[str, tuple[int, ...]]:
-    """Return by column the times of a row, in frames from its own."""
     if not isinstance(delta_timestamps, Mapping):
         raise InvalidArgumentError(
             f"delta_timestamps must be a dict of times by column, {{'action': [0.0, 0.1]}} (got "
@@ -216,7 +215,7 @@ def _delta_frames(
 
 @dataclass(frozen=True)
 class LeRobotRecipe(Recipe):
-    """Makes rows of the files of an episode; see `LeRobotClips`."""
+    """Makes rows from the files of an episode; see `LeRobotClips`."""
 
     used_columns: ClassVar[frozenset[str]] = frozenset(("episode",))
 
@@ -236,7 +235,7 @@ class LeRobotRecipe(Recipe):
 
     @uses_row_random
     def position(self, opened: _OpenEpisode, item: Item, part: int) -> float:
-        # Episodes that share a video follow each other in it.
+        # Episodes that share a video follow one another in it.
         return item.extra["episode"].first_index + float(part)  # type: ignore[no-any-return]
 
     @uses_row_random
@@ -284,7 +283,7 @@ class LeRobotRecipe(Recipe):
     def _first_gap(
         self, gaps: Mapping[str, NDArray[np.bool_]], row_frames: _Frames, frames_by_column: Mapping[str, _Frames]
     ) -> tuple[str, int] | None:
-        """Return the first column, and its frame, whose value the row needs and the table lacks."""
+        """Return the first column and frame whose value the row needs and the table lacks."""
         for name, is_gap in gaps.items():
             needed = [frames_by_column.get(name, row_frames)]
             if name in _TIMES:
@@ -297,7 +296,7 @@ class LeRobotRecipe(Recipe):
         return None
 
     def _frames_of(self, episode: Episode, part: int) -> tuple[_Frames, dict[str, _Frames], dict[str, Tensor]]:
-        """Return the frames of an episode in a row: by default, of columns with their own times, and masks."""
+        """Return the frames of a row, the frames of each column with its own times, and the padding masks."""
         if self.rows == "episodes":
             return np.arange(0, episode.num_frames, self.step), {}, {}
         frame = self.first_frame + part * self.step
@@ -310,23 +309,21 @@ class LeRobotRecipe(Recipe):
         return frame, frames_by_column, padding
 
     def _transform(self, images: Tensor) -> Tensor:
-        """Return images in the output dtype, transformed."""
         with stages.TRANSFORM, random_of_transform(self.image_transforms):
             if self.output_dtype == torch.float32:
                 images = images.float().div_(255.0)
             return images if self.image_transforms is None else self.image_transforms(images)
 
     def _depths_of(self, codes: Tensor, scale: DepthScale) -> Tensor:
-        """Return the depths of codes, on the device of the images."""
         device = self.decoder_options.get("device") or "cpu"
         with stages.CONVERT:
             return _depths_of_codes(codes, scale, self.depth_output_unit).to(device)
 
 
-# The columns that locate the frames of cameras, and the texts of a row.
+# Columns that locate the frames of cameras, and columns that locate the texts of a row.
 _TIMES, _INDICES = ("timestamp", "frame_index"), ("task_index", "subtask_index")
 
-#: Frames of an episode, counted from its first; a single one gives values without a time dimension.
+#: Frame numbers within an episode; a single number gives values without a time dimension.
 _Frames = int | NDArray[np.int64]
 
 
@@ -370,10 +367,10 @@ class _OpenEpisode:
     def frames(
         self, camera: str, seconds: NDArray[np.float64], tolerance_s: float, place: str, *, is_depth: bool = False
     ) -> Tensor:
-        """Return the frames of a camera at some times of its video, uint8 (T, C, H, W), or codes of depth, uint16.
+        """Return the frames of a camera at some times of its video: uint8 (T, C, H, W), or depth codes, uint16.
 
         Raises:
-            ReadError: if there is no frame near one of these times.
+            ReadError: if the video has no frame near one of these times.
         """
         decoder = self._decoders.get(camera)
         if decoder is None:
@@ -399,13 +396,13 @@ class _OpenEpisode:
         return decoder.get_frames_at(indices).data
 
     def image(self, column: str, row: int, place: str, *, is_depth: bool = False) -> Tensor:
-        """Return the image in a row of the table, uint8 (C, H, W), or its depths as stored, float32."""
+        """Return the image in a row of the table, uint8 (C, H, W), or depths as stored, float32."""
         try:
             if column not in self._images:
                 with parquet_file(self.files.table) as file:
                     self._images[column] = MediaColumn(self.files.table, f"{column}.bytes", file)
             data = self._images[column][row]
-        except InvalidArgumentError as error:  # for the error policy of the dataset
+        except InvalidArgumentError as error:  # so that the dataset's error policy applies
             raise ReadError(f"{place}: {error}") from error
         if not data:
             raise ReadError(f"{place}: {column} has no bytes in row {row} of {self.files.table}.")
@@ -419,18 +416,17 @@ class _OpenEpisode:
             decoder.close()
 
 
-# Depth maps: codes of 12 bits in videos, and images in tables
+# Depth maps: 12-bit codes in videos, and images in tables
 
 
 def _depths_of_codes(codes: Tensor, scale: DepthScale, unit: DepthUnit) -> Tensor:
-    """Return the depths of codes (uint16, any shape, on the CPU) as float32: metres, or whole millimetres."""
+    """Return the depths of codes (uint16, any shape, on the CPU) as float32, in metres or whole millimetres."""
     return torch.from_numpy(_levels(scale, unit)[codes.numpy()])
 
 
 @lru_cache(maxsize=64)
 def _levels(scale: DepthScale, unit: DepthUnit) -> NDArray[np.float32]:
-    """Return the depth of each code, float32 (4096,)."""
-    # In the order of LeRobot's own operations, in float32, so that the results are the same bits.
+    # Use the order of LeRobot's own operations, in float32, so that results are bit-identical.
     levels = torch.arange(1 << _NUM_DEPTH_BITS, dtype=torch.float32)
     first, last = scale.least, scale.greatest
     if scale.is_logarithmic:
@@ -445,10 +441,10 @@ def _levels(scale: DepthScale, unit: DepthUnit) -> NDArray[np.float32]:
 
 
 def _decode_depth_image(source: bytes | Source) -> Tensor:
-    """Decode an image of depths, a TIFF of 16-bit numbers or of floats, or a PNG, as stored: float32 (1, H, W).
+    """Decode a depth image as stored, float32 (1, H, W): a PNG, or a TIFF of 16-bit integers or floats.
 
     Raises:
-        MediaTensorError: if it is damaged, not such an image, or larger than `MAX_PIXELS`.
+        MediaTensorError: if the image is damaged, of another format, or larger than `MAX_PIXELS`.
     """
     place = make_source(source)
     reader = place.open_bytes() or place.open()
@@ -463,7 +459,7 @@ def _decode_depth_image(source: bytes | Source) -> Tensor:
         numbers = np.asarray(image, np.float32)
     except MediaTensorError:
         raise
-    except Exception as error:  # Pillow raises many types for a damaged file
+    except Exception as error:  # Pillow raises many exception types for a damaged file
         raise DecodeError(f"A depth map could not be decoded: {error or type(error).__name__}.") from error
     if numbers.ndim != 2:
         raise DecodeError(f"A depth map must have one channel (its mode is {image.mode}).")

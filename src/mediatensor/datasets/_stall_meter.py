@@ -1,8 +1,8 @@
 """`StallMeter`: measure how long a training loop waits for its input, and advise what to change.
 
-The loop's time is split into its own work, and four kinds of waiting: for rows that are being read, for rows that were
+The loop's time is split into its own work and four kinds of waiting: for rows that are being read, for rows that were
 read and are on their way, for work in the loop's own thread (a copy or a transform of `ToDevice`), and for the first
-batch of an epoch. The advice is about the largest of these parts.
+batch of an epoch. The advice addresses the largest of these parts.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from ._rows.samples import Batch, ColumnDict, Sample, Skipped, Timing
 B = TypeVar("B")
 K = TypeVar("K", bound=Hashable)
 
-# Loaders within loaders are searched to this depth for one that has workers.
+# Maximum nesting of loaders in which to search for a loader with workers.
 _MAX_DEPTH = 8
 
-#: The time of reading that no stage accounts for.
+#: Reading time that no stage accounts for.
 _OTHER = "other"
 
-# The number of the worker for rows that another thread of the loop's process has read.
+# Worker number of rows that another thread of the loop's process has read.
 _OTHER_THREAD = -1
 
-# The remainder of a sum after all parts were subtracted.
+# A remainder up to this is a rounding error of a sum whose parts were all subtracted.
 _ROUNDING_SECONDS = 1e-9
 
 _BAR_WIDTH = 30
@@ -56,20 +56,21 @@ class StallFacts:
     ``first_batch_seconds``.
 
     Attributes:
-        num_epochs: Iterations over loaders.
-        num_batches: Batches that the loop got, including the first ones.
-        num_workers: Workers of the last loader; 0 if the loop's own process reads, ``None`` if unknown.
-        num_cores: CPU cores that this process may run on.
+        num_epochs: Number of iterations over loaders.
+        num_batches: Number of batches that the loop received, including the first batch of each epoch.
+        num_workers: Number of workers of the last loader; 0 if the loop's own process reads, ``None`` if unknown.
+        num_cores: Number of CPU cores that this process may use.
         first_batch_seconds: For each epoch, how long the loop waited for its first batch.
-        elapsed_seconds: From the first batch of an epoch to the end of its last, summed over the epochs.
+        elapsed_seconds: Time from the first batch of an epoch to the end of its last, summed over the epochs.
         waited_seconds: Part of ``elapsed_seconds`` in which the loop waited for batches.
-        handover_seconds: Part of ``waited_seconds`` in which the rows of the batch had already been read by workers: it
-            was being sent or pinned, or a function around the loader worked on it.
-        loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread worked on batches, by stage;
+        handover_seconds: Part of ``waited_seconds`` in which workers had already read the batch: it was being sent or
+            pinned, or a function around the loader worked on it.
+        loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread worked on batches, by stage,
+            without the time of reading rows.
             reading rows is not included.
-        stage_seconds: Time of reading by stage, summed over the workers; ``"other"`` is the rest. Without workers, the
-            loop's own time of reading.
-        worker_busy_shares: For each worker, the part of the elapsed time in which it was reading, from 0 to 1.
+        stage_seconds: Reading time by stage, summed over the workers; ``"other"`` is the rest. Without workers, the
+            reading time of the loop's own thread.
+        worker_busy_shares: For each worker, the share of the elapsed time in which it was reading, from 0 to 1.
 
     Example:
         >>> from mediatensor.datasets import StallMeter
@@ -91,31 +92,31 @@ class StallFacts:
 
     @property
     def wait_share(self) -> float:
-        """Part of the elapsed time in which the loop waited, from 0 to 1."""
+        """Share of the elapsed time in which the loop waited, from 0 to 1."""
         return self.waited_seconds / self.elapsed_seconds if self.elapsed_seconds else 0.0
 
     @property
     def busy_share(self) -> float | None:
-        """Part of the elapsed time in which the workers were reading, on average; ``None`` if unknown."""
+        """Mean share of the elapsed time in which a worker was reading, from 0 to 1; ``None`` if unknown."""
         shares = self.worker_busy_shares.values()
         return sum(shares) / len(shares) if shares else None
 
 
 class StallMeter:
-    """Measure how long a training loop waits for input and what its workers do in that time, and advise what to change.
+    """Measure how long a training loop waits for input and what its workers do meanwhile, and advise what to change.
 
-    The time within ``next()`` counts as waiting, and the time between two calls as working. Batches of mediatensor's
-    datasets also record which worker read them, when, and how long each stage took: opening, indexing, seeking,
-    decoding, converting, transforming, collating. Times of different processes can be compared because Python's
-    monotonic clock is the same for all processes of a machine, on Linux, macOS and Windows. For other batches, only the
-    waiting is known.
+    Time within ``next()`` counts as waiting, and time between two calls as working. Batches of mediatensor's datasets
+    also record which worker read them, when, and the time of each stage: opening, indexing, seeking, decoding,
+    converting, transforming, collating. Times of different processes are comparable because Python's monotonic clock is
+    the same for all processes of a machine, on Linux, macOS and Windows. For other batches, only the waiting time is
+    known.
 
     Several epochs, even of several loaders, add up. In a trace of ``torch.profiler``, waiting appears as
-    ``mediatensor::wait``. Watching costs some microseconds a batch.
+    ``mediatensor::wait``. The meter costs a few microseconds a batch.
 
     Args:
-        device: A GPU that the loop works on. Python runs ahead of the GPU, so that a loop may wait for input while the
-            GPU still works. With a device, the meter waits for it before each ``next()``, and its work counts as
+        device: The GPU that the loop uses. Python runs ahead of the GPU, so a loop may wait for input while the GPU
+            still works. With a device, the meter waits for the GPU before each ``next()`` and counts that time as
             working.
 
     Raises:
@@ -138,10 +139,10 @@ class StallMeter:
         self._epochs: list[_Epoch] = []
 
     def watch(self, loader: Iterable[B]) -> Watched[B]:
-        """Return the batches of a loader, to be iterated over instead of the loader.
+        """Return an iterable over the batches of a loader; iterate over it instead of the loader.
 
         Args:
-            loader: torch's ``DataLoader`` or ours, a ``StatefulDataLoader``, `ToDevice`, or any iterable of batches.
+            loader: A ``DataLoader`` of torch or mediatensor, a ``StatefulDataLoader``, a `ToDevice`, or any iterable.
 
         Example:
             >>> from mediatensor.datasets import StallMeter
@@ -163,16 +164,16 @@ class StallMeter:
 
     @property
     def facts(self) -> StallFacts:
-        """The measurements so far, of all epochs together."""
+        """The measurements of all epochs so far."""
         return _facts_of(self._epochs, now=time.monotonic(), num_cores=available_cores())
 
     @property
     def advice(self) -> str:
-        """One sentence: the largest part of the time that could be saved, and how."""
+        """One sentence about the largest part of the time that could be saved, and how to save it."""
         return _advice(self.facts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields of `facts`, the shares and the advice as plain numbers, text and lists, as for JSON.
+        """Return `facts`, the shares and the advice as plain numbers, text and lists, for JSON.
 
         Example:
             >>> from mediatensor.datasets import StallMeter
@@ -229,7 +230,6 @@ class Watched(Generic[B]):
 
 
 def _num_workers_of(loader: object) -> int | None:
-    """The number of workers of a loader or of one that it wraps."""
     for _ in range(_MAX_DEPTH):
         num_workers = getattr(loader, "num_workers", None)
         if isinstance(num_workers, int):
@@ -239,7 +239,6 @@ def _num_workers_of(loader: object) -> int | None:
 
 
 def _synchronizer(device: str | torch.device | None) -> Callable[[], object]:
-    """A function that waits until a device has nothing left to do."""
     checked = checked_device("cpu" if device is None else device)
     if checked.type == "cpu":
         return lambda: None
@@ -250,7 +249,6 @@ def _synchronizer(device: str | torch.device | None) -> Callable[[], object]:
 
 
 def _timings_of(batch: object) -> tuple[Timing, ...]:
-    """The timings of the rows of a `Batch`, or of samples in a list; none of other batches."""
     if isinstance(batch, Batch | ColumnDict):
         return batch.timings
     samples = batch if isinstance(batch, (list, tuple)) else [batch]
@@ -263,20 +261,20 @@ def _timings_of(batch: object) -> tuple[Timing, ...]:
 
 @dataclass
 class _Epoch:
-    """One iteration over a loader, in seconds of the machine's monotonic clock. Each batch takes 24 bytes.
+    """One iteration over a loader, with times in seconds of the machine's monotonic clock. A batch takes 24 bytes.
 
     Attributes:
-        num_workers: Workers of the loader; ``None`` if unknown.
+        num_workers: Number of workers of the loader; ``None`` if unknown.
         num_batches_ahead: How many batches the loader has fetched when it returns one. The loop then waits for a later
-            batch than the one that it gets.
-        asked: When each batch was asked for.
-        given: When the loop got it.
-        finished: When a worker had read it; NaN if unknown, or if the loop itself read it.
-        stage_seconds: Time of reading, by stage.
-        busy_seconds: Time of reading since the loop had its first batch, by worker.
-        loop_stage_seconds: Time of the loop's own thread while it waited, first batch excepted, by stage.
+            batch than the one that it receives.
+        asked: When each batch was requested.
+        given: When the loop received each batch.
+        finished: When a worker had read each batch; NaN if unknown, or if the loop's own thread read it.
+        stage_seconds: Reading time by stage.
+        busy_seconds: Reading time by worker, since the loop received its first batch.
+        loop_stage_seconds: Time of the loop's own thread while it waited for later batches than the first, by stage.
         reads_itself: Whether the loop's own thread read rows.
-        ended: When the loop was done with the last batch; ``None`` while it runs.
+        ended: When the loop finished with the last batch; ``None`` while the iteration is open.
     """
 
     num_workers: int | None = None
@@ -294,9 +292,9 @@ class _Epoch:
         """Record a batch.
 
         Args:
-            asked: When it was asked for.
-            given: When the loop got it.
-            timings: The timings of its rows.
+            asked: When the batch was requested.
+            given: When the loop received the batch.
+            timings: The timings of the rows in the batch.
             loop_seconds: Time of the loop's own thread from ``asked`` to ``given``, by stage.
         """
         if self.given:
@@ -321,7 +319,7 @@ class _Epoch:
         self.finished.append(finished)
 
     def _was_read_by_loop(self, timing: Timing) -> bool:
-        """Whether rows were read by the loop's own thread, which can only be while it waited."""
+        """Return whether the loop's own thread read the rows, which it can do only while it waits for a batch."""
         if timing.worker is not None:
             return False
         last_asked = bisect_right(self.asked, timing.started) - 1
@@ -333,7 +331,7 @@ class _Epoch:
 
     @property
     def handover_seconds(self) -> float:
-        """Waiting for batches that workers had read, without the work of the loop's own thread."""
+        """Time of waiting for batches that workers had read, without the work of the loop's own thread."""
         asked, given, finished = (np.array(times, np.float64) for times in (self.asked, self.given, self.finished))
         ahead = min(self.num_batches_ahead, len(finished))
         finished = np.append(finished[ahead:], np.full(ahead, math.nan))[1:]
@@ -347,7 +345,7 @@ def _add_seconds(total: dict[K, float], seconds: Mapping[K, float]) -> None:
 
 
 def _facts_of(epochs: Sequence[_Epoch], *, now: float, num_cores: int) -> StallFacts:
-    """Sum up epochs. One that still runs is taken to end now; those without a batch do not count."""
+    """Sum up epochs. An open epoch counts up to ``now``; epochs without a batch do not count."""
     epochs = [epoch for epoch in epochs if len(epoch.given)]
     if not epochs:
         return StallFacts(num_cores=num_cores)
@@ -379,7 +377,7 @@ def _facts_of(epochs: Sequence[_Epoch], *, now: float, num_cores: int) -> StallF
 
 
 def _in_order(seconds: Mapping[str, float]) -> dict[str, float]:
-    """By stage, in the order in which a sample goes through them, without stages that took no time.
+    """Return the seconds by stage, in the order in which a sample passes the stages, without stages that took no time.
 
     >>> _in_order({"other": 0.5, "decode": 2.0, "open": 1.0, "copy": 0.0})
     {'open': 1.0, 'decode': 2.0, 'other': 0.5}
@@ -390,13 +388,13 @@ def _in_order(seconds: Mapping[str, float]) -> dict[str, float]:
 
 # Advice
 
-# Fewer batches show more of the start than of what follows.
+# With fewer batches, the time of the start dominates.
 _MIN_BATCHES = 5
-# A loop that waits for a smaller part of its time would gain little from any other input.
+# A loop that waits for a smaller share of its time would gain little from faster input.
 _WAITS_LITTLE = 0.05
-# Workers that read for this part of the time are fully used: the rest is sending, and waiting for a core.
+# Workers that read for this share of the time are fully used: the rest is sending, and waiting for a core.
 _BUSY = 0.8
-# First batches that take a smaller part of all the time are not worth the advice.
+# First batches that take a smaller share of the total time need no advice.
 _LONG_START = 0.2
 
 # Stages with the same remedy.
@@ -414,7 +412,7 @@ _REMEDIES = {
 
 
 def _advice(facts: StallFacts) -> str:
-    """One sentence about the largest part of the time that could be saved.
+    """Return one sentence about the largest part of the time that could be saved.
 
     >>> _advice(StallFacts(num_batches=100, num_workers=2, elapsed_seconds=10.0, waited_seconds=0.1))[:58]
     'The loop body is the bottleneck: the loop waits for input '
@@ -432,7 +430,7 @@ def _advice(facts: StallFacts) -> str:
     if facts.wait_share < _WAITS_LITTLE:
         return f"The loop body is the bottleneck: {waiting}, and a faster input would not help."
     parts = dict(facts.loop_stage_seconds)
-    if facts.num_workers == 0 and not facts.stage_seconds:  # stages of rows that the loop reads, of unknown batches
+    if facts.num_workers == 0 and not facts.stage_seconds:  # reading stages of other libraries' batches are unknown
         parts = {name: parts[name] for name in ("transform", "copy") if name in parts}
     parts["handover"] = facts.handover_seconds
     parts["reading"] = facts.waited_seconds - sum(parts.values())
@@ -488,7 +486,7 @@ def _advice_on_reading(facts: StallFacts, waiting: str) -> str:
 
 
 def _num_needed(num_workers: int, facts: StallFacts) -> int:
-    """How many workers would read as fast as the loop works, if each reads as fast as now, and there are cores."""
+    """Return how many workers would read as fast as the loop works, up to the number of cores."""
     return max(1, min(math.ceil(num_workers / max(1e-3, 1 - facts.wait_share)), facts.num_cores))
 
 

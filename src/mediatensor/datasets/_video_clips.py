@@ -40,33 +40,33 @@ from ._sources.rows import CAPTIONS_COLUMN
 
 
 class VideoClips(MediaDataset):
-    """Clips of videos, one sample a row.
+    """Clips of videos, one sample per row.
 
     Args:
         source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
         sampler: Takes a `VideoDecoder` and returns a `FrameBatch` of clips: one of `mediatensor.samplers` with its
-            arguments bound by ``functools.partial``, or your own function. By default
-            `clips_at_random_indices` with ``num_frames_per_clip``. An optional method ``first_position(decoder)``
-            returns where in the file the sampler will start to read, on any ascending scale, after the same random
-            draws; rows of one file are then read in this order.
+            arguments bound by ``functools.partial``, or your own function. By default `clips_at_random_indices` with
+            ``num_frames_per_clip``. A sampler may have a method ``first_position(decoder)``, which makes the same
+            random draws and returns the position in the file at which reading will start, on any ascending scale. Rows
+            of one file are then read in the order of these positions.
         num_frames_per_clip: Number of frames of a clip, for the default sampler.
         num_indices_between_frames: Distance between two frames of a clip in frames, for the default sampler.
-        keep_clip_dimension: ``False``: the sampler returns one clip, and a sample has frames (T, C, H, W). ``True``:
-            it may return several, and a sample has (clips, T, C, H, W).
-        transform: Takes the `FrameBatch` of a sample and returns another, or a tensor in place of its data; random
-            ones draw for each row.
-        label: Returns the label of an `Item`; by default its own.
-        classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
-            such as ``class_names`` of the training dataset. A class that is not among them is an error. By default the
-            classes of this source, by name.
-        rows_per_file: Number of rows of each file in an epoch; each draws its own clip. More than one needs a random
-            sampler or a random transform.
-        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw for each row),
-            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... Unless they have
-            ``on_error``, a clip that touches damage is a row that cannot be read, for ``on_error`` of the dataset. By
-            default files are decoded on the CPU, whatever torch's default device is, and `ToDevice` moves batches. With
-            ``{"device": "cuda"}`` they are decoded for a GPU, and samples and batches are there: in the training
-            process (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``).
+        keep_clip_dimension: If ``False``, the sampler returns one clip, and a sample has frames (T, C, H, W). If
+            ``True``, the sampler may return several clips, and a sample has frames (clips, T, C, H, W).
+        transform: Takes the `FrameBatch` of a sample, and returns another one or a tensor that replaces its data.
+            Random transforms draw for each row.
+        label: Returns the label of an `Item`; by default ``Item.label``.
+        classes: Class names in the order of their numbers, for labels that are text and for sub-folders, such as
+            ``class_names`` of the training dataset. Any other class is an error. By default the classes of this source,
+            sorted by name.
+        rows_per_file: Number of rows of each file in an epoch; each row draws its own clip. More than one row needs a
+            random sampler or a random transform.
+        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random transforms draw for each row),
+            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... A clip that touches
+            damage is an unreadable row, for ``on_error`` of the dataset, unless these options have their own
+            ``on_error``. By default files are decoded on the CPU, whatever torch's default device is, and `ToDevice`
+            moves batches. With ``{"device": "cuda"}``, samples and batches are on the GPU. Decoding then runs in the
+            training process (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``).
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
@@ -152,27 +152,28 @@ class VideoRecipe(Recipe):
 
 
 class VideoTextClips(MediaDataset):
-    """Clips of videos with their captions, one caption a row, for training captioning models.
+    """Clips of videos with their captions, one caption per row, for training captioning models.
 
-    ``Sample.frames`` are frames from the time of a caption, and ``Sample.label`` is its text. ``extra`` has
-    ``caption_index``, ``caption_start_seconds``, ``caption_end_seconds``, and ``caption_geometry``: the box of text
-    that was read in the frames, ((xmin, ymin), (xmax, ymax)), relative to the upright frame; else ``None``.
+    ``Sample.frames`` are frames shown during a caption, and ``Sample.label`` is its text. ``extra`` has
+    ``caption_index``, ``caption_start_seconds``, ``caption_end_seconds`` and ``caption_geometry``. The geometry is the
+    box of text that was read in the frames, ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For other
+    captions it is ``None``.
 
-    The captions of all videos are read at once, when the dataset is made. A video without any has no row. One whose
-    captions cannot be read has one row, which fails.
+    The captions of all videos are read when the dataset is made. A video without captions has no row. A video with
+    unreadable captions has one row, which fails.
 
     Args:
         source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
         sampler: Takes a `VideoDecoder`, limited to the frames of a caption, and returns a `FrameBatch`: one of
-            `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. By
-            default ``num_frames_per_clip`` frames, spread evenly over the caption.
-        captions: Where captions are, as for `VideoAudioClips`; by default ``"any"``: in the column ``captions``, or
-            else in a file next to the video, or else within it. A function returns the captions of an `Item`: a
-            `VideoReading`, or the path of a saved one; the path or the text of a subtitle file; or any series of
-            objects that have ``text``, ``start_seconds`` and ``end_seconds``, such as `Captions` and `SubtitleDecoder`.
+            `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. By default
+            ``num_frames_per_clip`` frames, spread evenly over the caption.
+        captions: Where to find captions, as for `VideoAudioClips`. The default ``"any"`` tries the column ``captions``,
+            then a file next to the video, then its subtitles. A function returns the captions of an `Item`: a
+            `VideoReading` or the path of a saved one, the path or the text of a subtitle file, or any series of objects
+            with ``text``, ``start_seconds`` and ``end_seconds``, such as `Captions` and `SubtitleDecoder`.
         captions_language: Preferred languages, as for `VideoAudioClips`.
         num_frames_per_clip: Number of frames of a clip, for the default sampler.
-        context_seconds: How much earlier than its caption a clip may begin, and how much later it may end.
+        context_seconds: How much earlier than its caption a clip may begin, and how much later it may end, in seconds.
         keep_clip_dimension: As for `VideoClips`.
         transform: As for `VideoClips`.
         decoder_options: As for `VideoClips`.
@@ -226,7 +227,7 @@ class VideoTextClips(MediaDataset):
 
 @dataclass(frozen=True)
 class VideoTextRecipe(VideoRecipe):
-    """Makes a clip of a video for each of its captions; see `VideoTextClips`."""
+    """Makes a clip for each caption of a video; see `VideoTextClips`."""
 
     used_columns: ClassVar[frozenset[str]] = frozenset((CAPTIONS_COLUMN,))
 
@@ -254,7 +255,6 @@ class VideoTextRecipe(VideoRecipe):
         return super().position(opened, self._segment(item, _caption_of_row(item, part)), part)
 
     def _segment(self, item: Item, caption: FileCaption) -> Item:
-        """Return the item of the time of a caption."""
         start, end = caption.start_seconds - self.context_seconds, caption.end_seconds + self.context_seconds
         return replace(
             item,
@@ -265,14 +265,14 @@ class VideoTextRecipe(VideoRecipe):
 
 @starts_reading_at(lambda decoder, **_: getattr(decoder, "first_frame", 0))
 def _spread_evenly(decoder: Any, *, num_frames: int) -> FrameBatch:
-    """Decode the frames in the middle of equal parts of a caption."""
+    """Decode the middle frame of each of ``num_frames`` equal parts of a caption."""
     length = len(decoder)
     frames: FrameBatch = decoder.get_frames_at([(2 * k + 1) * length // (2 * num_frames) for k in range(num_frames)])
     return frames
 
 
 class _Unreadable(NamedTuple):
-    """Takes the place of captions that cannot be read; its one row fails with this reason."""
+    """A placeholder for captions that cannot be read; its one row fails with this reason."""
 
     reason: str
 
@@ -280,7 +280,7 @@ class _Unreadable(NamedTuple):
 def _read_captions_of(
     item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None
 ) -> Item:
-    """Return the item with the captions that start within it, in place of their location."""
+    """Return the item with its captions in the column ``captions``, limited to captions that start within the item."""
     captions_read: tuple[FileCaption, ...] | _Unreadable
     try:
         captions_read = tuple(

@@ -25,13 +25,13 @@ from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch, ReplacedFrame
 from .._rows.samples import Batch, ColumnDict, Sample, Skipped, Timing
 from .._rows.transport import join_tensors
 
-#: For each dimension that may be padded (counted from the last, -1): its size, and a number that it is a multiple of.
-#: The size ``None`` is the size of the largest tensor.
+#: For each dimension that may be padded (counted from the last, -1): a size, and a number of which it is a multiple.
+#: The size ``None`` stands for the size of the largest tensor.
 _Sizes = Mapping[int, tuple[int | None, int]]
 
 
 class _PadSizes(NamedTuple):
-    """The sizes that samples are padded to; ``None`` is the size of the largest sample."""
+    """The sizes to which samples are padded; ``None`` is the size of the largest sample."""
 
     num_frames: int | None = None
     num_samples: int | None = None
@@ -59,7 +59,7 @@ _PAD_ADVICE = "`pad` fills up time, height and width of channels-first data; col
 
 
 def _join_frames(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) -> FrameBatch | None:
-    """Return the frames of all samples, padded to ``pad_sizes``, if given; ``None`` if they have none."""
+    """Return the frames of all samples, padded to ``pad_sizes`` if given; ``None`` if the samples have no frames."""
     frames = [sample.frames for sample in samples if sample.frames is not None]
     if not frames:
         return None
@@ -74,7 +74,7 @@ def _join_frames(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) 
 
 
 def _join_images(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) -> Tensor | None:
-    """Return the images of all samples, padded to ``pad_sizes``, if given; ``None`` if they have none."""
+    """Return the images of all samples, padded to ``pad_sizes`` if given; ``None`` if the samples have no images."""
     images = [sample.image for sample in samples if sample.image is not None]
     if not images:
         return None
@@ -84,7 +84,7 @@ def _join_images(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) 
 def _join_audio(
     samples: Sequence[Sample], pad_sizes: _PadSizes | None = None
 ) -> AudioSamplesBatch | list[AudioSamplesBatch] | None:
-    """Return the audio of all samples, padded to ``pad_sizes``, if given; ``None`` if they have none.
+    """Return the audio of all samples, padded to ``pad_sizes`` if given; ``None`` if the samples have no audio.
 
     Audio of samples with a dimension of clips stays a list.
     """
@@ -114,7 +114,7 @@ def _join_audio(
 
 
 def _join_features(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) -> Tensor | None:
-    """Return the features of all samples, with ``pad_sizes`` padded at the last dimension; ``None`` if none."""
+    """Return the features of all samples; ``None`` if there are none. With ``pad_sizes``, pad their last dimension."""
     features = [sample.features for sample in samples if sample.features is not None]
     if not features:
         return None
@@ -122,7 +122,7 @@ def _join_features(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None
 
 
 def _join_indices(samples: Sequence[Sample], frames: FrameBatch | None = None) -> Tensor | list[Tensor] | None:
-    """Return the frame indices of all samples, padded to ``frames`` if given; ``None`` if one is unknown."""
+    """Return the frame indices of all samples, padded to ``frames`` if given; ``None`` if any indices are unknown."""
     indices = [sample.frame_indices for sample in samples if sample.frame_indices is not None]
     if len(indices) < len(samples):
         return None
@@ -139,7 +139,7 @@ def _join_indices(samples: Sequence[Sample], frames: FrameBatch | None = None) -
 def _common_shape(
     kind: str, samples: Sequence[Sample], tensors: Sequence[Tensor], sizes: _Sizes | None
 ) -> tuple[int, ...]:
-    """Return the shape for the tensors of the samples; without ``sizes`` they must have the same one."""
+    """Return the common shape for the tensors of the samples; without ``sizes``, their shapes must be equal."""
     first = tensors[0]
     fixed = [dimension for dimension in range(-first.ndim, 0) if sizes is None or dimension not in sizes]
     for sample, tensor in zip(samples, tensors, strict=True):
@@ -165,7 +165,6 @@ def _common_shape(
 
 
 def _differ_in_number(one: Tensor, other: Tensor) -> bool:
-    """Return whether frames (..., T, C, H, W) differ only in T."""
     ends = [(frames.shape[:-4], frames.shape[-3:], frames.dtype) for frames in (one, other)]
     return min(one.ndim, other.ndim) >= 4 and ends[0] == ends[1]
 
@@ -175,7 +174,7 @@ def _shape_and_dtype(tensor: Tensor) -> str:
 
 
 def _move_reports(frames: Sequence[FrameBatch], shape: tuple[int, ...]) -> tuple[ReplacedFrame, ...]:
-    """Return the replaced frames, with positions in the flattened batch; the times of a sample have ``shape``."""
+    """Return the replaced frames with positions in the flattened batch; ``shape`` is the shape of a sample's times."""
     return tuple(
         dataclasses.replace(report, position=_position_in_batch(report.position, number, one.pts_seconds.shape, shape))
         for number, one in enumerate(frames)
@@ -186,12 +185,11 @@ def _move_reports(frames: Sequence[FrameBatch], shape: tuple[int, ...]) -> tuple
 def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], new_shape: tuple[int, ...]) -> int:
     """Return the position of a frame of a sample in the flattened times of a batch.
 
-    >>> _position_in_batch(3, 1, (2, 2), (2, 5))  # second frame of the second clip, after the ten frames of a sample
-    16
+    >>> _position_in_batch(3, 1, (2, 2), (2, 5))  # second frame of the second clip, after a sample of ten frames 16
     """
     clips = math.prod(new_shape[:-1])
     old_length, new_length = (old_shape[-1], new_shape[-1]) if new_shape else (1, 1)
-    # A frame that was left out may be after the last one.
+    # The position of a frame that was left out may be after the last frame.
     clip = min(position // max(1, old_length), clips - 1)
     return (number * clips + clip) * new_length + position - clip * old_length
 
@@ -199,11 +197,11 @@ def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], n
 def stack(samples: Sequence[Sample | Skipped]) -> Batch:
     """Make a batch of samples of one shape: frames (B, T, C, H, W), audio (B, channels, samples), images (B, 3, H, W).
 
-    All collate functions leave out skipped rows, and keep their failures and timings. Labels become
-    a tensor (B,) if all are numbers (int64; float64 if one is not whole; booleans become 0 and 1), tensors and
-    arrays of one shape and dtype are stacked, anything else stays a list. ``extra`` has a list for each column of any
-    of the samples, with ``None`` if a sample lacks it. Data keep their order in memory (frames of a decoder are
-    channels-last), and in a worker are written directly into shared memory.
+    All collate functions leave out skipped rows, and keep their failures and timings. Labels become a tensor (B,) if
+    all of them are numbers: int64, or float64 if any is fractional; booleans become 0 and 1. Label tensors and arrays
+    of one shape and dtype are stacked, and other labels stay a list. ``extra`` has a list for each column of any
+    sample, with ``None`` for samples without the column. Data keep their memory format: frames of a decoder are
+    channels-last. In a worker, batches are written directly into shared memory.
 
     Audio with a dimension of clips stays a list of `AudioSamplesBatch`.
 
@@ -229,10 +227,10 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
 
 
 def ragged(samples: Sequence[Sample | Skipped]) -> Batch:
-    """Make a batch of samples of any shape: ``frames``, ``audio``, ``features``, ``images``, ``frame_indices`` are
-    lists.
+    """Make a batch of samples of any shape, with lists instead of tensors.
 
-    Labels, ``extra`` and the rest are as in `stack`.
+    ``frames``, ``audio``, ``features``, ``images`` and ``frame_indices`` are lists. Labels, ``extra`` and other fields
+    are as in `stack`.
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`.
@@ -271,11 +269,11 @@ def pad(
     Bind the arguments with ``functools.partial``: ``DataLoader(..., collate_fn=partial(pad, num_frames=32))``.
 
     Args:
-        samples: The samples of a dataset; all of them may be `Skipped`. Frames are channels-first.
-        num_frames: Number of frames; by default as in the longest clip.
-        num_samples: Number of audio samples; by default as in the longest clip.
-        size: (height, width); by default the largest of each.
-        multiple_of: Heights and widths are rounded up to a multiple of it.
+        samples: The samples of a dataset; all of them may be `Skipped`. Frames must be channels-first.
+        num_frames: Number of frames; by default that of the longest clip.
+        num_samples: Number of audio samples; by default that of the longest clip.
+        size: (height, width); by default the largest height and the largest width.
+        multiple_of: Heights and widths are rounded up to a multiple of this number.
 
     Returns:
         The batch, of length 0 if there are no samples.
@@ -313,8 +311,8 @@ def pad(
 def stack_columns(rows: Sequence[ColumnDict | Skipped]) -> ColumnDict:
     """Make a batch of rows of named columns: tensors (B, ...), and lists of other values.
 
-    `DataLoader` uses it for datasets whose rows are dicts, such as `LeRobotClips`. Skipped rows are left out; their
-    failures are kept.
+    `DataLoader` uses it for datasets whose rows are dicts, such as `LeRobotClips`. It leaves out skipped rows, and
+    keeps their failures.
 
     Args:
         rows: The rows of a dataset; all of them may be `Skipped`.
@@ -397,7 +395,7 @@ def _pad_fields(samples: Sequence[Sample], pad_sizes: _PadSizes) -> dict[str, An
 
 
 def _sizes_if_padded(own: Sequence[Tensor | None], together: Tensor | None, dimensions: slice) -> Tensor | None:
-    """Return the sizes of tensors, int64 (B, dimensions) or (B,); ``None`` if none of them was padded."""
+    """Return the sizes of tensors, int64 (B, dimensions) or (B,); ``None`` if no tensor was padded."""
     sizes = [tuple(tensor.shape[dimensions]) for tensor in own if tensor is not None]
     if together is None or all(size == tuple(together.shape[dimensions]) for size in sizes):
         return None
@@ -416,7 +414,7 @@ def _list_fields(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _make_batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence[Sample]], Mapping[str, Any]]) -> Batch:
-    """Make the batch of the samples that were not skipped; ``arrange`` returns its fields with data."""
+    """Make the batch of the samples that were not skipped; ``arrange`` returns the fields that hold data."""
     started = time.monotonic()
     samples = items_of("samples", samples, of="Sample")
     for sample in samples:
@@ -454,7 +452,6 @@ def _check_alike(samples: Sequence[Sample]) -> None:
 
 
 def _join_captions(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Return the fields of a batch that hold captions."""
     if all(sample.captions is None for sample in samples):
         return {}
     captions: list[Any] = [sample.captions or () for sample in samples]
@@ -514,7 +511,6 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 def _add_collating_time(
     timings: list[Timing], started: float, stage_seconds: Mapping[str, float]
 ) -> tuple[Timing, ...]:
-    """Return timings, the last of them with the time of collating."""
     worker = get_worker_info()
     last = timings[-1] if timings else Timing(None if worker is None else worker.id, started, started, {})
     seconds = dict(last.stage_seconds)

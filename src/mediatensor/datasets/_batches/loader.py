@@ -1,4 +1,4 @@
-"""`DataLoader`: torch's, with the order, the resuming and the reports of media datasets."""
+"""`DataLoader`: torch's ``DataLoader`` with shuffling, resuming and failure reports for media datasets."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ B = TypeVar("B", covariant=True)
 
 
 class DataLoader(torch.utils.data.DataLoader[B]):
-    """torch's ``DataLoader`` for media datasets: it shuffles in each epoch, divides rows among ranks, and resumes.
+    """A torch ``DataLoader`` for media datasets: it shuffles every epoch, divides rows among ranks, and can resume.
 
-    Every iteration is another epoch, the first one epoch 0: ``for _ in range(loader.epoch, num_epochs)`` iterates over
-    the remaining epochs, also after resuming. `state_dict` counts the batches that the loop *received*. Batches that
-    workers have read ahead are read again after resuming, and no row is lost or repeated.
+    Each iteration reads one epoch, starting with epoch 0. After resuming, ``for _ in range(loader.epoch, num_epochs)``
+    iterates over the remaining epochs. `state_dict` counts only the batches that the loop *received*. Workers may have
+    read further ahead: resuming reads those batches again, so no row is lost or repeated.
 
-    A loop may start another iteration over the same loader, like ``next(iter(loader))`` to look at a batch. It
-    changes neither the loop's position nor the next epoch. While several iterations are open, as with
-    ``zip(loader, loader)``, each has its own position: ``iter(loader)`` returns a `BatchIterator`, with
-    ``state_dict()`` and ``epoch``.
+    A loop may start another iteration over the same loader, as ``next(iter(loader))`` does to look at a batch. The
+    extra iteration changes neither the loop's position nor the next epoch. Each open iteration, for example in
+    ``zip(loader, loader)``, has its own position: ``iter(loader)`` returns a `BatchIterator` with ``state_dict()`` and
+    ``epoch``.
 
     Args:
         dataset: The rows; or `TarSamples`, which shuffle and divide their rows themselves.
-        batch_size: Rows of a batch, of one rank. As long as its product with the number of ranks is the same, steps
-            have the same rows.
+        batch_size: Number of rows in a batch of one rank. Steps have the same rows as long as its product with
+            ``num_ranks`` is the same.
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
-        collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or your own function. By default `stack`;
-            for rows that are dicts `stack_columns`.
-        seed, drop_last, rank, num_ranks, bucket_by: See `RowBatches`. If all ranks must make the same number of steps,
-            as with ``DistributedDataParallel``, set ``drop_last=True``. Rows that cannot be read do not change the
-            number: with several ranks and ``on_error="skip"``, a batch whose rows were all skipped has one row of
-            another file. With `TarSamples`, whose ranks make different numbers of steps, ``drop_last`` leaves out the
-            last rows of each worker, and the other arguments go to `TarSamples`.
+        collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or your own function. The default is `stack`, or
+            `stack_columns` for rows that are dicts.
+        seed, drop_last, rank, num_ranks, bucket_by: See `RowBatches`. Set ``drop_last=True`` if all ranks must make the
+            same number of steps, as with ``DistributedDataParallel``. Unreadable rows do not change the number of
+            steps: with several ranks and ``on_error="skip"``, a batch whose rows were all skipped gets one row of
+            another file. Ranks that read `TarSamples` make different numbers of steps: ``drop_last`` leaves out the
+            last rows of each worker, and the other arguments are arguments of `TarSamples`.
         options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
     Attributes:
-        batches: The `RowBatches` with the rows of each batch; for a stream, the object that counts its rows.
-        failures: `FailureReport` of all batches so far: exact numbers, and the last failures.
+        batches: The `RowBatches` that choose the rows of each batch; for a stream, the object that counts its rows.
+        failures: `FailureReport` of all batches so far: exact counts, and the most recent failures.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones.
-        TooManyFailuresError: during an iteration in which not one row could be read.
+        TooManyFailuresError: during an iteration in which no row could be read.
 
     Example:
         >>> import torch
@@ -152,12 +152,12 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             options |= {"batch_sampler": self.batches, "collate_fn": collate_fn}
         self.failures = FailureReport()
         self._iterations: Iterations[_Position] = Iterations()
-        # Whether an iteration over the epoch of `batches` has begun, so that the next one is over the next epoch.
+        # Whether an iteration over the epoch of `batches` has begun. The next iteration is then over the next epoch.
         self._has_begun = False
         # The iteration that persistent workers read for.
         self._persistent_position: _Position | None = None
-        # Without its own generator, torch's loader draws from the global one whenever an iteration begins. A training
-        # that resumes starts one more iteration, and would continue with other random numbers.
+        # Without its own generator, torch's loader draws from the global generator at the start of each iteration.
+        # Resuming starts an additional iteration, and would change all later random numbers of the training.
         own_seed = derived_seed(dataset.seed if seed is None else seed, "workers")
         options.setdefault("generator", torch.Generator().manual_seed(own_seed))
         if options.get("num_workers") and not getattr(getattr(dataset, "items", None), "is_fork_safe", True):
@@ -180,7 +180,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 
     @property
     def epoch(self) -> int:
-        """The current epoch, or the first one."""
+        """The current epoch; before the first iteration, the first epoch."""
         return self.batches.epoch
 
     def set_epoch(self, epoch: int) -> None:
@@ -197,7 +197,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         self._restart_at_position()
 
     def _restart_at_position(self) -> None:
-        """Let the next iteration begin at the position of `batches`; open iterations do not count any more."""
+        """Let the next iteration begin at the position of `batches`, and discard the open iterations."""
         self._iterations.discard_all()
         self._has_begun = False
 
@@ -216,7 +216,6 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         )
 
     def _start_reading(self, position: _Position) -> Any:
-        """Return torch's iterator over the batches of an iteration, which has its own rows or stream."""
         reader = copy.copy(self)
         # torch's loader does not allow to set these attributes.
         if isinstance(position.batches, StreamProgress):
@@ -258,7 +257,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             is_over = True
         finally:
             self._end(position, is_over=is_over)
-        # No worker may have seen enough failures to raise this itself.
+        # A single worker may have seen too few failures to raise this error itself.
         if is_empty and len(self.failures) > num_failures_before:
             last = self.failures.failures[-1]
             raise TooManyFailuresError(
@@ -267,7 +266,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             )
 
     def _replace_batch(self, batch: Batch | ColumnDict) -> Any:
-        """Return a batch of one row of another file: ranks that train together wait for each other in every step."""
+        """Return a batch of one row of another file, because ranks wait for each other in every step."""
         first, dataset = batch.failures[0], self.dataset
         assert isinstance(dataset, MediaDataset)
         filled = self.collate_fn([dataset._read_another(RowKey(first.row, first.epoch))])
@@ -276,7 +275,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         return filled
 
     def _end(self, position: _Position, *, is_over: bool) -> None:
-        """Update the position of the loader after an iteration is over, or was left before its end."""
+        """Update the position of the loader when an iteration is over or was left before its end."""
         position.has_ended = True
         if not self._iterations.end(position, is_over=is_over):
             return
@@ -289,27 +288,27 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             self.batches.set_epoch(position.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the next batch, for `load_state_dict`, in plain numbers and lists.
+        """Return the position of the next batch as plain numbers and lists, for `load_state_dict`.
 
         Raises:
-            InvalidArgumentError: if the dataset is a stream whose rows have no fixed positions; or if several
-                iterations over this loader are open, each of which has its own ``state_dict()``.
+            InvalidArgumentError: if the dataset is a stream whose rows have no fixed positions, or if several
+                iterations over this loader are open. Each of them has its own ``state_dict()``.
         """
         position = self._iterations.current()
         return (_Position(self.batches) if position is None else position).state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Let the next iteration resume where `state_dict` was called, with any number of workers, ranks and rows of a
-        batch.
+        """Let the next iteration resume at a saved state, with any number of workers and ranks and any batch size.
 
         Args:
-            state: The state, which is the same on all ranks. With `TarSamples`, each rank has its own state: load the
-                state of the same rank, or a list of the states of all ranks if the number of ranks has changed.
+            state: A result of `state_dict`, which is the same on all ranks. With `TarSamples`, each rank has its own
+                state: load the state of the same rank, or a list of the states of all ranks if the number of ranks has
+                changed.
 
         Raises:
-            InvalidArgumentError: if it is not such a state, or belongs to a dataset with other files, another
-                order of files, another number of rows, seed, shuffling or ``bucket_by``. Files are
-                compared by name, without their common folder.
+            InvalidArgumentError: if it is not a saved state, or if its dataset had other files, another order of files,
+                or another number of rows, seed, shuffling or ``bucket_by``. Files are compared by name, without their
+                common folder.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -336,10 +335,10 @@ class _Position:
     """The position of an iteration over a loader.
 
     Attributes:
-        batches: Its own rows or stream.
-        num_given: Number of batches that it gave.
+        batches: The rows or stream of this iteration only.
+        num_given: Number of batches that the iteration gave.
         has_begun: Whether a batch was requested.
-        has_ended: Whether it gave all batches, or was left.
+        has_ended: Whether the iteration gave all batches, or was left.
     """
 
     def __init__(self, batches: RowBatches | StreamProgress) -> None:
@@ -359,7 +358,7 @@ class _Position:
 
 
 def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str, Any]) -> None:
-    """Raise unless the arguments of torch's DataLoader have the right types."""
+    """Raise if ``collate_fn`` or an option of torch's DataLoader has the wrong type."""
     if not callable(collate_fn):
         raise InvalidArgumentError(f"collate_fn must be a function such as stack (got {shown(collate_fn)}).")
     function("worker_init_fn", options.get("worker_init_fn"))
@@ -371,7 +370,7 @@ def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str,
 
 
 def _context_without_fork(context: Any) -> Any:
-    """Return how to start workers for items that cannot be read in a forked process; forking is an error."""
+    """Return a start method for workers of items that a forked process cannot read; raise if ``context`` forks."""
     method = context if isinstance(context, str) else (context or multiprocessing).get_start_method()
     if method != "fork":
         return context
@@ -392,11 +391,11 @@ def _check_order_is_unset(order: Mapping[str, Any]) -> None:
         )
 
 
-# Iterations: each has its own position, and the loader reports the position of the only open one
+# Iterations: each has its own position. The loader reports the position of its only open iteration
 
 
 class Position(Protocol):
-    """The position of an iteration; ``has_begun`` once a batch was requested."""
+    """The position of an iteration; ``has_begun`` is true once a batch was requested."""
 
     has_begun: bool
 
@@ -410,9 +409,9 @@ P = TypeVar("P", bound=Position)
 
 
 class BatchIterator(Iterator[B], Generic[B]):
-    """One iteration over a `DataLoader` or over `ToDevice`; ``iter(loader)`` makes it.
+    """One iteration over a `DataLoader` or `ToDevice`, made by ``iter(loader)``.
 
-    Several iterations over one loader do not disturb each other. Each has its own position.
+    Several iterations over one loader are independent: each has its own position.
 
     Example:
         >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -437,7 +436,7 @@ class BatchIterator(Iterator[B], Generic[B]):
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of its batches; ``None`` if the loader does not count epochs."""
+        """The epoch of the batches; ``None`` if the loader does not count epochs."""
         return self._position.epoch
 
     def state_dict(self) -> dict[str, Any]:
@@ -459,7 +458,7 @@ class BatchIterator(Iterator[B], Generic[B]):
             []
         """
         self._batches.close()
-        self._leave()  # a generator that was never started does not do so itself
+        self._leave()  # a generator that was never started does not run its ``finally``
 
     def __del__(self) -> None:
         if hasattr(self, "_leave"):
@@ -470,7 +469,7 @@ class Iterations(Generic[P]):
     """The open iterations over one loader, from the oldest to the newest.
 
     Attributes:
-        left: The last one that was left before its end, if none has begun since; else ``None``.
+        left: The most recent iteration that was left before its end; ``None`` once another iteration has begun.
     """
 
     def __init__(self) -> None:
@@ -487,7 +486,7 @@ class Iterations(Generic[P]):
         self.left = None
 
     def end(self, position: P, *, is_over: bool) -> bool:
-        """Remove an iteration, which ``is_over`` if it gave all its batches; return whether it was open."""
+        """Remove an iteration, and return whether it was open; ``is_over`` if it gave all its batches."""
         # Compared by identity: positions of several iterations may be equal.
         if not any(one is position for one in self._open):
             return False
@@ -503,7 +502,7 @@ class Iterations(Generic[P]):
         """Return the position of the loader; ``None`` if the next iteration begins an epoch.
 
         Raises:
-            InvalidArgumentError: if several iterations have begun and are open: each has its own position.
+            InvalidArgumentError: if several iterations have begun and are still open.
         """
         begun = [position for position in self._open if position.has_begun]
         if len(begun) > 1:

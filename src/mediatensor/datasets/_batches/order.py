@@ -1,4 +1,4 @@
-"""The order of an epoch: rows shuffled, and divided into batches and among ranks. Pure functions."""
+"""The order of an epoch: shuffle rows, and divide them into batches and among ranks. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ class Shuffle:
     """How rows are shuffled.
 
     By default every order is equally likely. Reading is cheaper if a file is opened once for several rows, and a group
-    of pictures decoded once for several clips. ``rows_together`` keeps rows of one file next to each other, and
-    ``window`` keeps all rows of a file near each other. Both mix batches less; `shuffle_quality` measures this.
+    of pictures is decoded once for several clips. ``rows_together`` keeps rows of one file next to each other, and
+    ``window`` keeps all rows of a file near each other. Both mix batches less; `shuffle_quality` measures the loss.
 
     Attributes:
-        rows_together: Number of rows of one file that stay next to each other. Each epoch groups other rows.
-        window: Files are put in random order, and groups of rows are shuffled only within about this many rows.
+        rows_together: Number of rows of one file that stay next to each other. Each epoch groups rows differently.
+        window: Files are put in random order, and groups of rows are shuffled only within a window of about this many
+            rows.
             ``None`` shuffles the whole epoch.
 
     Raises:
@@ -63,7 +64,7 @@ def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed
 def _group_rows(
     file_of_row: NDArray[np.int64], rows_together: int, random: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Return random groups of rows of one file, file after file in random order."""
+    """Return random groups of rows of one file; the files are in random order."""
     starts = np.flatnonzero(np.diff(file_of_row, prepend=-1))
     rows_by_file = np.split(np.arange(len(file_of_row)), starts[1:]) if len(starts) else []
     groups = []
@@ -76,7 +77,7 @@ def _group_rows(
 def _shuffle_groups(
     groups: list[NDArray[np.int64]], window: int | None, random: np.random.Generator
 ) -> Sequence[int] | NDArray[np.int64]:
-    """Return the numbers of the groups, each drawn among the next groups that hold ``window`` rows."""
+    """Return the indices of the groups in random order; each is drawn from the next groups of ``window`` rows."""
     if window is None:
         return random.permutation(len(groups))
     order: list[int] = []
@@ -109,11 +110,11 @@ def epoch_steps(
         batch_size: Rows of one rank's batch.
         num_ranks: Number of ranks.
         drop_last: Leave out batches that are not full.
-        bucket_of: Returns the bucket of a row; a batch has rows of one bucket. ``None`` for one bucket.
+        bucket_of: Returns the bucket of a row; all rows of a batch are from one bucket. ``None`` for one bucket.
 
     Returns:
-        For each step the batches of the first ranks. All ranks have one in every step but the last; batches that are
-        not full come at the end.
+        For each step, the batches of the ranks, starting with rank 0. In the last step, some ranks may have none.
+        Batches that are not full come at the end.
 
     >>> import numpy as np
     >>> [[batch.tolist() for batch in step] for step in epoch_steps(np.arange(7), 2, 2)]
@@ -126,7 +127,7 @@ def epoch_steps(
         return steps
     batches: list[NDArray[np.int64]] = []
     for rows in rest:
-        # One batch for every rank if the rows suffice, else full batches for some ranks.
+        # One batch for every rank if there are enough rows; otherwise full batches for some ranks.
         batches += np.array_split(rows, num_ranks if len(rows) >= num_ranks else -(-len(rows) // batch_size))
     return steps + [batches[first : first + num_ranks] for first in range(0, len(batches), num_ranks)]
 
@@ -134,7 +135,7 @@ def epoch_steps(
 def _split_into_groups(
     order: NDArray[np.int64], size: int, bucket_of: Callable[[int], Any] | None
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Return rows of one bucket in groups of ``size``, and the remaining rows of each bucket."""
+    """Return groups of ``size`` rows of one bucket, and the remaining rows of each bucket."""
     if bucket_of is None:
         end = len(order) // size * size
         return [order[start : start + size] for start in range(0, end, size)], [order[end:]] if end < len(order) else []
@@ -157,9 +158,10 @@ def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], ba
         file_of_row: Number of the file of each row.
         batch_size: Rows of a batch.
 
-    Returns: ``files_per_batch``: the mean number of different files in a full batch. ``same_file_next``: how often the
-        next row is of the same file, from 0 to 1. ``displacement``: the mean distance of rows from their original
-        positions, relative to a full shuffle (a third of the epoch); 0 means not shuffled, about 1 fully shuffled.
+    Returns: ``files_per_batch``: the mean number of different files in a full batch. ``same_file_next``: the share of
+        rows whose next row is from the same file, from 0 to 1. ``displacement``: the mean distance of rows from their
+        original positions, relative to a full shuffle (a third of the epoch): 0 is not shuffled, about 1 fully
+        shuffled.
 
     Example:
         >>> import numpy as np

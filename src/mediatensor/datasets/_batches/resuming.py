@@ -1,4 +1,4 @@
-"""Resuming: `RowBatches` tracks the position in an epoch, `StreamProgress` the rows that a stream has given."""
+"""Resuming: `RowBatches` tracks the position in an epoch, `StreamProgress` the rows already read from a stream."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from .._sources.streams import MAX_SHARD_ROWS, GivenRows
 from .order import Shuffle, epoch_order, epoch_steps
 
 _STATE_VERSION = 1
-# Greater numbers cannot be numbers of ranks or of epochs.
+# Greater numbers of ranks or epochs cannot occur in a valid state.
 _MAX_NUMBER = 1 << 62
 
 
 class RowBatches(Sampler[list[RowKey]]):
     """The batches of an epoch: a batch sampler for torch's DataLoader that can resume an epoch.
 
-    Each rank takes its share of the rows of a step, so that together the ranks read every row once. The batches
-    depend only on the arguments, neither on workers nor on how far these have read ahead. Each iteration gives
-    the same epoch until `set_epoch` names another.
+    Each rank reads its share of the rows of a step, so that together the ranks read every row once. The batches depend
+    only on the arguments, and not on the workers or how far they have read ahead. Each iteration gives the same epoch
+    until `set_epoch` changes it.
 
     Args:
         dataset: The rows.
-        batch_size: Rows of a batch, of one rank.
-        shuffle: Whether and how rows are shuffled, in another way in each epoch; see `Shuffle`.
-        seed: Decides the order; by default the seed of the dataset.
+        batch_size: Number of rows in a batch of one rank.
+        shuffle: Whether and how rows are shuffled, differently in each epoch; see `Shuffle`.
+        seed: Seed of the order; by default the seed of the dataset.
         drop_last: Leave out batches that are not full. Otherwise the last rows of an epoch are divided among the ranks,
             whose numbers of batches may then differ by one.
         rank: Number of this process; by default its rank in torch.distributed, or 0.
         num_ranks: Number of processes that read the dataset together; by default the number in torch.distributed, or 1.
-        bucket_by: Returns the bucket of a file, anything hashable; batches have rows of one bucket.
+        bucket_by: Returns the bucket of a file, any hashable value. All rows of a batch are from one bucket.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones.
@@ -92,16 +92,16 @@ class RowBatches(Sampler[list[RowKey]]):
         self._order = _describe_order(self._shuffle, self._file_of_row, self._buckets)
         #: The epoch of the next iteration.
         self.epoch = 0
-        # The parts of the epoch that were read by earlier runs: for each run [batch size, ranks, number of batches].
+        # The parts of the epoch that earlier runs have read: for each run [batch size, ranks, number of batches].
         self._runs: list[list[int]] = []
-        # The last iteration that has begun.
+        # The iteration that was started last.
         self._iteration = _IterationState()
-        # The steps of one epoch, which copies share.
+        # The steps of one epoch; copies of this object share them.
         self._plans: dict[Any, list[list[NDArray[np.int64]]]] = {}
 
     @property
     def is_resumed(self) -> bool:
-        """Whether a part of the epoch was read earlier, and is left out of the next iteration."""
+        """Whether a part of the epoch was read earlier, so that the next iteration leaves it out."""
         return bool(self._runs)
 
     def set_epoch(self, epoch: int) -> None:
@@ -115,7 +115,7 @@ class RowBatches(Sampler[list[RowKey]]):
         self.epoch, self._runs, self._iteration = checked_epoch(epoch), [], _IterationState()
 
     def take_position(self, other: RowBatches) -> None:
-        """Let the next iteration begin at the position of another object for the same rows."""
+        """Let the next iteration begin at the position of another `RowBatches` for the same rows."""
         self.epoch, self._runs, self._iteration = other.epoch, other._runs, _IterationState()
 
     def __iter__(self) -> Iterator[list[RowKey]]:
@@ -129,14 +129,13 @@ class RowBatches(Sampler[list[RowKey]]):
         finally:
             drawn.is_open = False
             if self._iteration is drawn and outer.is_open:
-                self._iteration = outer  # this was an iteration within another one
+                self._iteration = outer  # this iteration ran within another one
 
     def __len__(self) -> int:
         """Return the number of batches of the next iteration on this rank."""
         return sum(self.rank < len(step) for step in self._plan())
 
     def _plan(self) -> list[list[NDArray[np.int64]]]:
-        """Return the remaining steps of the epoch."""
         key = (self.epoch, self.batch_size, self.num_ranks, str(self._runs))
         if key not in self._plans:
             steps = self._steps(self._remaining_rows(), self.batch_size, self.num_ranks)
@@ -157,16 +156,16 @@ class RowBatches(Sampler[list[RowKey]]):
         return epoch_steps(rows, batch_size, num_ranks, drop_last=self.drop_last, bucket_of=bucket_of)
 
     def state_dict(self, num_batches: int | None = None) -> dict[str, Any]:
-        """Return the state to resume after a batch.
+        """Return the state from which to resume after a batch.
 
-        It is the same on every rank that has used the same number of batches, and can be loaded with another number of
-        ranks, workers, or another batch size.
+        The state is the same on every rank that has used the same number of batches. It can be loaded with another
+        number of ranks or workers, or another batch size.
 
         Args:
-            num_batches: Number of batches of the last iteration that were used. By default all that it gave so far,
-                which is right for torchdata's ``StatefulDataLoader``, which asks while it hands out work. The workers
-                of torch's DataLoader read ahead, so there you must count the batches yourself. An iteration that was
-                started and left within another one does not count.
+            num_batches: Number of batches of the last iteration that were used; by default all that it gave so far. The
+                default is right for torchdata's ``StatefulDataLoader``, which asks for the state when it hands out
+                work. The workers of torch's DataLoader read ahead, so there you must count the batches yourself. An
+                iteration that was started and left within another iteration does not count.
         """
         if num_batches is None:
             num_batches = self._iteration.num_batches
@@ -186,9 +185,9 @@ class RowBatches(Sampler[list[RowKey]]):
         """Let the next iteration resume where `state_dict` was called.
 
         Raises:
-            InvalidArgumentError: if it is not such a state, or belongs to a dataset with other files, another
-                order of files, another number of rows, seed, shuffling or ``bucket_by``: some rows would
-                be repeated, and other rows lost.
+            InvalidArgumentError: if it is not a saved state, or if its dataset had other files, another order of files,
+                or another number of rows, seed, shuffling or ``bucket_by``. Otherwise some rows would be repeated, and
+                others lost.
 
         Example:
             >>> from mediatensor.datasets import RowBatches, VideoClips
@@ -224,8 +223,8 @@ class RowBatches(Sampler[list[RowKey]]):
 
 
 def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
-    """Raise if a state is known to have other files, or another order of files."""
-    # States of the first versions have no names.
+    """Raise if a state has the names of other files, or of the same files in another order."""
+    # States of the first versions lack file names.
     if here is None or "files" not in state or state["files"] == here.files:
         return
     if state.get("first_file") == here.first_file:
@@ -245,14 +244,12 @@ def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
 
 @dataclass
 class _IterationState:
-    """The number of batches that an iteration gave, and whether it is open."""
-
     num_batches: int = 0
     is_open: bool = False
 
 
 def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
-    """Return everything but seed and epoch that an order depends on, as text that is the same in every process."""
+    """Return a text of everything except seed and epoch that determines an order, the same in every process."""
     text = f"{shuffle or 'no shuffle'}; rows of files {zlib.crc32(file_of_row.astype('<i8').tobytes()):08x}"
     if buckets is None:
         return text
@@ -262,7 +259,7 @@ def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buc
 
 
 class WithRows:
-    """A collate function that returns its batch with the numbers of its rows, including rows that were left out."""
+    """A collate function that returns its batch and the numbers of its rows, including skipped rows."""
 
     def __init__(self, collate: Callable[[list[Any]], Any]) -> None:
         self.collate = collate
@@ -273,19 +270,19 @@ class WithRows:
 
 
 class StreamProgress:
-    """The rows of an epoch that a stream has given; for `DataLoader`, like `RowBatches` for datasets with indices.
+    """The rows of an epoch that were already read from a stream; the equivalent of `RowBatches` for streams.
 
     Attributes:
         epoch: The epoch of the next iteration.
-        stream: The source of the rows. A copy has its own, whose epoch no other iteration changes.
+        stream: The source of the rows. A copy of this object has its own stream, with its own epoch.
     """
 
     def __init__(self, stream: TarSamples) -> None:
         self.epoch = stream.epoch
         self.stream = stream
         self._given = GivenRows()
-        # One rank may finish its share of an epoch before the other ranks, whose states still need the rows that it
-        # gave.
+        # One rank may finish its share of an epoch before other ranks. Their states still need the rows that it has
+        # read.
         self._last_epoch: tuple[int, GivenRows] = (-1, GivenRows())
 
     def __copy__(self) -> Self:
@@ -294,13 +291,13 @@ class StreamProgress:
         return own
 
     def take_position(self, other: StreamProgress) -> None:
-        """Let the next iteration begin at the position of another object for the same rows."""
+        """Let the next iteration begin at the position of another `StreamProgress` for the same rows."""
         self.epoch, self._last_epoch = other.epoch, other._last_epoch
         self._given = GivenRows(other._given.intervals())
         self.stream.take_position(other.stream)
 
     def read_with(self, stream: TarSamples) -> None:
-        """Read the rows of this iteration with the stream of running workers."""
+        """Use the stream of running workers for this iteration."""
         stream.take_position(self.stream)
         self.stream = stream
 
@@ -314,14 +311,14 @@ class StreamProgress:
         self.stream.set_epoch(epoch)
 
     def take(self, batch_and_rows: tuple[Any, Sequence[int]]) -> Any:
-        """Record the rows of a result of `WithRows` as given, and return its batch."""
+        """Record the rows of a result of `WithRows`, and return its batch."""
         batch, rows = batch_and_rows
         for row in rows:
             self._given.add(row)
         return batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to resume after the rows that were given."""
+        """Return the state from which to resume after the recorded rows."""
         self._check_resumable()
         return {
             "version": _STATE_VERSION,
@@ -339,11 +336,10 @@ class StreamProgress:
         """Let the next iteration resume where `state_dict` was called.
 
         Args:
-            state: The state of this rank; or a list of the states of all ranks, and then the number of ranks may have
-                changed.
+            state: The state of this rank. If the number of ranks has changed, a list of the states of all ranks.
 
         Raises:
-            InvalidArgumentError: if these are not such states, or belong to another stream, or some are missing.
+            InvalidArgumentError: if a state is invalid, belongs to another stream, or is missing.
         """
         self._check_resumable()
         states = [state] if isinstance(state, Mapping) else state
@@ -400,8 +396,6 @@ class StreamProgress:
 
 
 class _Progress(NamedTuple):
-    """A saved state, in plain numbers."""
-
     epoch: int
     rank: int
     num_ranks: int
@@ -412,7 +406,7 @@ class _Progress(NamedTuple):
 
 
 def _parse_progress(state: Mapping[str, Any], num_shards: int) -> _Progress:
-    """Parse a state; raises KeyError, TypeError, ValueError or OverflowError if it is damaged."""
+    """Parse a state; raise KeyError, TypeError, ValueError or OverflowError if it is damaged."""
     end = num_shards * MAX_SHARD_ROWS
     return _Progress(
         checked_epoch(state["epoch"]),
@@ -440,7 +434,7 @@ def _pairs(name: str, pairs: Any, is_possible: Callable[[int, int], bool]) -> li
 
 
 def _rows_given_in(epoch: int, state: _Progress) -> list[list[int]]:
-    """Return the intervals of rows that a rank has given in an epoch, its current or its previous one."""
+    """Return the intervals of rows that a rank has read in its current or its previous epoch."""
     if state.epoch == epoch:
         return state.given
     if state.last_epoch == epoch and not state.given:

@@ -1,4 +1,4 @@
-"""`ToDevice`: batches on a device, each copied while the previous one is used."""
+"""`ToDevice`: batches on a device; each is copied while the previous batch is used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .loader import BatchIterator, Iterations
 
 
 class CopyNow:
-    """Copies a batch when it is requested."""
+    """Copies a batch at the time when it is requested."""
 
     num_ahead = 0
 
@@ -39,9 +39,9 @@ class CopyNow:
 class CopyAhead:
     """Copies batches in its own CUDA stream, while other streams compute.
 
-    The computation must wait for the copy. `complete` makes the current stream wait, without stopping the program. The
-    memory of a batch belongs to the stream that allocated it, which is the copying one. `complete` therefore records
-    that the current stream uses the memory; otherwise another batch might get it before the computation is done.
+    The computation must wait for the copy: `complete` makes the current stream wait, without stopping the program. The
+    memory of a batch belongs to the copying stream, which allocated it. `complete` therefore records that the current
+    stream uses the memory; otherwise another batch might get it before the computation has ended.
 
     ``cuda`` is ``torch.cuda``, or a substitute in tests.
     """
@@ -54,7 +54,7 @@ class CopyAhead:
         self._stream = cuda.Stream(device)
 
     def begin(self, batch: Any) -> tuple[Any, Any]:
-        """Start to copy a batch; the result is for `complete`."""
+        """Start to copy a batch, and return the argument for `complete`."""
         with stages.COPY, self._cuda.stream(self._stream):
             moved = _move(batch, self._device, non_blocking=True)
             done = self._cuda.Event()
@@ -73,10 +73,9 @@ class CopyAhead:
 
 
 def _move(value: Any, device: torch.device, *, non_blocking: bool) -> Any:
-    """Move a batch, with everything in it that can be moved, to a device."""
     if hasattr(value, "to"):
         if non_blocking and hasattr(value, "pin_memory"):
-            # A copy runs in parallel only from page-locked memory; data that are in it stay.
+            # A copy is asynchronous only from page-locked memory; data already in such memory stays there.
             value = pinned(value) if isinstance(value, Tensor) else value.pin_memory()
         return value.to(device, non_blocking=non_blocking)
     if isinstance(value, dict):
@@ -102,25 +101,25 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 class ToDevice:
-    """A loader whose batches are on a device, and normalised there: uint8 is copied, a quarter of the bytes of float32.
+    """A loader whose batches are copied to a device as uint8, a quarter of the bytes of float32, and normalised there.
 
-    On a CUDA device, a batch is copied during the computation on the previous one: from page-locked memory
-    (``DataLoader(pin_memory=True)`` provides it in a thread; otherwise it is done here), in its own stream. A batch
-    is handed over after the next one was fetched from the loader. On the CPU and other devices nothing is read
+    On a CUDA device, a batch is copied in its own stream during the computation on the previous batch. The copy needs
+    page-locked memory: ``DataLoader(pin_memory=True)`` provides it in a thread, otherwise `ToDevice` pins the batch. It
+    hands a batch over after it has fetched the next one from the loader. On the CPU and other devices, nothing is read
     ahead.
 
-    `state_dict` counts the batches that were handed over. A batch that is on the device but was not handed over is read
-    again after resuming. All other attributes of the loader (``failures``, ``dataset``, ``batch_size`` ...) are
-    available as well; ``failures`` may already include failures of the next batch.
+    `state_dict` counts the batches that were handed over. Other batches on the device are read again after resuming.
+    All other attributes of the loader (``failures``, ``dataset``, ``batch_size`` ...) are available as well;
+    ``failures`` may already include failures of the next batch.
 
     Args:
-        loader: A `DataLoader`, torch's, torchdata's, or any other iterable. Batches may be `Batch`, tensors, or objects
-            with a method ``to``, in dicts, lists and tuples.
-        device: The device.
+        loader: A `DataLoader`, torch's, torchdata's, or any other iterable. Batches may be `Batch` objects, tensors, or
+            objects with a method ``to``, in dicts, lists and tuples.
+        device: The target device.
         transform: A function that is called on the device before a batch is handed over. It takes the frames of a
-            `Batch`, uint8 (B, T, C, H, W), and its images (B, 3, H, W), one by one if they are a list. A batch of
-            another type is passed as a whole. Random transforms draw for one batch after the other, in order. A module
-            with weights or buffers must be on the device.
+            `Batch`, uint8 (B, T, C, H, W), and its images (B, 3, H, W), one by one if they are a list. It takes batches
+            of other types as a whole. Random transforms draw for the batches in their order. A module with weights or
+            buffers must be on the device.
 
     Attributes:
         loader: The loader.
@@ -154,7 +153,7 @@ class ToDevice:
 
     def __iter__(self) -> BatchIterator[Any]:
         batches = iter(self.loader)
-        # The position of the loader's iteration; if the loader's iterations have none, the position of the loader.
+        # Use the position of the loader's iteration, or the position of the loader if its iterations have none.
         source = batches if isinstance(batches, BatchIterator) else self.loader
         position = _Position(*_state_and_epoch(source))
         self._iterations.begin(position)
@@ -184,7 +183,7 @@ class ToDevice:
 
     @property
     def num_batches_ahead(self) -> int:
-        """Number of batches after the current one that have been fetched from the loader."""
+        """Number of batches fetched from the loader after the current batch."""
         return CopyAhead.num_ahead if self.device.type == "cuda" else CopyNow.num_ahead
 
     @property
@@ -208,8 +207,8 @@ class ToDevice:
         """Return the state of the loader after the batch that was handed over last.
 
         Raises:
-            InvalidArgumentError: if the loader cannot resume; or if several iterations are open, each of which has
-                its own ``state_dict()``.
+            InvalidArgumentError: if the loader cannot resume, or if several iterations are open. Each of them has its
+                own ``state_dict()``.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
@@ -236,12 +235,12 @@ class ToDevice:
         self.loader.load_state_dict(state)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "loader":  # during a copy, before it has a loader
+        if name.startswith("__") or name == "loader":  # while it is copied, the object has no loader yet
             raise AttributeError(name)
         return getattr(self.loader, name)
 
 
-#: The state and the epoch of a loader; in place of a state, the error why there is none.
+#: The state and the epoch of a loader; if there is no state, an error with the reason.
 _StateAndEpoch = tuple[dict[str, Any] | InvalidArgumentError, int | None]
 
 
@@ -252,7 +251,7 @@ def _state_and_epoch(loader: Any) -> _StateAndEpoch:
         return InvalidArgumentError(f"The loader has no state_dict to resume from: it is a {name}."), epoch
     try:
         return loader.state_dict(), epoch
-    except InvalidArgumentError as error:  # a stream that cannot resume; raised when the state is requested
+    except InvalidArgumentError as error:  # a stream that cannot resume: raise when the state is requested
         return error.with_traceback(None), epoch
 
 
@@ -273,7 +272,7 @@ class _Position:
 def _copy_batches(
     batches: Iterator[Any], copying: CopyAhead | CopyNow, position: Callable[[], _StateAndEpoch]
 ) -> Iterator[tuple[Any, _StateAndEpoch]]:
-    """Yield the batches on the device, with the position after each, and raise an error of the loader after them."""
+    """Yield the batches on the device with the position after each; then raise an error of the loader."""
     in_transit: deque[tuple[Any, _StateAndEpoch]] = deque()
     error: Exception | None = None
     is_over = False
@@ -287,7 +286,7 @@ def _copy_batches(
                 is_over, error = True, raised
         if not in_transit:
             break
-        # No variable here may refer to the batch while it is used, so that its memory is free for the next one.
+        # No variable here may refer to the batch while the loop uses it, so that its memory is free for the next batch.
         yield _complete_copy(copying, *in_transit.popleft())
     if error is not None:
         try:

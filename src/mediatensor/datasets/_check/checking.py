@@ -223,7 +223,6 @@ def _start_runner(num_workers: int, timeout_seconds: float, has_urls: bool) -> I
 def _call_each(
     todo: Mapping[str, int], call: Callable[[int], _Result], num_threads: int
 ) -> Generator[tuple[str, _Result], None, None]:
-    """Yield for each key the result of the call with its number, in order of completion."""
     if not num_threads:
         for key, number in todo.items():
             yield key, call(number)

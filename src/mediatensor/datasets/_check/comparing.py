@@ -241,7 +241,6 @@ def _check_labels(
 
 
 def _find_label_gaps(counts: Counter[int], num_classes: int | None) -> list[Finding]:
-    """Return a finding for classes without a row."""
     present = sorted(counts)
     stop = num_classes if num_classes is not None else (present[-1] + 1 if present else 0)
     spans = []

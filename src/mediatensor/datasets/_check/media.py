@@ -299,7 +299,6 @@ def _compare_with_header(
 
 
 def _is_empty(source: Any, stream_index: int) -> bool:
-    """Return whether a stream has no data at all."""
     with Demuxer(source, streams=stream_index) as demuxer:
         return not any(packet.data for packet in demuxer)
 

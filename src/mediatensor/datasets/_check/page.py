@@ -157,7 +157,6 @@ class Page(NamedTuple):
         return f'<li class="{severity}"><code>{finding.kind}</code> {escape(describe_finding(finding))}</li>'
 
     def _time_line(self, file: CheckedFile) -> str:
-        """Return a bar with the places of the findings in the file."""
         length, begin = file.facts.duration_seconds, file.facts.begin_seconds or 0.0
         placed = [finding for finding in file.findings if finding.start_seconds is not None]
         if not length or not placed:

@@ -313,12 +313,10 @@ def write_rows(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _make_absolute(path: str) -> str:
-    """Return an absolute path; a URL stays as it is."""
     return path if "://" in path else os.path.abspath(path)
 
 
 def _free_name(name: str, columns: Mapping[str, Any]) -> str:
-    """Return an unused column name."""
     free = f"other_{name}"
     while free in columns:
         free = f"other_{free}"
@@ -326,7 +324,6 @@ def _free_name(name: str, columns: Mapping[str, Any]) -> str:
 
 
 def _captions_of(item: Item) -> str:
-    """Return the text of the first subtitle file of an item, or its path."""
     suffix, sidecar = next(iter(sidecars_of(item).items()))
     if isinstance(sidecar, str):
         return _make_absolute(sidecar)
@@ -370,7 +367,6 @@ def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> 
 
 
 def _summary(report: DatasetReport) -> str:
-    """Return the number of files of each severity, in a line."""
     counts = {title: len(report.with_severity(severity)) for severity, title in SEVERITY_TITLES.items()}
     named = [f"{count} {title}" for title, count in counts.items() if count]
     return f"{report.num_files} checked: {', '.join(named)}"

@@ -1,4 +1,4 @@
-"""Captions: finding the captions of a file, and selecting the ones of a clip."""
+"""Captions: find the captions of a file, and select the captions of a clip."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from .._sources.rows import CAPTIONS_COLUMN, sidecars_of
 Sound: TypeAlias = AudioSamples | AudioSamplesBatch
 Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 CaptionPlace: TypeAlias = Literal["any", "column", "sidecar", "subtitles"]
-#: Returns the numbers of the tokens of a text, or a mapping that has them as ``input_ids``.
+#: Returns the token ids of a text, or a mapping that has them as ``input_ids``.
 Tokenizer: TypeAlias = Callable[[str], Any]
 
-#: The places in the order in which ``"any"`` tries them: captions given with a file are meant to replace its own.
+#: The order in which ``"any"`` tries the places. Captions supplied with a file are meant to replace its own subtitles.
 _ANY: tuple[CaptionPlace, ...] = ("column", "sidecar", "subtitles")
 
 #: Formats whose clock may begin at any time. Players count the times of subtitle files from the first frame.
 _MPEG_EXTENSIONS = frozenset((".m2p", ".m2t", ".m2ts", ".mpeg", ".mpg", ".mts", ".tp", ".trp", ".ts", ".vob"))
 _MPEG_FORMATS = frozenset(("mpeg", "mpegts"))
-#: The priming that an encoder puts before audio is shorter than this.
+#: Maximum duration of the priming samples that an encoder puts before audio.
 _MAX_PRIMING_SECONDS = 0.1
 
-#: Subtitle files round times, often to milliseconds: a frame that begins this much earlier counts as after a time.
+#: Subtitle files round times, often to milliseconds: a frame that begins this much before a time counts as after it.
 _ROUNDING_SECONDS = 0.0005
 
-#: A larger file is not blank.
+#: A larger subtitle file counts as not blank.
 _MAX_BLANK_BYTES = 64
 
 # Marks of text in SubRip, WebVTT or ASS.
 _SUBTITLES = re.compile(r"-->|^\ufeff?\s*(WEBVTT\b|\[Script Info\])")
-# The names that a field may have in a mapping.
+# Accepted names of each field in a mapping.
 _FIELD_NAMES = {
     "start_seconds": ("start_seconds", "start", "begin"),
     "end_seconds": ("end_seconds", "end"),
@@ -59,7 +59,7 @@ _FIELD_NAMES = {
 
 
 class FileCaption(NamedTuple):
-    """A caption of a file, with times on the clock of the file; ``geometry`` is the box of text read in the frames."""
+    """A caption with times on the clock of its file; ``geometry`` is the box of text that was read in the frames."""
 
     text: str
     start_seconds: float
@@ -73,20 +73,21 @@ class ClipCaption:
     """A caption cut to the times of a clip, in ``sample.captions`` of `VideoAudioClips`.
 
     Attributes:
-        text: Its whole text, even if only a part of its time lies in the clip.
-        start_seconds: When it appears, on the clock of the file, like ``pts_seconds`` of frames and samples; not before
-            the clip begins.
-        end_seconds: When it disappears; not after the clip ends.
-        first_frame: Index in the clip of the first frame that begins at or after its start. If the caption begins and
-            ends within one frame, that frame.
-        last_frame: Index in the clip of the last frame that shows it.
-        start_sample: Its first sample in the audio of the clip: its audio is ``data[:, start_sample:stop_sample]``.
-        stop_sample: One past its last sample.
-        is_cut: Whether it begins before the clip or ends after it.
+        text: The whole text, even if only a part of the caption lies in the clip.
+        start_seconds: Start of the caption, but not before the clip's start, on the clock of the file, like
+            ``pts_seconds`` of frames and samples.
+        end_seconds: End of the caption, but not after the clip's end.
+        first_frame: Index in the clip of the first frame that begins at or after the caption's start. If the caption
+            lies within one frame, the index of this frame.
+        last_frame: Index in the clip of the last frame that shows the caption.
+        start_sample: First sample of the caption in the clip's audio: its audio is ``data[:,
+            start_sample:stop_sample]``.
+        stop_sample: One past the last sample of the caption.
+        is_cut: Whether the caption begins before the clip or ends after it.
         speaker: The speaker, if the captions name one.
         geometry: Box of text that was read in the frames, ((xmin, ymin), (xmax, ymax)), relative to the upright frame;
-            else ``None``.
-        token_ids: The numbers of the tokens of its text; ``None`` without a tokenizer.
+            ``None`` for other captions.
+        token_ids: Token ids of the text; ``None`` without a tokenizer.
 
     Example:
         >>> from mediatensor.datasets import ClipCaption
@@ -122,9 +123,9 @@ class CaptionTrack:
         """Return the captions of a clip, trimmed to its time range.
 
         Args:
-            pts_seconds: The times of its frames, (T,).
-            clip: Its audio, which lasts as long as the clip.
-            sound: The result of a transform of the audio, which sample numbers then refer to; ``None`` for the same.
+            pts_seconds: Times of the clip's frames, (T,).
+            clip: Audio of the clip, which lasts as long as the clip.
+            sound: The transformed audio, to which sample numbers refer; ``None`` for ``clip``.
             end_seconds: End time of the file segment of the clip; anything later in the clip is padding.
         """
         sound = clip if sound is None else sound
@@ -152,7 +153,7 @@ class CaptionTrack:
 
 
 def _begin_times(times: Any) -> Any:
-    """Return when frames begin; repetitions of the last frame, which pad a clip, follow one after the other.
+    """Return when frames begin. The repetitions of the last frame that pad a clip get successive times.
 
     >>> _begin_times(np.array([0.0, 0.5, 1.0, 1.0, 1.0])).tolist()
     [0.0, 0.5, 1.0, 1.5, 2.0]
@@ -166,7 +167,7 @@ def _begin_times(times: Any) -> Any:
 
 
 def _frames_between(times: Any, start: float, end: float) -> tuple[int, int]:
-    """Return the first and the last frame that begin within [start, end), or twice the one shown at ``start``.
+    """Return the first and last frame that begin in [start, end); if none does, twice the frame shown at ``start``.
 
     >>> _frames_between(np.array([0.0, 0.1, 0.2, 0.3]), 0.1, 0.3), _frames_between(np.array([0.0, 0.1]), 0.04, 0.06)
     ((1, 2), (0, 0))
@@ -180,7 +181,7 @@ def _frames_between(times: Any, start: float, end: float) -> tuple[int, int]:
 
 
 def add_token_ids(captions: tuple[ClipCaption, ...], tokenizer: Tokenizer | None) -> tuple[ClipCaption, ...]:
-    """Return captions with the tokens of their texts; unchanged without a tokenizer."""
+    """Return captions with the token ids of their texts; unchanged without a tokenizer."""
     if tokenizer is None:
         return captions
     with global_random():
@@ -204,7 +205,7 @@ def _token_ids(given: Any) -> tuple[int, ...]:
 
 
 def check_caption_places(captions: Any, captions_language: Any) -> None:
-    """Raise unless `find_captions` accepts both."""
+    """Raise unless both are valid arguments of `find_captions`."""
     if isinstance(captions, str):
         if captions not in get_args(CaptionPlace):
             raise InvalidArgumentError(
@@ -231,12 +232,12 @@ def find_captions(
 
     Args:
         item: The file.
-        captions: Where they are, or a function that returns them.
+        captions: The place of the captions, or a function that returns them.
         captions_language: Preferred languages, in order; captions without a language come last.
 
     Raises:
-        StreamError: if there are none in these places.
-        ReadError: if they cannot be read, or have an unknown form.
+        StreamError: if there are no captions in this place.
+        ReadError: if the captions cannot be read, or have an unknown form.
     """
     try:
         if isinstance(captions, str):
@@ -262,7 +263,7 @@ def _find_in_places(item: Item, places: Sequence[CaptionPlace], languages: Seque
     raise StreamError(f"{item.name!r} has no captions: {'; '.join(reasons)}.")
 
 
-#: The captions, or why there are none.
+#: The captions, or the reason why there are none.
 _CaptionsOrReason: TypeAlias = tuple[FileCaption, ...] | str
 
 
@@ -278,7 +279,7 @@ def _find_in_sidecar(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
     sidecars = sidecars_of(item)
     if not sidecars and isinstance(item.source, str) and url_scheme(item.source) is not None:
         return f"subtitle files are not searched next to a URL (name it in the column {CAPTIONS_COLUMN!r})"
-    # The suffix is "srt", or the language before it: "en.srt".
+    # The suffix is "srt", or has a language before it: "en.srt".
     suffix = _choose_by_language([(one, one.rpartition(".")[0].partition(".")[0]) for one in sidecars], languages)
     if suffix is None:
         return _add_languages("no subtitle file is next to it", languages if sidecars else ())
@@ -313,7 +314,7 @@ def _add_languages(reason: str, languages: Sequence[str]) -> str:
 
 
 def _choose_by_language(choices: Sequence[tuple[Any, str]], languages: Sequence[str]) -> Any:
-    """Return the first choice in the first of the languages, else one without a language, else ``None``.
+    """Return the first choice in the most preferred language, or a choice without a language, or ``None``.
 
     >>> _choose_by_language([("a", "de"), ("b", "en-GB"), ("c", "")], ["fr", "en"])
     'b'
@@ -331,7 +332,7 @@ def _choose_by_language(choices: Sequence[tuple[Any, str]], languages: Sequence[
 
 
 def _read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
-    """Read captions in any of the forms in which they are kept.
+    """Read captions in any supported form.
 
     Raises:
         InvalidArgumentError: if the form is unknown.
@@ -351,7 +352,7 @@ def _read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
 
 
 def _read_subtitles(source: Any, item: Item) -> tuple[FileCaption, ...]:
-    """Read the captions of a subtitle file, whose times count from the beginning of the video."""
+    """Read the captions of a subtitle file, whose times count from the start of the video."""
     if isinstance(source, str) and url_scheme(source) is None:
         source = Path(source)
     if _is_blank(source):
@@ -369,7 +370,7 @@ def _is_blank(source: Any) -> bool:
 
 
 def _begin_of_clock(item: Item) -> float:
-    """Return the time of the first frame or sample in a format whose clock may begin at any time; else 0."""
+    """Return the time of the first frame or sample in a format whose clock may begin at any time; otherwise 0."""
     if isinstance(item.source, str | os.PathLike):
         extension = os.path.splitext(item.source)[1]
         if str(extension).lower() not in _MPEG_EXTENSIONS:
@@ -408,13 +409,12 @@ def _parse_json(text: str) -> Any:
 
 
 def _as_series(given: Any) -> Iterable[Any]:
-    """Return the captions of an object that holds them, one by one."""
-    given = getattr(given, "captions", given)  # of a VideoReading
-    if isinstance(given, Mapping) and isinstance(given.get("tracks"), list):  # of a saved VideoReading
+    given = getattr(given, "captions", given)  # a VideoReading
+    if isinstance(given, Mapping) and isinstance(given.get("tracks"), list):  # a saved VideoReading
         given = [track for track in given["tracks"] if not isinstance(track, Mapping) or track.get("kind") == "caption"]
-    if isinstance(given, Mapping) and isinstance(given.get("segments"), list):  # of Whisper
+    if isinstance(given, Mapping) and isinstance(given.get("segments"), list):  # a Whisper result
         given = given["segments"]
-    if isinstance(given, Mapping):  # by column, as Hugging Face gives series of structs
+    if isinstance(given, Mapping):  # columns of structs, as in Hugging Face datasets
         columns = {name: values for name, values in given.items() if isinstance(values, Sequence | np.ndarray)}
         if len({len(values) for values in columns.values()}) == 1 and len(columns) == len(given):
             given = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,4 +1,4 @@
-"""Clips on their way from a sampler to a sample, for recipes of video, of audio, and of both."""
+"""Process clips from a sampler to a sample, for recipes of video, of audio, and of both."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _TRANSFORMS_WITHOUT_DRAWS = (CenterCrop, LogMelSpectrogram, Normalize, Pad, Resi
 def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) -> Callable[[Any], FrameBatch]:
     """Return the default sampler of frames.
 
-    Its arguments are checked now, because the error policy of a dataset would blame the file later.
+    Arguments are checked immediately, because later the dataset's error policy would blame the file.
     """
     return partial(
         clips_at_random_indices,
@@ -64,13 +64,13 @@ def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) ->
 
 
 def sound_sampler(seconds_per_clip: float) -> Callable[[Any], AudioSamplesBatch]:
-    """Return the default sampler of audio; its argument is checked now."""
+    """Return the default sampler of audio; its argument is checked immediately."""
     seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     return partial(audio_clips_at_random_timestamps, seconds_per_clip=seconds)
 
 
 def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transforms: Any) -> None:
-    """Raise if all rows of a file would be equal, according to the known samplers and transforms."""
+    """Raise if known samplers and transforms would make all rows of a file equal."""
     if not (isinstance(rows_per_file, int) and rows_per_file > 1) or _may_draw(transforms):
         return
     function, _, options = unwrap_partial(sampler)
@@ -85,14 +85,14 @@ def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transfor
 
 
 def call_sampler(sampler: Callable[[Any], Any], decoder: Any) -> Any:
-    """Return the clips of a sampler; a user's function draws from the global generators."""
+    """Return the clips of a sampler. A user's function draws from the global generators."""
     function, _, _ = unwrap_partial(sampler)
     with nullcontext() if function in _WHOLE_FILE_SAMPLERS else random_for(function):
         return sampler(decoder)
 
 
 def position_of(sampler: Callable[[Any], Any], decoder: Any, part: int) -> float:
-    """Return where in the file a sampler will start to read; ``part`` if it does not say."""
+    """Return the position in the file at which a sampler will start to read; ``part`` if unknown."""
     with random_for(unwrap_partial(sampler)[0]):
         position = first_position(sampler, decoder)
     return float(part) if position is None else position
@@ -102,16 +102,16 @@ def position_of(sampler: Callable[[Any], Any], decoder: Any, part: int) -> float
 
 
 def ready_for_rows(opened: V, decoder_options: Mapping[str, Any]) -> V:
-    """Give a decoder that was just opened its index, and an error policy that leaves damage to the dataset.
+    """Give a newly opened decoder its index, and an error policy that reports damage to the dataset.
 
     Damage is an error of the row, unless the user's options have ``on_error``.
 
     Raises:
-        MediaTensorError: if there is no frame; the decoder is then closed.
+        MediaTensorError: if the video has no frames; the decoder is then closed.
     """
     video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
     try:
-        # An index that is made after decoding would open the file once more.
+        # Making the index after decoding would open the file a second time.
         access_to(video).prepare_for_rows(raises_damage="on_error" not in decoder_options)
     except BaseException:
         opened.close()
@@ -130,12 +130,12 @@ def redraw_transforms(video: VideoDecoder, decoder_options: Mapping[str, Any]) -
 
 
 def random_of_transform(transform: Any) -> AbstractContextManager[None]:
-    """Return the context to call a transform in: the global generators are seeded for it if it may be random."""
+    """Return the context for calling a transform; it seeds the global generators if the transform may be random."""
     return global_random() if _may_draw(transform) else nullcontext()
 
 
 def _may_draw(transform: Any) -> bool:
-    """Return whether a transform, or one of several, may be random: transforms of other libraries and of users may."""
+    """Return whether a transform or any of its parts may be random; foreign transforms always may."""
     if transform is None or type(transform) in _TRANSFORMS_WITHOUT_DRAWS:
         return False
     if type(transform) in (list, tuple, nn.Sequential):
@@ -144,7 +144,7 @@ def _may_draw(transform: Any) -> bool:
 
 
 def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: FrameBatch) -> FrameBatch:
-    """Return the result of a user's transform of frames; a tensor that it returns replaces the data."""
+    """Return frames after a user's transform; a tensor from the transform replaces their data."""
     if transform is None:
         return frames
     with stages.TRANSFORM, random_of_transform(transform):
@@ -168,9 +168,9 @@ def sound_fields(
     """Return the fields of a `Sample` that hold audio, after a user's transform.
 
     Args:
-        transform: Returns audio, a tensor of the shape of its data, or a tensor of another shape: features.
-        sound: Clips, or one clip.
-        num_valid_samples: The valid samples of one clip; ``None`` for all.
+        transform: Returns audio, a tensor of the same shape, or features: a tensor of another shape.
+        sound: The audio of one or several clips.
+        num_valid_samples: Number of valid samples of one clip; ``None`` if all are valid.
     """
     result: Any = sound
     if transform is not None:
@@ -188,7 +188,6 @@ def sound_fields(
 
 
 def _sound_columns(sound: Sound, num_valid_samples: int | None) -> dict[str, Any]:
-    """Return times and valid samples of the audio, to keep with the features that replace it."""
     if isinstance(sound, AudioSamplesBatch):
         num_valid: Any = sound.num_valid_samples
     else:
@@ -201,7 +200,7 @@ def _sound_columns(sound: Sound, num_valid_samples: int | None) -> dict[str, Any
 
 
 def _num_valid_after(before: Sound, num_valid_samples: int | None, after: Sound) -> int | None:
-    """Return how many samples are valid after a transform: the same seconds, if it changed rate or length."""
+    """Return the number of valid samples after a transform that may have changed the sample rate or length."""
     if num_valid_samples is None or isinstance(after, AudioSamplesBatch):
         return None
     num_valid = math.ceil(num_valid_samples * after.sample_rate / before.sample_rate)
@@ -212,7 +211,7 @@ def _num_valid_after(before: Sound, num_valid_samples: int | None, after: Sound)
 
 
 def without_clip_dimension(clips: Any, *, keep: bool) -> FrameBatch:
-    """Return the one clip of a sampler (T, C, H, W); with ``keep``, its clips as they are."""
+    """Return the only clip of a sampler, (T, C, H, W); with ``keep``, return its clips unchanged."""
     if not isinstance(clips, FrameBatch):
         raise InvalidArgumentError(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
     if keep or clips.data.ndim != 5:
@@ -229,7 +228,7 @@ def check_is_one(num_clips: int) -> None:
 
 
 def effective_fps(frames: FrameBatch) -> float:
-    """Return the frames per second of a clip as it was sampled; repeated frames at its end do not count.
+    """Return the frames per second of a sampled clip, without repeated frames at its end.
 
     >>> import torch
     >>> effective_fps(FrameBatch(torch.zeros(4, 3, 1, 1), torch.tensor([0.0, 0.5, 1.0, 1.0]), torch.full((4,), 0.1)))

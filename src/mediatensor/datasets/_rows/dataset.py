@@ -1,4 +1,4 @@
-"""`MediaDataset`: rows of files, read by a recipe."""
+"""`MediaDataset`: a dataset whose rows are read from files by a recipe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .recipe import OnError, OpenFiles, Recipe, RowReader, RowSpec, checked_epoc
 from .samples import ColumnDict, Sample, Skipped, Timing
 from .transport import shared_numbers
 
-# The methods of torch's iterators, and torchdata's, in which datasets are read.
+# Methods of the iterators of torch and torchdata that read from datasets.
 _READING_METHODS = frozenset(("_next_data", "__init__"))
 
 
@@ -38,22 +38,23 @@ class RowKey(NamedTuple):
 
 
 class MediaDataset(Dataset[Sample | Skipped]):
-    """Rows of files. A row depends only on the arguments of the dataset, the epoch, and the index of the row.
+    """A dataset of rows of files. A row depends only on the arguments of the dataset, the epoch, and the row's index.
 
-    It is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `VideoTextClips`, `DocumentPages` and
-    `WordCrops`. For another kind of dataset, use it with your own `Recipe`.
+    This is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `VideoTextClips`, `DocumentPages` and
+    `WordCrops`. For other kinds of data, use it with your own `Recipe`.
 
     Args:
         items: The files.
         recipe: Makes samples of the files.
-        rows_per_file: Number of rows of each file in an epoch; one number for all files, or one for each.
-        seed: Decides, with the epoch and the index, the random numbers of a row. ``None`` is 0, except in torch's own
-            ``DataLoader``: there each row draws its seed from torch's generator, so that clips and crops change with
-            every epoch, and ``torch.manual_seed`` repeats them. With a seed, or after `set_epoch`, rows stay the same
-            there until `set_epoch` is called again.
-        on_error: What to do with a row that cannot be read: ``"raise"``; ``"skip"`` leaves it out; ``"replace"`` reads
-            a row of another file, always the same, in its place.
-        max_consecutive_failures: With ``"skip"`` and ``"replace"``: how many files may fail in a row, in one worker.
+        rows_per_file: Number of rows of each file in an epoch: one number for all files, or one for each.
+        seed: Seed of a row's random numbers, together with the epoch and the row's index. ``None`` is 0, except in
+            torch's own ``DataLoader``. There each row draws its seed from torch's generator: clips and crops change
+            with every epoch, and ``torch.manual_seed`` repeats them. With a seed, or after `set_epoch`, rows stay the
+            same in torch's loader until `set_epoch` is called again.
+        on_error: What to do with an unreadable row: ``"raise"`` raises the error; ``"skip"`` leaves the row out;
+            ``"replace"`` reads a row of another file instead, which is always the same.
+        max_consecutive_failures: With ``"skip"`` and ``"replace"``: how many files may fail consecutively in one
+            worker.
         max_open_files: How many files a worker keeps open.
 
     Raises:
@@ -72,7 +73,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         (2, torch.Size([3, 120, 160]))
     """
 
-    #: The names of the classes in the order of their numbers, if they were given.
+    #: Class names in the order of their numbers, if they were given.
     _classes: tuple[str, ...] | None = None
 
     def __init__(
@@ -97,20 +98,20 @@ class MediaDataset(Dataset[Sample | Skipped]):
         self.seed = 0 if seed is None else whole_number("seed", seed, or_none=True)
         self._has_own_seed = seed is not None
         self._row_ends = _row_ends(rows_per_file, len(items))
-        # Computed for the first state that is saved: it takes a second for a million files.
+        # Computed for the first saved state, because it takes a second for a million files.
         self._known_file_order: list[FileOrder | None] = []
-        # Shared, so that workers that outlive an epoch see the number of the next one; -1 until it is set.
+        # In shared memory, so that persistent workers see the number of the next epoch; -1 until it is set.
         self._epoch: Tensor = shared_numbers((), -1)
         num_open_files = whole_number("max_open_files", max_open_files, at_least=1)
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(num_open_files))
 
     @property
     def epoch(self) -> int:
-        """The epoch that plain indices refer to."""
+        """The epoch of rows that are requested by a plain index."""
         return max(0, int(self._epoch))
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch that plain indices refer to, in running workers as well. `DataLoader` does not need it.
+        """Set the epoch of rows requested by a plain index, also in running workers. `DataLoader` does not need it.
 
         Example:
             >>> from mediatensor.datasets import VideoClips
@@ -130,16 +131,16 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
 
     def _file_order(self) -> FileOrder | None:
-        """Return the names of the files in their order, for the state of a loader; ``None`` if they are not known."""
+        """Return the order of the file names, for the state of a loader; ``None`` if the names are unknown."""
         if not self._known_file_order:
             self._known_file_order.append(file_order_of(self.items))
         return self._known_file_order[0]
 
     @property
     def class_names(self) -> list[str]:
-        """Names of the classes by label: ``classes``, or the names that the source has.
+        """Class names by label number: ``classes``, or the class names in the source.
 
-        Without ``classes``, the rows of a lazy source are read. A number that no row has gets the name ``""``.
+        Without ``classes``, this reads all rows of a lazy source. A number that no row has gets the name ``""``.
         """
         if self._classes is not None:
             return list(self._classes)
@@ -149,11 +150,11 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return [names.get(label, "") for label in range(max(names, default=-1) + 1)]
 
     def spec(self, row: SupportsIndex, epoch: int | None = None) -> RowSpec:
-        """Return everything that a row depends on.
+        """Return the specification of a row: everything that its sample depends on.
 
         Args:
             row: Index from -len to len - 1.
-            epoch: By default `epoch`.
+            epoch: Epoch of the row; by default `epoch`.
 
         Raises:
             OutOfRangeError: if there is no such row.
@@ -178,7 +179,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return RowSpec(self.items[file], part, self.recipe, self.seed, self.epoch if epoch is None else epoch, index)
 
     def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
-        """Return the row to read in place of another at the ``attempt``-th attempt: any row of another file."""
+        """Return the row of another file to read in place of ``spec`` at this attempt."""
         start, stop = spec.row - spec.part, int(self._row_ends[self._row_ends > spec.row][0])
         others = len(self) - (stop - start)
         drawn = derived_seed(self.seed, spec.epoch, spec.row, attempt, "other") % (others or len(self))
@@ -186,7 +187,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return dataclasses.replace(other, row=spec.row, attempt=attempt, seed=spec.seed)
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> Sample | Skipped:
-        """Read one sample; under ``on_error="skip"`` a row that cannot be read is `Skipped`."""
+        """Read one sample. With ``on_error="skip"``, an unreadable row is a `Skipped`."""
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[Sample | Skipped]:
@@ -201,7 +202,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return samples
 
     def _read_another(self, row: RowKey) -> Sample | ColumnDict:
-        """Read a row of another file, always the same, in place of one that was left out."""
+        """Return a row of another file, always the same, in place of a row that was left out."""
         return self._reader.read_another(self.spec(row.row, row.epoch), self._substitute)
 
     def _specs_of(self, rows: Sequence[SupportsIndex | RowKey]) -> list[RowSpec]:
@@ -213,7 +214,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return [dataclasses.replace(spec, seed=seed) for spec, seed in zip(specs, draw_seeds(len(specs)), strict=True)]
 
     def close(self) -> None:
-        """Close the files that this process keeps open; they open again when they are needed.
+        """Close the files that this process keeps open; the next read opens them again.
 
         Example:
             >>> from mediatensor.datasets import VideoClips
@@ -230,13 +231,10 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
 
 class ColumnDataset(MediaDataset):
-    """A dataset whose rows are dicts of named columns, for which loaders give dicts of batched columns.
-
-    A row has the columns of ``Sample.extra``.
-    """
+    """A dataset whose rows are dicts of the columns in ``Sample.extra``. Loaders batch them into dicts of columns."""
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> ColumnDict | Skipped:  # type: ignore[override]
-        """Read one row; under ``on_error="skip"`` a row that cannot be read is `Skipped`."""
+        """Read one row. With ``on_error="skip"``, an unreadable row is a `Skipped`."""
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[ColumnDict | Skipped]:  # type: ignore[override]
@@ -253,7 +251,7 @@ def _columns_of(sample: Sample) -> ColumnDict:
 
 
 def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> None:
-    """Raise TypeError for options that `MediaDataset` does not take, as Python does for unknown arguments."""
+    """Raise TypeError for options that `MediaDataset` lacks, as Python does for unknown arguments."""
     accepted = ("seed", "on_error", "max_consecutive_failures", "max_open_files")
     for name in options:
         if name not in accepted:
@@ -264,7 +262,6 @@ def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> 
 
 
 def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.int64]:
-    """Return for each file the number of rows up to its end."""
     counts = np.asarray(rows_per_file)
     if counts.ndim == 0:
         counts = np.full(num_files, counts)
@@ -277,7 +274,7 @@ def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.
 
 
 def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
-    """Return the number of this process and of all: as given, or from torch.distributed, or 0 and 1."""
+    """Return the rank and the number of ranks: as given, or from torch.distributed, or 0 and 1."""
     if (rank is None) != (num_ranks is None):
         raise InvalidArgumentError(f"Give both rank and num_ranks, or none (got {rank!r} and {num_ranks!r}).")
     if rank is None or num_ranks is None:
@@ -290,18 +287,18 @@ def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
     return rank, num_ranks
 
 
-# Rows in torch's own ``DataLoader`` draw their seeds from torch's generator, as torch users expect. torch seeds the
-# generator of each worker when an epoch begins, or lets persistent workers continue with theirs. Without workers, a
-# loader reads in the process of the training, and transforms draw from the global generator there.
+# In torch's own ``DataLoader``, rows draw their seeds from torch's generator, as torch users expect. torch seeds the
+# generator of each worker at the start of an epoch; the generator of a persistent worker continues. Without workers, a
+# loader reads in the training process, and transforms draw from the global generator there.
 
 
 def is_asked_by_loader() -> bool:
-    """Return whether a ``DataLoader`` is calling: in one of its workers, or from its iterator in this process."""
+    """Return whether a ``DataLoader`` is calling, in one of its workers or from its iterator in this process."""
     if get_worker_info() is not None:
         return True
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        # A dataset has no other way to learn that a loader without workers reads it.
+        # A dataset cannot learn in another way that a loader without workers reads it.
         if frame.f_code.co_name in _READING_METHODS and isinstance(frame.f_locals.get("self"), _BaseDataLoaderIter):
             return True
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""`Recipe`: how a sample is made of a file, one for each kind of dataset; and reading rows under the error policy."""
+"""`Recipe`: makes samples from files, one class for each kind of dataset; and reading rows under the error policy."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ...samplers._random import random_for, row_random
 from .._sources.items import Item
 from .samples import Failure, Sample, Skipped
 
-# Workers learn the epoch through a number of 64 bits.
+# Workers receive the epoch as a 64-bit integer.
 _MAX_EPOCH = 1 << 62
 
 OnError = Literal["raise", "skip", "replace"]
 
 
 class LeftOut(StreamError):
-    """Raised by a recipe for a row that is to be left out, whatever the error policy is."""
+    """Raised by a recipe for a row that must be left out, whatever the error policy is."""
 
     def __init__(self, reason: StreamError) -> None:
         super().__init__(str(reason))
@@ -39,13 +39,13 @@ class LeftOut(StreamError):
 
 
 class Opened(Protocol):
-    """A file that is kept open: a decoder, a document."""
+    """An open file, such as a decoder or a document."""
 
     def close(self) -> None: ...
 
 
 class Recipe(ABC):
-    """Makes samples of files. A recipe is picklable and has no state: its results depend only on its arguments.
+    """Makes samples from files. A recipe is picklable and has no state: its results depend only on its arguments.
 
     Example:
         >>> from dataclasses import dataclass
@@ -64,7 +64,7 @@ class Recipe(ABC):
         torch.Size([2, 3, 120, 160])
     """
 
-    #: Columns of a manifest that `read` makes the sample from; they are not passed on in ``Sample.extra``.
+    #: Columns of a manifest that `read` uses; ``Sample.extra`` leaves them out.
     used_columns: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
@@ -85,15 +85,15 @@ class Recipe(ABC):
         """
 
     def position(self, opened: Any, item: Item, part: int) -> float:
-        """Return where in the file `read` will start, on any ascending scale; draws the same random numbers as `read`.
+        """Return the position in the file at which `read` will start, on any ascending scale.
 
-        Rows of one file that are read together are read in this order.
+        It draws the same random numbers as `read`. Rows of one file that are read together are read in this order.
         """
         return float(part)
 
 
 def derived_seed(*parts: int | str) -> int:
-    """Return a number of 63 bits that depends on all parts; similar parts give unrelated numbers."""
+    """Return a 63-bit integer that depends on all parts; similar parts give unrelated numbers."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
@@ -103,7 +103,7 @@ def checked_epoch(epoch: int) -> int:
 
 
 class OpenFiles(Closing):
-    """The last files of a recipe, kept open: up to ``max_open`` unused ones. Each is lent to one thread at a time."""
+    """Keeps up to ``max_open`` unused files of a recipe open. A file is lent to one thread at a time."""
 
     def __init__(self, max_open: int) -> None:
         self._max_open = max_open
@@ -112,7 +112,7 @@ class OpenFiles(Closing):
 
     @contextmanager
     def borrow(self, item: Item, recipe: Recipe) -> Iterator[Opened]:
-        """Lend an open file for a ``with`` block; after an exception it is closed."""
+        """Lend an open file for a ``with`` block, and close it after an exception."""
         with self._lock:
             _, opened = self._idle.pop(_file_key(item), (None, None))
         if opened is None:
@@ -138,7 +138,7 @@ class OpenFiles(Closing):
             old.close()
 
     def close(self) -> None:
-        """Close the files that are not in use; they open again when they are needed."""
+        """Close the files that are not in use; the next read opens them again."""
         with self._lock:
             idle, self._idle = self._idle, OrderedDict()
         for _, opened in idle.values():
@@ -148,37 +148,37 @@ class OpenFiles(Closing):
         return len(self._idle)
 
     def __reduce__(self) -> tuple[type[OpenFiles], tuple[int]]:
-        # Open files belong to a process.
+        # Open files cannot move to another process.
         return OpenFiles, (self._max_open,)
 
 
 def _forget_damage(opened: Opened) -> None:
-    """Return a video to the state in which it was opened: a sample must not depend on earlier reads."""
+    """Reset a video to its freshly opened state, because a sample must not depend on earlier reads."""
     video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
     if isinstance(video, VideoDecoder):
         access_to(video).restore()
 
 
 def _file_key(item: Item) -> Hashable:
-    """Return the key of a file while it is open."""
+    """Return the key of a file; it is valid while the file is open."""
     if isinstance(item.source, str | os.PathLike):
         return os.fspath(item.source)
-    # The item of an open file is kept, so that no other bytes get the same id.
+    # The open file keeps its item, so that no other bytes object gets the same id meanwhile.
     return id(item.source) if isinstance(item.source, bytes) else item.source
 
 
 @dataclass(frozen=True)
 class RowSpec:
-    """Everything that a sample depends on: wherever and whenever it is loaded, the result has the same bits.
+    """Everything that a sample depends on: loading it at any place and time gives bit-identical results.
 
     Attributes:
         item: The file.
         part: Number of the row among the file's rows, from 0.
-        recipe: How a sample is made of the file: the sampler, the transforms.
+        recipe: Makes the sample, with a sampler and transforms.
         seed: The seed of the dataset.
         epoch: The epoch.
-        row: The index in the dataset.
-        attempt: 0, or the number of the replacement for a row that failed.
+        row: Index of the row in the dataset.
+        attempt: 0, or for a replacement of a failed row, its number.
 
     Example:
         >>> import pickle
@@ -198,18 +198,18 @@ class RowSpec:
 
     @property
     def random_seed(self) -> int:
-        """The seed of the generators while the sample is made."""
+        """Seed of the global generators while the sample is made."""
         return derived_seed(self.seed, self.epoch, self.row, self.attempt)
 
     def load(self, files: OpenFiles | None = None) -> Sample:
         """Read the sample.
 
         Args:
-            files: Where open files are kept between calls; by default the file is closed afterwards.
+            files: Keeps files open between calls; by default the file is closed afterwards.
 
         Raises:
             MediaTensorError: if the file cannot be read.
-            TypeError: if the recipe returns something else than a `Sample`.
+            TypeError: if the recipe does not return a `Sample`.
         """
         if files is None:
             with OpenFiles(max_open=1) as own_files:
@@ -236,7 +236,7 @@ class RowSpec:
         )
 
     def position(self, files: OpenFiles) -> float:
-        """Return where in the file reading will start, on any ascending scale."""
+        """Return the position in the file at which reading will start, on any ascending scale."""
         recipe = self.recipe
         if type(recipe).position is Recipe.position:
             return float(self.part)  # the file need not be opened
@@ -249,7 +249,7 @@ class RowSpec:
             return recipe.position(opened, self.item, self.part)
 
 
-#: Returns for a row's spec and the number of an attempt the spec to read instead.
+#: Takes the spec of a row and the number of an attempt, and returns the spec to read instead.
 Substitute = Callable[[RowSpec, int], RowSpec]
 
 
@@ -257,9 +257,9 @@ class RowReader:
     """Reads rows, and applies the error policy to rows that fail.
 
     Args:
-        on_error: The policy.
-        max_consecutive_failures: How many files may fail one after the other.
-        files: Where open files are kept.
+        on_error: The error policy.
+        max_consecutive_failures: How many files may fail consecutively.
+        files: Keeps files open between rows.
     """
 
     def __init__(self, on_error: OnError, max_consecutive_failures: int, files: OpenFiles) -> None:
@@ -272,12 +272,12 @@ class RowReader:
         self._last_failing: Hashable = None
 
     def read(self, spec: RowSpec, substitute: Substitute | None = None) -> Sample | Skipped:
-        """Return the sample of a row, or under ``on_error="replace"`` of the row that ``substitute`` returns.
+        """Return the sample of a row; for ``on_error="replace"``, ``substitute`` returns the row to read instead.
 
         Raises:
-            MediaTensorError, OSError: for a file that cannot be read, under ``on_error="raise"``.
-            DeviceError: whatever the policy, if this process was forked and cannot use the CUDA device of the files.
-            TooManyFailuresError: if too many files failed one after the other.
+            MediaTensorError, OSError: if the file cannot be read, with ``on_error="raise"``.
+            DeviceError: under any policy, if this process was forked and cannot use the CUDA device of the files.
+            TooManyFailuresError: if too many files failed consecutively.
         """
         failures: list[Failure] = []
         trying = spec
@@ -288,7 +288,7 @@ class RowReader:
             except LeftOut as left_out:
                 if not failures:
                     return Skipped((_failure(trying, left_out.reason, "skipped"),))
-                error = left_out.reason  # of a row that was to replace another
+                error = left_out.reason  # the row that was to replace a failed row was left out
             except (MediaTensorError, OSError) as raised:
                 if self._on_error == "raise" or (isinstance(raised, DeviceError) and has_lost_cuda()):
                     raise  # every other file would fail in this process as well
@@ -306,13 +306,13 @@ class RowReader:
             trying = substitute(spec, len(failures))
 
     def read_another(self, spec: RowSpec, substitute: Substitute) -> Sample:
-        """Return a row of another file in place of ``spec``, which was left out, whatever the policy.
+        """Return a row of another file in place of ``spec``, which was left out, under any policy.
 
         Raises:
             DeviceError: if this process was forked and cannot use the CUDA device of the files.
-            TooManyFailuresError: if too many files failed one after the other.
+            TooManyFailuresError: if too many files failed consecutively.
         """
-        # These files neither count among the failures of neighbouring rows nor end a series of them.
+        # A separate counter: these files must neither add to nor reset the count of consecutive failures.
         counter = RowReader("raise", self._limit, self.files)
         for attempt in itertools.count(1):
             trying = substitute(spec, attempt)
@@ -322,19 +322,20 @@ class RowReader:
                 if isinstance(error, DeviceError) and has_lost_cuda():
                     raise
                 counter._count_failure(trying, error, is_replacement=True)
-        raise AssertionError  # counting has no end
+        raise AssertionError  # count() is infinite
 
     def read_all(self, specs: Sequence[RowSpec], substitute: Substitute | None = None) -> list[Sample | Skipped]:
-        """Return the samples of several rows, in the order of the rows, each as returned by `read`.
+        """Return the samples of several rows in the given order, each as returned by `read`.
 
-        They are read file by file, and the rows of one file in the order of their positions in it.
+        Rows are read file by file, and the rows of one file in the order of their positions in it.
         """
         by_file: dict[Hashable, list[int]] = {}
         for i, spec in enumerate(specs):
             by_file.setdefault(_file_key(spec.item), []).append(i)
         results: dict[int, Sample | Skipped] = {}
         for members in by_file.values():
-            # One file after the other: a file may not stay open while positions in all other files are found.
+            # Finish one file before the next: a file may not stay open while positions in all other files are
+            # determined.
             for i in self._sort_by_position(members, specs):
                 results[i] = self.read(specs[i], substitute)
         return [results[i] for i in range(len(specs))]
@@ -353,8 +354,8 @@ class RowReader:
             return 0.0
 
     def _count_failure(self, spec: RowSpec, error: Exception, *, is_replacement: bool) -> None:
-        # Neighbouring rows of one file fail for one reason and count once. But each replacement counts, because with
-        # few other files it may be the same one again and again.
+        # Rows of one file usually fail for the same reason, so neighbouring failures count once. Each replacement
+        # counts, because with few other files the same replacement may be drawn again and again.
         file = _file_key(spec.item)
         if is_replacement or file != self._last_failing:
             self._num_failing += 1

@@ -23,16 +23,16 @@ SILENT_SPANS = "silent_spans"
 
 @dataclass(frozen=True)
 class Failure:
-    """A row that could not be read, and the action of the error policy.
+    """A row that could not be read, and how the error policy handled it.
 
     Attributes:
         source: Name of the file.
         row: Index of the row in the dataset.
-        epoch: The epoch it was read in.
-        error: Name of the type of the exception.
+        epoch: Epoch in which the row was read.
+        error: Name of the exception's type.
         message: The message of the exception.
         action: ``"skipped"`` or ``"replaced"``.
-        replaced_by: Name of the file of the sample that replaces it.
+        replaced_by: Name of the file whose sample replaces the row.
 
     Example:
         >>> from pathlib import Path
@@ -55,12 +55,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long reading some rows took.
+    """Time that it took to read some rows.
 
     Attributes:
-        worker: Number of the DataLoader worker that read them; ``None`` without workers.
+        worker: Number of the DataLoader worker that read the rows; ``None`` without workers.
         started: When reading began, in seconds of the machine's monotonic clock.
-        finished: When they were ready.
+        finished: When reading ended, on the same clock.
         stage_seconds: Seconds by stage; see `StallMeter`.
     """
 
@@ -72,7 +72,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Takes the place of a row that was left out, on its way to the collate function.
+    """A placeholder that a dataset passes to the collate function instead of a row that was left out.
 
     Example:
         >>> from pathlib import Path
@@ -94,22 +94,22 @@ class Sample:
     Attributes:
         frames: Frames: uint8 (T, C, H, W) with times (T,); with ``keep_clip_dimension`` (clips, T, C, H, W).
         audio: Audio: float32 (channels, samples); with ``keep_clip_dimension`` (clips, channels, samples).
-        features: Features that a transform made of the audio, such as (channels, mels, frames) of `LogMelSpectrogram`.
-            They replace ``audio``.
+        features: The result of a transform of the audio, such as (channels, mels, frames) of `LogMelSpectrogram`. If
+            there are features, ``audio`` is ``None``.
         image: A page or a word: uint8 (3, H, W).
         label: Label of the file.
         source: Name of the file it was read from.
-        row: Index in the dataset.
-        epoch: The epoch it was read for.
+        row: Index of the row in the dataset.
+        epoch: Epoch in which the row was read.
         frame_indices: Indices of the frames in the video, int64 of the shape of the times; ``None`` if unknown.
-        effective_fps: Frames per second of the clip as it was sampled; NaN without frames.
-        num_valid_samples: Number of samples of ``audio``, from its first, that are of the stream and not padding;
-            ``None`` if all, or if ``audio`` has this number itself.
-        captions: The captions of the clip, by start, each a `ClipCaption`; with ``keep_clip_dimension`` those of each
-            clip. ``None`` if none were requested.
+        effective_fps: Frames per second of the sampled clip; NaN without frames.
+        num_valid_samples: Number of samples at the start of ``audio`` that come from the stream; the rest is padding.
+            ``None`` if there is no padding, or if ``audio`` has this number itself.
+        captions: The captions of the clip, in order of start time, each a `ClipCaption`; with ``keep_clip_dimension`` a
+            tuple of captions for each clip. ``None`` if no captions were requested.
         extra: The other columns of the manifest's row, and columns that a dataset adds.
         failures: The failures of the rows that this sample replaces.
-        timing: How long reading took, on the first of the samples that were read together.
+        timing: Time that it took to read samples together, on the first of these samples.
 
     Example:
         >>> from mediatensor.datasets import VideoClips
@@ -136,7 +136,7 @@ class Sample:
 
     @property
     def sample_mask(self) -> Tensor | None:
-        """Mask of ``audio``, bool (samples,), or (clips, samples): false for silence in place of missing samples.
+        """Mask of ``audio``, bool (samples,) or (clips, samples): false for silence that replaces missing samples.
 
         ``None`` without ``audio``.
         """
@@ -162,11 +162,11 @@ class Sample:
 
 
 class ColumnDict(dict[str, Any]):
-    """A row of named columns, or a batch of such rows: a dict with information about reading it.
+    """A row of named columns, or a batch of such rows: a dict that also reports failures and reading times.
 
     Attributes:
         failures: The failures of the rows that were skipped or replaced.
-        timings: How long reading took.
+        timings: Times that it took to read the rows.
 
     Example:
         >>> from mediatensor.datasets import LeRobotClips
@@ -192,34 +192,34 @@ def _make_column_dict(columns: Any, failures: tuple[Failure, ...], timings: tupl
 
 @dataclass(repr=False)
 class Batch:
-    """Several samples together, made by a collate function.
+    """A batch of samples, made by a collate function.
 
-    Each of ``frames``, ``audio``, ``features`` and ``images`` is ``None`` if the samples have none of it, and a list
-    if they were not brought to one shape.
+    Each of ``frames``, ``audio``, ``features`` and ``images`` is ``None`` if the samples lack it. It is a list if the
+    collate function left the shapes different, as `ragged` does.
 
     Attributes:
         frames: uint8 (B, T, C, H, W) with times (B, T).
         audio: float32 (B, channels, samples); ``audio.num_valid_samples`` are the lengths before padding.
         features: (B, ...), the features that a transform made of audio; see `Sample`.
         images: uint8 (B, 3, H, W).
-        label: int64 or float64 (B,) if all labels are numbers, else a list.
+        label: int64 or float64 (B,) if all labels are numbers; otherwise a list.
         source: Names of the files.
-        row: Indices in the dataset, int64 (B,).
-        epoch: The epoch the samples were read for.
+        row: Indices of the rows in the dataset, int64 (B,).
+        epoch: Epoch in which the samples were read.
         frame_indices: int64 (B, T), or a list; ``None`` if unknown.
         effective_fps: Frames per second of each clip, float64 (B,); NaN without frames.
-        num_valid_frames: Number of frames of each clip before padding, int64 (B,). ``None`` if all.
+        num_valid_frames: Number of frames of each clip before padding, int64 (B,). ``None`` if nothing was padded.
         num_valid_features: Length of the last dimension of each sample's features before padding, int64 (B,). ``None``
-            if all.
-        valid_sizes: (height, width) of each clip or image before padding, int64 (B, 2). ``None`` if all.
-        extra: For each column a list with the values of the samples.
+            if nothing was padded.
+        valid_sizes: (height, width) of each clip or image before padding, int64 (B, 2). ``None`` if nothing was padded.
+        extra: A list with the values of all samples, for each column.
         failures: The rows that were skipped or replaced.
-        timings: How long reading took.
-        captions: The captions of each sample; ``None`` if none were requested.
-        caption_ids: The tokens of captions, int64 (B, captions, tokens), 0 after the last one; with
-            ``keep_clip_dimension`` (B, clips, captions, tokens). ``None`` if captions have none.
-        num_caption_ids: Number of tokens of each caption, int64 (B, captions) or (B, clips, captions); 0 if a
-            sample has fewer captions than others.
+        timings: Times that it took to read the rows.
+        captions: The captions of each sample; ``None`` if no captions were requested.
+        caption_ids: Token ids of the captions, int64 (B, captions, tokens), padded with 0; with ``keep_clip_dimension``
+            (B, clips, captions, tokens). ``None`` if the captions have no tokens.
+        num_caption_ids: Number of tokens of each caption, int64 (B, captions) or (B, clips, captions); 0 where a sample
+            has fewer captions than the largest sample.
 
     Example:
         >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -271,9 +271,9 @@ class Batch:
 
     @property
     def sample_mask(self) -> Tensor | None:
-        """Mask of audio samples, bool (B, samples); ``None`` if audio is not in one tensor.
+        """Mask of audio samples, bool (B, samples); ``None`` if the audio is not in one tensor.
 
-        It is false for padding, and for silence in place of missing samples of a file.
+        It is false for padding, and for silence that replaces missing samples of a file.
         """
         if not isinstance(self.audio, AudioSamplesBatch):
             return None
@@ -283,7 +283,7 @@ class Batch:
 
     @property
     def num_captions(self) -> Tensor | None:
-        """Number of captions of each sample, int64 (B,), or (B, clips); ``None`` if none were requested."""
+        """Number of captions of each sample, int64 (B,) or (B, clips); ``None`` if no captions were requested."""
         if self.captions is None:
             return None
         has_clips = any(isinstance(one, tuple) for captions in self.captions for one in captions)
@@ -292,14 +292,14 @@ class Batch:
 
     @property
     def caption_mask(self) -> Tensor | None:
-        """Boolean mask of the shape of ``caption_ids``, true for tokens; ``None`` without ``caption_ids``."""
+        """Mask of tokens, bool of the shape of ``caption_ids``, true for tokens; ``None`` without ``caption_ids``."""
         if self.caption_ids is None or self.num_caption_ids is None:
             return None
         places = torch.arange(self.caption_ids.shape[-1], device=self.caption_ids.device)
         return places < on_device(self.num_caption_ids, self.caption_ids.device)[..., None]
 
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
-        """Return the batch with data, labels and the numbers for masks on a device; times, names and the rest stay.
+        """Return the batch with data, labels and valid sizes on a device; times, names and other fields stay in place.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -310,7 +310,7 @@ class Batch:
         return self._with_tensors(lambda tensors: tensors.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
-        """Return the batch in page-locked memory, for ``DataLoader(pin_memory=True)``; data on a device stay there."""
+        """Return the batch in page-locked memory, for ``DataLoader(pin_memory=True)``; data on a device stays there."""
         return self._with_tensors(lambda one: pinned(one) if isinstance(one, Tensor) else one.pin_memory())
 
     def _with_tensors(self, change: Callable[[Any], Any]) -> Batch:
@@ -350,30 +350,30 @@ _FIELDS_ON_DEVICE = (
     "num_caption_ids",
 )
 
-#: Number of elements of a list in the repr of `Batch`.
+#: Number of list elements that the repr of `Batch` shows.
 _NUM_LISTED = 4
-#: Number of printed reasons of one file: neighbouring rows fail for similar reasons.
+#: Number of reasons that a report prints for a file: neighbouring rows fail for similar reasons.
 _NUM_REASONS_PRINTED = 3
-#: Number of reasons of one file that a report keeps: messages may name the frame, and differ in every epoch.
+#: Number of reasons that a report keeps for a file: messages may name the frame, and differ in every epoch.
 _MAX_REASONS = 20
-#: A report counts a row once in an epoch. It keeps the rows of this many epochs, because batches of two may alternate.
+#: A report counts each row once per epoch. It keeps the rows of two epochs, because batches of two may alternate.
 _NUM_EPOCHS_COUNTED = 2
 
 
 def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.device) -> Tensor:
-    """Return which of the places 0 to size - 1 are before each number, bool (count, size); all without numbers."""
+    """Return a mask, bool (count, size), that is true before position ``num_valid``; all true if it is ``None``."""
     if num_valid is None:
         return torch.ones(count, size, dtype=torch.bool, device=device)
     return torch.arange(size, device=device) < on_device(num_valid, device)[:, None]
 
 
 def _mask_of_samples(num_valid: Tensor, size: int, silent_spans: Sequence[Any], device: torch.device) -> Tensor:
-    """Return which samples are of a stream, bool (count, size).
+    """Return a mask, bool (count, size), that is true for samples of a stream.
 
     Args:
         num_valid: Number of samples of each stream before its end.
-        size: Number of samples of each.
-        silent_spans: The spans [first, last) of silence of each; other values are ignored.
+        size: Length of the mask for each stream.
+        silent_spans: The silent spans [first, last) of each stream; values that are not spans are ignored.
         device: Device of the result.
     """
     mask = _is_before(num_valid, size, len(num_valid), device)
@@ -388,7 +388,7 @@ def _make_batch(batch_type: type[Batch], packed_fields: dict[str, Any]) -> Batch
 
 
 def _describe(value: Any) -> str:
-    """Return dtype and shape of data, and the first few elements of a list.
+    """Return the dtype and shape of a tensor, and the first few elements of a list.
 
     >>> import torch
     >>> _describe(torch.zeros(2, 3)), _describe(["a", "b", "c", "d", "e", "f"])
@@ -407,13 +407,13 @@ def _describe(value: Any) -> str:
 
 @dataclass
 class _FileFailures:
-    """The failures of a file.
+    """Counts and reasons of the failures of a file.
 
     Attributes:
         num_failures: Number of failures.
-        num_rows: Number of rows that failed, each counted once, with this file as the last that was tried for them.
+        num_rows: Number of rows for which this file was the last that failed; each row counts once.
         reasons: The first reasons, in order.
-        has_more_reasons: Whether there are more.
+        has_more_reasons: Whether more reasons were discarded.
     """
 
     num_failures: int = 0
@@ -433,18 +433,17 @@ class _FileFailures:
 
 
 class FailureReport:
-    """Files that failed, the reasons, and how often. Failures travel with the batches, so they arrive from every
-    worker.
+    """The files that failed, with reasons and counts, collected from the batches of all workers.
 
-    Its size does not grow with the number of epochs: it keeps the last failures, some reasons of each file, and exact
-    numbers.
+    Its size does not grow with the number of epochs. It keeps the most recent failures, up to 20 reasons of each file,
+    and exact counts.
 
     Args:
         max_failures: Maximum number of failures to keep.
 
     Attributes:
-        failures: The last failures, in the order of their batches. A row that should have replaced
-            several others is listed for each of them, but counted once in print.
+        failures: The most recent failures, in the order of their batches. If a row was to replace several rows and
+            failed, it is listed for each of them, but counted once in print.
         max_failures: Maximum number of failures to keep.
 
     Raises:
@@ -470,7 +469,7 @@ class FailureReport:
         self._row_actions: Counter[str] = Counter()
 
     def add(self, failures: Iterable[Failure]) -> None:
-        """Add the failures of a batch (``batch.failures``)."""
+        """Add the failures of a batch: ``batch.failures``."""
         for failure in failures:
             self.failures.append(failure)
             self._num_failures += 1
@@ -481,7 +480,6 @@ class FailureReport:
         del self.failures[: -self.max_failures]
 
     def _count_row(self, failure: Failure, file: _FileFailures) -> None:
-        """Count a row once, although several files may have failed for it."""
         rows = self._rows.setdefault(failure.epoch, {})
         if failure.row in rows:
             last_file, last_action = rows[failure.row]
@@ -494,11 +492,11 @@ class FailureReport:
             del self._rows[next(iter(self._rows))]
 
     def __len__(self) -> int:
-        """Return the number of all failures, including the discarded ones."""
+        """Return the number of all failures, including discarded ones."""
         return self._num_failures
 
     def by_file(self) -> dict[str, list[Failure]]:
-        """Return the kept failures of each file, files with most of them first.
+        """Return the kept failures by file, starting with the file that has the most.
 
         Example:
             >>> from mediatensor.datasets import FailureReport
@@ -511,7 +509,7 @@ class FailureReport:
         return dict(sorted(files.items(), key=lambda entry: -len(entry[1])))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return numbers by action, and for each file its number of failures and reasons (up to 20), for JSON.
+        """Return counts by action, and the number of failures and reasons (up to 20) of each file, for JSON.
 
         Example:
             >>> from mediatensor.datasets import FailureReport
@@ -537,12 +535,11 @@ class FailureReport:
             line for name, file in files for line in _reason_lines(f"  {name}: {counted(file.num_rows, 'row')}", file)
         ]
         text = "\n".join([head + (":" if lines else "."), *lines])
-        # Names of files may not be valid text, and could then not be printed.
+        # File names may not be valid Unicode, which could not be printed.
         return text.encode(errors="backslashreplace").decode()
 
 
 def _reason_lines(head: str, file: _FileFailures) -> list[str]:
-    """Return the line of a file, with its reason; several reasons follow below it."""
     reasons = file.reasons
     if len(reasons) == 1:
         return [f"{head}, {reasons[0]}"]

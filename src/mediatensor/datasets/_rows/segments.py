@@ -1,7 +1,7 @@
 """Segments of files as decoders, for rows with ``start_seconds`` and ``end_seconds``.
 
-Samplers call only public methods of a decoder, so a segment of a video is to them a decoder with fewer frames. Times
-remain times of the file.
+Samplers call only public methods of a decoder, so a segment is a decoder with fewer frames. Its times are times of the
+whole file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROUNDING_SECONDS = 0.0005
 
 
 def segment_of(decoder: Any, item: Item) -> Any:
-    """Return the segment of an open file that an item names; the decoder itself for the whole file."""
+    """Return the segment of an open file for an item; for a whole file, the decoder itself."""
     if item.start_seconds is None and item.end_seconds is None:
         return decoder
     if isinstance(decoder, AudioVideoDecoder):
@@ -39,7 +39,7 @@ def segment_of(decoder: Any, item: Item) -> Any:
 
 
 def _span(item: Item, begin: float, end: float | None) -> _Span:
-    """Return the segment of an item within a stream from ``begin`` to ``end``; raise OutOfRangeError if it is empty."""
+    """Return the item's segment of a stream from ``begin`` to ``end``; raise OutOfRangeError if it is empty."""
     start = begin if item.start_seconds is None else max(begin, item.start_seconds)
     stop = min(math.inf if end is None else end, math.inf if item.end_seconds is None else item.end_seconds)
     if not start < stop:
@@ -53,8 +53,6 @@ def _span(item: Item, begin: float, end: float | None) -> _Span:
 
 
 class _Segment(Generic[D]):
-    """Segment of a stream, from ``_start`` to ``_stop`` in seconds of the file."""
-
     def __init__(self, decoder: D, item: Item) -> None:
         whole = decoder.metadata
         self._decoder: D = decoder
@@ -62,7 +60,7 @@ class _Segment(Generic[D]):
 
 
 class VideoSegment(_Segment[VideoDecoder]):
-    """Segment of a video: the frames that begin within [start, end), with indices from 0.
+    """A segment of a video: the frames that begin within [start, end), with indices from 0.
 
     Bounds are often rounded to milliseconds. A frame that begins up to half a millisecond before a bound therefore
     counts as after the bound, so that no frame of a neighbouring shot is included. If no frame begins within the
@@ -80,13 +78,13 @@ class VideoSegment(_Segment[VideoDecoder]):
             access.check_no_hole_at(self._start)
             first = max(0, int(np.searchsorted(times, self._start, side="right")) - 1)
             stop = first + 1
-        # No time of the segment shows a frame outside of it.
+        # No time within the segment shows a frame outside of it.
         self._start = max(self._start, float(times[first]))
         self._stop = min(self._stop, float(times[stop])) if stop < len(times) else self._stop
         #: Index of the first frame of the segment in the whole video.
         self.first_frame: int = first
         self._num_frames: int = stop - first
-        # A time just before the end may count as the start of the next frame.
+        # Rounding may turn a time just before the end into the start of the next frame.
         self._access = access.restrict(first, stop - 1)
 
     @property
@@ -153,12 +151,12 @@ class VideoSegment(_Segment[VideoDecoder]):
 
 
 class AudioSegment(_Segment[AudioDecoder]):
-    """Segment of an audio stream: the samples within [start, end)."""
+    """A segment of an audio stream: the samples within [start, end)."""
 
     def __init__(self, decoder: AudioDecoder, item: Item) -> None:
         super().__init__(decoder, item)
         whole = decoder.metadata
-        if whole.sample_rate:  # clips are counted in samples, so the segment begins with a sample
+        if whole.sample_rate:  # clips are counted in samples, so the segment begins at a sample
             offset = math.floor((self._start - whole.begin_stream_seconds) * whole.sample_rate + 0.5)
             self._start = whole.begin_stream_seconds + offset / whole.sample_rate
 
@@ -191,7 +189,7 @@ class AudioSegment(_Segment[AudioDecoder]):
 
 
 class AudioVideoSegment:
-    """Segment of a video with its audio."""
+    """A segment of a video with its audio."""
 
     def __init__(self, decoder: AudioVideoDecoder, item: Item) -> None:
         self.video = VideoSegment(decoder.video, item)

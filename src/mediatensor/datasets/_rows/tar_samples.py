@@ -1,4 +1,4 @@
-"""`TarSamples`: samples of tar shards, and of other rows that can only be read in order."""
+"""`TarSamples`: samples of tar shards, and of other sources that can only be read in order."""
 
 from __future__ import annotations
 
@@ -28,46 +28,47 @@ _T = TypeVar("_T")
 
 
 class TarSamples(IterableDataset[Sample | Skipped]):
-    """Samples of tar shards that are read from beginning to end: compressed ones, pipes, URLs.
+    """Samples of tar shards that are read from beginning to end: compressed shards, pipes, URLs.
 
     The shards have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt`` make a sample.
-    Label and other columns are found as by `TarItems`, which is the better choice for plain files on this machine.
+    Labels and other columns are read as by `TarItems`, which is the better choice for uncompressed local files.
 
-    Shards are divided among ranks, and the shards of a rank among its workers, so have at least as many shards. Every
-    sample comes once an epoch, whatever the number of workers. Its random numbers depend on the seed, the epoch, the
-    number of its shard and its position there. The order depends on the number of workers as well. With `DataLoader`,
-    an interrupted epoch can be resumed with any number of workers and ranks.
+    Shards are divided among ranks, and the shards of a rank among its workers: use at least as many shards as there are
+    workers in all ranks. Every sample is read once an epoch, whatever the number of workers. Its random numbers depend
+    on the seed, the epoch, the number of its shard and its position there. The order also depends on the number of
+    workers. With `DataLoader`, an interrupted epoch can be resumed with any number of workers and ranks.
 
-    `TarSamples` reads shards itself, with headers checked by ``tarfile`` of the standard library, because resuming
-    needs the shard and the position of a sample. A ``webdataset.WebDataset`` pipeline works as a source of rows
-    (below), but its rows do not have their positions.
+    `TarSamples` does not use ``webdataset`` to read shards, because resuming needs the shard and position of each
+    sample. ``tarfile`` of the standard library checks the headers. A ``webdataset.WebDataset`` pipeline can be a source
+    of rows (below), but its rows lack their positions.
 
-    In place of shards, ``shards`` may be any iterable of rows: `Item` objects, rows of a ``webdataset`` pipeline or of
-    a Hugging Face streaming dataset, both without decoding. An ``IterableDataset`` of torch, as these two are, divides
-    its rows among workers itself, and must be given the rank; then a `DataLoader` cannot resume. Any other iterable
-    must give the same rows in the same order every time, and each worker takes every n-th row.
+    Instead of shards, ``shards`` may be any iterable of rows: `Item` objects, or undecoded rows of a ``webdataset``
+    pipeline or a Hugging Face streaming dataset. Both are an ``IterableDataset`` of torch, which divides its rows among
+    workers itself and must be given the rank; a `DataLoader` over it cannot resume. Any other iterable must give the
+    same rows in the same order every time, and each worker reads every n-th row.
 
     Args:
         shards: Paths or URLs, with ``{000..009}`` and ``{a,b}``, in paths ``*`` and ``?``; or an iterable of rows.
-        recipe: How a sample is made of a file: `VideoRecipe`, `AudioRecipe`, `VideoAudioRecipe`, or your own. A file
-            has one sample in an epoch.
+        recipe: Makes a sample of a file: `VideoRecipe`, `AudioRecipe`, `VideoAudioRecipe`, or your own. A file has one
+            sample in an epoch.
         kind: Kind of media in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
-        media: Suffix (for a Hugging Face row, column) of the media, if there are several of the kind.
-        label: Function that returns the label of an `Item`; by default its own.
-        classes: The names of the classes in the order of their numbers; labels that are text become numbers. A class
-            that is not among them is an error. By default such labels stay text.
-        shuffle_buffer: ``None``: shards and samples come in order. A number: shards come in random order, and each
-            sample is drawn among this many in a buffer, in each worker, with the bytes of their files in memory.
-        seed: Decides, with the epoch, the order and the random numbers of the samples. ``None`` is 0, except in
-            torch's own ``DataLoader``: there every epoch draws a seed from torch's generator, so that order, clips and
-            crops change, and ``torch.manual_seed`` repeats them. (Ranks divide the shards, so that with several ranks
-            only `set_epoch` changes the order of shards.) With a seed, or after `set_epoch`, everything stays the same
-            there until `set_epoch` is called again.
-        on_error: ``"raise"``, or ``"skip"`` to leave out unreadable samples. A damaged shard counts as one more
-            sample that cannot be read, after the samples before the damage. A stream cannot replace a row by another.
-        max_consecutive_failures: How many samples may be skipped one after the other, in one worker.
+        media: Suffix of the media member (for a Hugging Face row, its column), if a sample has several of the kind.
+        label: Function that returns the label of an `Item`; by default ``Item.label``.
+        classes: Class names in the order of their numbers, which replace labels that are text. Any other class is an
+            error. By default such labels stay text.
+        shuffle_buffer: Number of samples in a buffer of each worker, from which each sample is drawn at random; shards
+            come in random order as well. The bytes of the files in the buffer are in memory. With ``None``, shards and
+            samples come in order.
+        seed: Seed of the order and the random numbers of the samples, together with the epoch. ``None`` is 0, except in
+            torch's own ``DataLoader``. There every epoch draws a seed from torch's generator: order, clips and crops
+            change, and ``torch.manual_seed`` repeats them. (Ranks divide the shards, so with several ranks only
+            `set_epoch` changes the order of shards.) With a seed, or after `set_epoch`, everything stays the same in
+            torch's loader until `set_epoch` is called again.
+        on_error: ``"raise"``, or ``"skip"`` to leave out unreadable samples. A damaged shard gives the samples before
+            the damage, and then counts as one more unreadable sample. A stream cannot replace a row by another.
+        max_consecutive_failures: How many samples may be skipped consecutively in one worker.
         rank: Number of this process; by default the rank in torch.distributed when the dataset is made, or 0.
-        num_ranks: Number of processes that read the stream together; by default likewise, or 1.
+        num_ranks: Number of processes that read the stream together; by default the number in torch.distributed, or 1.
 
     Raises:
         InvalidArgumentError: if there are no shards, or an argument is not among the accepted ones.
@@ -121,9 +122,9 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._classes = checked_classes(classes)
         self._shuffle_buffer = shuffle_buffer
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open=1))
-        # Epoch and how often it was set; shared, so that workers that outlive an epoch see the next one.
+        # The epoch and how often it was set, in shared memory, so that persistent workers see the next epoch.
         self._now: Tensor = shared_numbers((2,), 0)
-        # Shared, so that the process that saves a state sees where shards ended.
+        # In shared memory, so that the process that saves a state knows the row counts of finished shards.
         self._num_rows: Tensor = shared_numbers((self._rows.num_shards,), -1)
         # The rows to skip, until the epoch is set again.
         self._resumed: tuple[int, RowsToSkip] = (0, RowsToSkip())
@@ -157,7 +158,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Seed and names of the shards, which must be the same when an epoch is resumed."""
+        """Seed and shard names, which must be the same when an epoch is resumed."""
         names = "\n".join(os.path.basename(name) for name in self._rows.names)
         digest = hashlib.blake2b(names.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
         return {"seed": self.seed, "num_shards": self._rows.num_shards, "shards": digest}
@@ -172,13 +173,12 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         Args:
             epoch: The epoch of the next iteration. Later iterations skip nothing.
             given: The rows to skip.
-            num_rows: The numbers of rows of the shards that were read to their end. A shard without remaining rows is
-                not opened.
+            num_rows: The row counts of completely read shards. A shard without remaining rows is not opened.
         """
         self.set_epoch(epoch)
         for shard, count in num_rows.items():
             self._num_rows[shard] = count
-        # Decided in this process, because one worker may see the end of a shard before another.
+        # Decide this in one process, because one worker may reach the end of a shard before another.
         done = {
             shard
             for shard, count in self.num_rows().items()
@@ -187,21 +187,21 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._resumed = (int(self._now[1]), RowsToSkip(given, frozenset(done)))
 
     def __iter__(self) -> Iterator[Sample | Skipped]:
-        # Not a generator function, so that the epoch is read now, and not when the first sample is requested.
+        # Not a generator function, so that the epoch is read now and not when the first sample is requested.
         worker = get_worker_info()
         epoch, number = self._now.tolist()
         to_skip = self._resumed[1] if self._resumed[0] == number else RowsToSkip()
         share = Share(self.rank, self.num_ranks, *((0, 1) if worker is None else (worker.id, worker.num_workers)))
         seed = self.seed
         if not self._has_own_seed and number == 0 and is_asked_by_loader():
-            # All workers of a loader share it. The seed of persistent workers stays the same.
+            # Torch's worker seeds are ``base + id``, so all workers get the same seed, constant in persistent workers.
             seed = draw_seeds(1)[0] if worker is None else derived_seed(worker.seed - worker.id, self._num_iterations)
         self._num_iterations += 1
         return self._read(seed, epoch, to_skip, share)
 
     def _read(self, seed: int, epoch: int, to_skip: RowsToSkip, share: Share) -> Iterator[Sample | Skipped]:
         order = np.arange(self._rows.num_shards)
-        # Ranks draw different numbers, but must divide the shards in one order.
+        # Ranks draw different seeds, but must use one order of shards to divide them.
         order_seed = seed if self.num_ranks == 1 else self.seed
         random = np.random.Generator(np.random.Philox(derived_seed(order_seed, epoch, "shards")))
         if self._shuffle_buffer is not None:
@@ -233,7 +233,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
 
 
 def _draw_from_window(rows: Iterator[_T], size: int, random: np.random.Generator) -> Iterator[_T]:
-    """Give all rows, each drawn at random from a buffer of ``size`` rows."""
+    """Yield all rows, each drawn at random from a buffer of ``size`` rows."""
     waiting: list[_T] = []
 
     def draw() -> _T:

@@ -1,7 +1,7 @@
-"""Moves tensors from a worker to the training process: large ones in shared memory, small ones inline.
+"""Move tensors from a worker to the training process: large tensors in shared memory, small ones inline.
 
-torch moves every tensor that leaves a worker into its own shared memory: one copy, one file descriptor and one round
-trip each. A batch has one large tensor and half a dozen of a few bytes.
+torch moves every tensor that leaves a worker into its own shared memory, which takes one copy, one file descriptor and
+one round trip each. A batch has one large tensor and about six tensors of a few bytes.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _INT64_BYTES = 8
 
 
 def shared_numbers(shape: Sequence[int], value: int) -> Tensor:
-    """Return an int64 tensor that forked workers share with this process."""
+    """Return an int64 tensor that this process shares with forked workers."""
     numbers = torch.full(tuple(shape), value, dtype=torch.int64, device="cpu")
     try:
         return numbers.share_memory_()  # type: ignore[no-untyped-call, no-any-return]
     except (RuntimeError, OSError):
-        # Anonymous memory reaches only forked workers. Systems without shared memory hardly have other workers.
+        # Anonymous memory is shared only with forked workers. Systems without shared memory rarely use other workers.
         memory = mmap.mmap(-1, max(1, numbers.numel()) * _INT64_BYTES)
         return torch.frombuffer(memory, dtype=torch.int64)[: numbers.numel()].view(numbers.shape).copy_(numbers)
 
 
 def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
-    """Allocate shared memory for data that leaves a worker; ``None``, after a warning, if there is none."""
+    """Allocate shared memory for data that leaves a worker; return ``None``, after a warning, if there is none."""
     try:
         return torch.UntypedStorage._new_shared(num_bytes)  # type: ignore[no-untyped-call, no-any-return]
     except (RuntimeError, OSError):
@@ -47,7 +47,7 @@ def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
 
 
 def move_to_shared_memory(tensor: Tensor) -> bool:
-    """Move a tensor that will leave a worker into shared memory; return whether there was space."""
+    """Move a tensor that leaves a worker into shared memory; return whether there was space."""
     if tensor.is_shared():  # type: ignore[no-untyped-call]
         return True
     try:
@@ -59,9 +59,9 @@ def move_to_shared_memory(tensor: Tensor) -> bool:
 
 
 def why_no_workers(context: Any) -> str | None:
-    """Return why worker processes cannot be started in a context of ``multiprocessing``; ``None`` if they can."""
+    """Return why a context of ``multiprocessing`` cannot start worker processes; ``None`` if it can."""
     try:
-        # Processes need a lock to communicate, and only the lock needs a file.
+        # Workers need a lock to communicate, and only the lock needs a file.
         (context or multiprocessing).Lock()
     except (OSError, ImportError) as error:
         return str(error)
@@ -69,7 +69,7 @@ def why_no_workers(context: Any) -> str | None:
 
 
 def _warn_of_missing_shared_memory() -> None:
-    # Python shows the same warning of one line of code once in each process.
+    # Python shows a warning from the same line of code only once in each process.
     warnings.warn(
         "Shared memory is full or missing, so batches are copied through a pipe, which is slower. Give /dev/shm more "
         "room: with Docker, --shm-size=2g or --ipc=host.",
@@ -77,19 +77,19 @@ def _warn_of_missing_shared_memory() -> None:
     )
 
 
-#: Up to this size, copying bytes through a pipe costs less than setting shared memory up.
+#: Up to this size, copying bytes through a pipe costs less than setting up shared memory.
 MAX_INLINE_BYTES = 64 * 1024
 
 _INLINE_DTYPES = frozenset({torch.uint8, torch.int64, torch.float32, torch.float64, torch.bool})
 
 
 def join_tensors(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, fill: float = 0) -> Tensor:
-    """Join tensors along a new first dimension, in one new tensor; in a worker it is allocated in shared memory.
+    """Join tensors along a new first dimension in one new tensor, which a worker allocates in shared memory.
 
     Args:
         tensors: At least one, of one dtype and number of dimensions. Their order in memory is kept: frames that are
             views of (T, H, W, C) are copied as whole blocks.
-        shape: The shape that each is padded to; by default the shape of the first.
+        shape: The shape to which each tensor is padded; by default the shape of the first.
         fill: The value of the padding.
 
     >>> import torch
@@ -122,26 +122,24 @@ def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
 
 
 def _memory_order(tensor: Tensor) -> list[int]:
-    """Return the dimensions of a tensor, those with the longest steps first."""
+    """Return the dimensions of a tensor in order of descending stride."""
     return sorted(range(tensor.ndim), key=tensor.stride().__getitem__, reverse=True)
 
 
 class _Inline(NamedTuple):
-    """Takes the place of a small tensor, or one without shared memory: its array with dimensions in memory order."""
+    """A placeholder for a small tensor, or without shared memory any tensor: its array, dimensions in memory order."""
 
     array: NDArray[Any]
     order: list[int]
 
 
 class _Parts(NamedTuple):
-    """Takes the place of frames or audio."""
-
     of: type
     fields: dict[str, Any]
 
 
 def pack(value: Any) -> Any:
-    """Return a value to pickle in place of one that holds tensors; `unpack` restores it."""
+    """Return a value to pickle instead of a value that holds tensors; `unpack` restores it."""
     if isinstance(value, Tensor):
         if _can_be_inline(value) and (
             _is_small(value) or (get_worker_info() is not None and not move_to_shared_memory(value))
@@ -168,7 +166,7 @@ def _can_be_inline(tensor: Tensor) -> bool:
 
 
 def unpack(value: Any) -> Any:
-    """Return the value that was given to `pack`."""
+    """Return the value that `pack` replaced."""
     if isinstance(value, _Inline):
         order = value.order
         return torch.from_numpy(value.array).permute([order.index(dimension) for dimension in range(len(order))])

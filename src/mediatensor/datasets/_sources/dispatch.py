@@ -40,59 +40,59 @@ def as_items(
     classes: Sequence[str] | None = None,
     segments: bool = True,
 ) -> Sequence[Item]:
-    """Return the files of a source as `Item` objects. No file is opened or looked for.
+    """Return the files of a source as `Item` objects, without opening them or checking that they exist.
 
     A missing file is an error of the row that reads it, so that ``on_error`` of the dataset applies.
 
     Args:
         source: One of
 
-            * a folder: the files in it and in its sub-folders that have an extension of the kind
-              (`MEDIA_EXTENSIONS`), by path; sub-folders are classes, and hidden files are ignored;
+            * a folder: the files in it and its sub-folders that have an extension of the kind (`MEDIA_EXTENSIONS`),
+              sorted by path; sub-folders are classes, and hidden files are ignored;
             * a manifest: ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (a list of objects) or ``.parquet``, with paths
               relative to it. A ``.parquet`` file may be a URL, and may have the media in a column of bytes, or of
               structs with ``bytes`` and ``path`` as Hugging Face writes them;
-            * tar shards on this machine, ``train-{000..009}.tar`` for instance; see `TarItems`;
+            * tar shards on this machine, for example ``train-{000..009}.tar``; see `TarItems`;
             * a Lance dataset: its path (``.lance``) or URL, or a ``lance.LanceDataset``; the media may be in a blob
-              column, or as in Parquet;
-            * a ``datasets.Dataset`` of Hugging Face: rows are read when they are needed, and it does not decode them;
-            * an iterable of paths, URLs, bytes, `Item` objects, pairs (one of these, label), and mappings like the rows
-              of a manifest, in which a file may also be bytes, or ``{"path": ..., "bytes": ...}`` with one of them
-              ``None``; if there are bytes, they are read, and the path is only a name;
-            * a sequence of `Item` objects, which is used as it is, so that it may make items on request.
+              column, or stored as in Parquet;
+            * a ``datasets.Dataset`` of Hugging Face: rows are read on request, and ``datasets`` does not decode them;
+            * an iterable of paths, URLs, bytes, `Item` objects, pairs (file, label), and mappings like the rows of a
+              manifest. In a mapping, a file may also be bytes, or ``{"path": ..., "bytes": ...}``, of which one may be
+              ``None``. If there are bytes, they are read, and the path is only a name;
+            * a sequence of `Item` objects, which is used directly, so that it may make items on request.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
-        label: Function that returns the label of an `Item`, in place of its own.
-        media_column: The column with the file. By default the first that is not empty of ``path``,
-            ``file_name``, the name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``),
-            ``url`` and ``file``; if columns have types, one whose type is made for media of the kind.
+        label: Function that returns the label of an `Item`, instead of ``Item.label``.
+        media_column: The column with the file. By default the first non-empty column of ``path``, ``file_name``, the
+            name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``), ``url`` and ``file``.
+            If columns have types, a column whose type is made for the kind comes first.
         label_column: The column with the label; by default ``label`` or ``labels``.
-        classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders.
-            By default the classes of the source are numbered by name. Give all datasets of one training the same
-            classes, such as ``classes=train.class_names``: otherwise a class that one of them lacks shifts the numbers.
-        segments: Whether the columns below are the bounds of segments. ``False``: they are ordinary columns.
+        classes: Class names in the order of their numbers, for labels that are text and for sub-folders. By default the
+            classes of the source, sorted by name. Give all datasets of one training the same classes, such as
+            ``classes=train.class_names``: otherwise a class that one of them lacks shifts the numbers.
+        segments: Whether the columns below are the bounds of segments. If ``False``, they are ordinary columns.
 
-    Rows of a text manifest may name a part of a file: ``start_byte`` and ``end_byte`` of an uncompressed tar
-    shard, or ``table_column`` and ``table_row`` of a Parquet file, as written by `DatasetReport.save_manifest`;
-    ``source_name`` is its name.
+    A row of a text manifest may refer to a part of a file: ``start_byte`` and ``end_byte`` of an uncompressed tar
+    shard, or ``table_column`` and ``table_row`` of a Parquet file, as written by `DatasetReport.save_manifest`.
+    ``source_name`` is the name of the part.
 
-    Rows of video and audio may be segments of their files: ``start_seconds`` and ``end_seconds``, or ``start`` and
-    ``end``, are times (83.5, 1:23.5 or 0:01:23.5) between which all clips of the row lie. Several rows may be segments
-    of one file.
+    Rows of video and audio may be segments of their files. The columns ``start_seconds`` and ``end_seconds``, or
+    ``start`` and ``end``, are times (83.5, 1:23.5 or 0:01:23.5) between which all clips of the row lie. Several rows
+    may be segments of one file.
 
     Returns:
-        The items, in the order of the source. Labels that are text are parsed as numbers if all of them are
-        numbers. Otherwise they are names of classes, which are numbered by name; the name is in
-        ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a CSV file stay text. (Only a path
-        in a column ``captions`` is also relative to the manifest.)
+        The items, in the order of the source. Labels that are text are parsed as numbers if all of them are numbers.
+        Otherwise they are names of classes, numbered in order of name; the name is in ``extra["class_name"]``. Other
+        columns are in ``extra``, unchanged; values of a CSV file stay text. Only a path in the column ``captions`` is
+        resolved relative to the manifest.
 
         Only the classes of this source are numbered, unless ``classes`` are given.
 
     Raises:
         InvalidArgumentError: if the source has no files, is damaged (the message names the line), exceeds a limit, or
-            is none of the above: a single file or URL goes into a list. Also if ``classes`` lacks a class of the
-            source, which the message names (for tar shards, when the item is requested).
-        SourceTypeError: if the source is of a type that holds no files.
-        SourceNotFoundError: if there is no such folder or manifest.
+            is none of the above: put a single file or URL into a list. Also if ``classes`` lacks a class of the source,
+            which the message names (for tar shards, when the item is requested).
+        SourceTypeError: if the source has a type that cannot hold files.
+        SourceNotFoundError: if the folder or manifest does not exist.
         ReadError: if a folder or a manifest cannot be read.
         MissingDependencyError: if pyarrow or Lance is needed, and not installed.
 
@@ -166,7 +166,7 @@ def _items_of_path(path: Any, columns: Columns) -> Sequence[Item]:
 
 
 def _with_classes(items: Sequence[Item], classes: tuple[str, ...] | None) -> Sequence[Item]:
-    """Number the labels that are text of items that are made on request."""
+    """Number the text labels of items that are made on request."""
     return items if classes is None else LabelledItems(items, partial(_class_number_of, classes=classes))
 
 
@@ -219,7 +219,7 @@ def _items_of_iterable(source: Iterable[Any], columns: Columns) -> list[Item]:
         if not isinstance(element, Item):
             from_rows.append(number)
         items.append(_item_of_element(element, columns, f"source[{number}]"))
-    # A user's item keeps its label, unless it is text and there are classes.
+    # A user's item keeps its label, unless the label is text and there are classes.
     if columns.classes is not None:
         made_here = set(from_rows)
         from_rows = [i for i, item in enumerate(items) if i in made_here or isinstance(item.label, str)]

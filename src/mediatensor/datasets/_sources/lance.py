@@ -171,8 +171,6 @@ class _BlobReader(Reader):
 
 
 class _BlobRanges:
-    """Fetches parts of a remote value, for a `RangeReader`."""
-
     def __init__(self, blob: Any) -> None:
         self._blob = blob
 
@@ -195,7 +193,6 @@ def _leaves(field: Any, structs: Sequence[str]) -> list[str]:
 def _read_rows(
     dataset: Any, path: str, leaves: list[str], num_rows: int, structs: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Read the values of columns, by row."""
     if not leaves:
         return [{} for _ in range(num_rows)]
     rows: list[dict[str, Any]] = []

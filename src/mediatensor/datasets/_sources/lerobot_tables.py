@@ -235,5 +235,4 @@ def _whole_rows(array: Any, size: int) -> Any:
 
 
 def _flat(value: Any) -> list[Any]:
-    """Return the numbers of nested lists, flat."""
     return [number for one in value for number in _flat(one)] if isinstance(value, list) else [value]

@@ -65,7 +65,6 @@ def _rows(path: str) -> Iterator[_Row]:
 
 
 def _lines(path: str) -> Iterator[str]:
-    """Yield the lines of a file in UTF-8, with their ends."""
     try:
         with open(path, "rb") as file:
             number = 0

@@ -357,7 +357,6 @@ def parquet_file(path: str) -> Iterator[Any]:
 
 
 def _file_of_url(url: str) -> io.BufferedReader:
-    """Return a file object for pyarrow that reads ranges of a URL."""
     opened = make_source(url).open()
     if isinstance(opened, str):
         raise OpenError(f"Could not open {url}: Parquet files come from paths, http(s) and what fsspec reads.")

@@ -221,7 +221,6 @@ def media_source(
 
 
 def _within(folder: str, path: str) -> str:
-    """Return a path of a manifest relative to its folder; a URL stays as it is."""
     if _URL.match(path):
         return path
     joined = os.path.join(folder, path)

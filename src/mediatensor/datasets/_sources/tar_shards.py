@@ -156,13 +156,10 @@ def _unsupported_compression(beginning: bytes) -> str | None:
 
 
 def is_compressed(beginning: bytes) -> bool:
-    """Return whether a file that begins like this is compressed."""
     return beginning.startswith((_GZIP, _BZIP2)) or _unsupported_compression(beginning) is not None
 
 
 class _RawFile(io.RawIOBase):
-    """A `Reader` as a file object of Python."""
-
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
