@@ -1,4 +1,4 @@
-"""docTR's module of this name: orientation, language, masks of boxes. Only programs written for docTR use it."""
+"""Utilities for programs written for docTR: page orientation, layout of predictions, and masks of boxes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def estimate_orientation(
 ) -> int:
     """Estimate by how many degrees a page is turned, from its lines of text.
 
-    The turn of the whole page, if known, gives the quarter of the circle; the most elongated shapes of the map give the
-    angle within it.
+    ``general_page_orientation``, if given, determines the quarter turn. The most elongated shapes determine the angle
+    within that quarter.
 
     >>> import numpy as np
     >>> page = np.zeros((400, 400, 1), np.uint8)
@@ -44,13 +44,13 @@ def estimate_orientation(
     6
 
     Args:
-        img: The binary map of a detector, uint8 ``(H, W, 1)``, not 0 where there is text; or an image, RGB ``(H, W,
-            3)``.
+        img: Either the binary map of a detector, uint8 ``(H, W, 1)``, nonzero where there is text; or an RGB image
+            ``(H, W, 3)``.
         general_page_orientation: The turn of the page, a multiple of 90 degrees, and its confidence.
-        n_ct: Number of shapes that decide.
-        ratio_threshold_for_lines: A shape this many times as long as broad is a line.
-        min_confidence: The turn of the page is used from this confidence on.
-        lower_area: Shapes up to this area, in pixels, do not count.
+        n_ct: Number of shapes used for the estimate.
+        ratio_threshold_for_lines: Shapes with at least this ratio of length to width are lines of text.
+        min_confidence: ``general_page_orientation`` is used only if its confidence is at least this.
+        lower_area: Shapes up to this area, in pixels, are ignored.
 
     Returns:
         Degrees in (-180, 180], clockwise: turn the page counter-clockwise by this angle to set it upright.
@@ -66,7 +66,7 @@ def estimate_orientation(
     if known and turn % 90:
         raise InvalidArgumentError(f"a page's general orientation is a multiple of 90 degrees, got {turn}")
     inked = _binarised(img) if img.shape[-1] == 3 else img[..., 0] > 0
-    # Lines are vertical on a page that lies on its side; an upside-down page looks the same.
+    # Lines are vertical on a page turned by 90 degrees. A page turned by 180 degrees has horizontal lines.
     inked = np.rot90(inked) if known and turn % 180 else inked
     if not known:
         inked = _words_merged(inked)
@@ -95,7 +95,7 @@ def _binarised(img: np.ndarray) -> np.ndarray:
 
 
 def _words_merged(inked: np.ndarray) -> np.ndarray:
-    """Grow the shapes of a map by a hundredth of the page, so that words of a line become one."""
+    """Dilate the map by a hundredth of the page, so that words of a line merge into one shape."""
     height, width = inked.shape
     size = (max(1, height // 100), max(1, width // 100))
     try:
@@ -107,7 +107,7 @@ def _words_merged(inked: np.ndarray) -> np.ndarray:
 
 
 def rectify_crops(crops: Sequence[np.ndarray], orientations: Sequence[int]) -> list[np.ndarray]:
-    """Set crops upright, as views.
+    """Rotate crops upright, without copying pixels.
 
     >>> import numpy as np
     >>> rectify_crops([np.array([[1, 2]])], [1])[0].tolist()  # was turned by 90 degrees counter-clockwise
@@ -121,10 +121,10 @@ def rectify_crops(crops: Sequence[np.ndarray], orientations: Sequence[int]) -> l
 
 
 def rectify_loc_preds(page_loc_preds: np.ndarray, orientations: Sequence[int]) -> np.ndarray | None:
-    """Let the corners of quads ``(N, 4, 2)`` begin at the top left of their text; ``None`` for no quads.
+    """Reorder corners of quads ``(N, 4, 2)`` to start at the top left of their text; ``None`` for an empty input.
 
     Args:
-        page_loc_preds: ``(N, 4, 2)``, TL, TR, BR, BL as the quads lie.
+        page_loc_preds: ``(N, 4, 2)``, the corners as they appear on the page: TL, TR, BR, BL.
         orientations: Quarter turns of the text of each quad, counter-clockwise.
 
     Raises:
@@ -139,7 +139,7 @@ def rectify_loc_preds(page_loc_preds: np.ndarray, orientations: Sequence[int]) -
 
 
 def mask_boxes(img: np.ndarray, boxes: np.ndarray, fill_value: int = 255) -> np.ndarray:
-    """Paint over regions of an image, on a copy.
+    """Fill regions of a copy of an image with a value.
 
     >>> import numpy as np
     >>> int(mask_boxes(np.zeros((4, 4), np.uint8), np.array([[0.0, 0.0, 0.5, 0.5]])).sum()) // 255
@@ -147,8 +147,8 @@ def mask_boxes(img: np.ndarray, boxes: np.ndarray, fill_value: int = 255) -> np.
 
     Args:
         img: ``(H, W)`` or ``(H, W, C)``.
-        boxes: Relative; straight ``(N, 4)`` or quads ``(N, 4, 2)``. Their border, in pixels, is painted as well.
-        fill_value: The value to paint with.
+        boxes: Relative; straight ``(N, 4)`` or quads ``(N, 4, 2)``. Pixels on the border of a box are filled, too.
+        fill_value: The value of the filled pixels.
 
     Raises:
         InvalidArgumentError: The boxes have another shape or are not finite.
@@ -180,7 +180,7 @@ def invert_data_structure(
     [{'words': 1, 'dates': 2}, {'words': 3, 'dates': 4}]
 
     Raises:
-        InvalidArgumentError: Keys or lengths differ, or ``x`` is neither.
+        InvalidArgumentError: Keys or lengths differ, or ``x`` is neither a list nor a dictionary.
     """
     if isinstance(x, dict):
         if len({len(values) for values in x.values()}) > 1:

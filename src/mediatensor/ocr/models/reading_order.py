@@ -1,7 +1,7 @@
 """Reading order: the order in which the lines, tables and figures of a page are read.
 
-No network is needed: the order follows from where things lie, from the direction of the script and, where a layout
-is known, from its labels.
+No network is needed. The order depends on the positions of the elements, the direction of the script and, if a layout
+is known, the labels of its regions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Helpers for networks: load weights, export to ONNX, restrict a recogniser to some characters."""
+"""Helpers for networks: load weights, export to ONNX, and restrict the characters of a recogniser."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class WhitelistHandle:
-    """Ends the restriction that `add_whitelist` set; also a context manager that ends it on exit.
+    """Handle that removes the restriction of `add_whitelist`; a context manager that removes it on exit.
 
     Args:
-        hooks: The hooks to remove.
+        hooks: Handles of the hooks to remove.
 
     Example:
         >>> from mediatensor.ocr.models import crnn_mobilenet_v3_small
@@ -57,7 +57,7 @@ class WhitelistHandle:
         self._hooks = tuple(hooks)
 
     def remove(self) -> None:
-        """Let the model read its whole vocabulary again; may be called more than once."""
+        """Restore the model's whole vocabulary; may be called more than once."""
         for hook in self._hooks:
             hook.remove()
 
@@ -72,7 +72,7 @@ class WhitelistHandle:
 
 @dataclass(frozen=True)
 class _Restriction:
-    """A forward hook: some classes give their scores to another class, then only allowed classes stay."""
+    """A forward hook that adds scores of some classes to others, and then removes all classes that are not allowed."""
 
     forbidden: torch.Tensor
     sources: torch.Tensor
@@ -80,7 +80,7 @@ class _Restriction:
     _placed: dict[torch.device, tuple[torch.Tensor, ...]] = field(default_factory=dict, repr=False)
 
     def _to_device(self, device: torch.device) -> tuple[torch.Tensor, ...]:
-        """Return all three tensors on a device, to which they are copied once."""
+        """Return the three tensors on a device; each device gets one cached copy."""
         if device not in self._placed:
             self._placed[device] = tuple(part.to(device) for part in (self.forbidden, self.sources, self.targets))
         return self._placed[device]
@@ -100,29 +100,30 @@ def add_whitelist(
     strategy: str = "mask",
     mapping: str | Mapping[str, str] | None = None,
 ) -> WhitelistHandle:
-    """Let a recogniser read only some of the characters of its vocabulary.
+    """Restrict a recogniser to some of the characters of its vocabulary.
 
-    The scores of other characters are set to minus infinity where the network computes them, so that networks that read
-    character by character never continue from a forbidden one. The end of a word, and the blank of CTC, stay. The
-    restriction is a hook on the model's last layer: it holds for every thread, from the next call on, until it is
-    removed; set it before threads start. Several add up.
+    The last layer sets the scores of other characters to minus infinity, so that networks that decode character by
+    character never continue from a forbidden character. The end-of-word token and the CTC blank are always allowed.
+    The restriction is a forward hook on the last layer. It affects all threads from the next call until it is removed,
+    so set it before threads start. Several restrictions can be combined.
 
     Args:
-        model: A recogniser whose ``score_layer()`` returns its last layer and the class of ``vocab[0]``, as
-            docTR's here, or a predictor that has one (``reco_predictor.model`` or ``model``).
-        vocabs: The allowed characters: a string or several. Characters that the model does not know are ignored.
-        strategy: ``"mask"``: the best allowed character wins. ``"nearest"``: each forbidden character gives its score
-            to the closest allowed one, so that ``ä`` is read as ``a``.
-        mapping: The closest character, for ``"nearest"``: ``"anyascii"`` (or ``None``), the same letter without its
-            marks; ``"weights"``, the one whose weights in the last layer have the most similar direction; or a dict of
-            forbidden to allowed characters, which takes precedence over letters.
+        model: A recogniser whose ``score_layer()`` returns its last layer and the class index of ``vocab[0]``, as
+            all docTR recognisers of this package do; or a predictor with ``reco_predictor.model`` or ``model``.
+        vocabs: The allowed characters, a string or several strings. Characters outside the model's vocabulary are
+            ignored.
+        strategy: With ``"mask"``, the best allowed character wins. With ``"nearest"``, each forbidden character passes
+            its score to the closest allowed character, so that ``ä`` is read as ``a``.
+        mapping: How ``"nearest"`` finds the closest character. ``"anyascii"`` (or ``None``) removes accents from the
+            letter. ``"weights"`` compares the directions of the weights in the last layer. A dict from forbidden to
+            allowed characters takes precedence over accent removal.
 
     Returns:
-        A handle that ends the restriction: call ``remove()``, or use it in a ``with`` statement.
+        A handle that removes the restriction: call ``remove()``, or use it in a ``with`` statement.
 
     Raises:
-        InvalidArgumentError: An argument has another value, the model is not a recogniser, or no allowed character is
-            in its vocabulary.
+        InvalidArgumentError: An argument is not accepted, the model is not a recogniser, or none of the allowed
+            characters is in its vocabulary.
 
     Example::
 
@@ -160,7 +161,7 @@ def _check_strategy(strategy: str, mapping: str | Mapping[str, str] | None) -> N
 
 
 def _recognizer_of(model: nn.Module) -> nn.Module:
-    """Return the recogniser itself, or the one inside a predictor."""
+    """Return the recogniser, which may be inside a predictor."""
     for candidate in (model, getattr(getattr(model, "reco_predictor", model), "model", None)):
         if isinstance(candidate, nn.Module) and isinstance(getattr(candidate, "vocab", None), str):
             return candidate
@@ -175,7 +176,7 @@ class _NamesItsScores(Protocol):
 
 
 def _score_layer(recognizer: nn.Module) -> tuple[nn.Linear, int]:
-    """Return the layer that scores the classes, and the class of the first character."""
+    """Return the layer that scores the classes, and the class index of the first character."""
     if not isinstance(recognizer, _NamesItsScores):
         raise InvalidArgumentError(
             f"{type(recognizer).__name__} has no score layer; expected a method "
@@ -200,10 +201,10 @@ def _restriction(
 
 
 def _find_closest_letters(vocab: str, allowed: frozenset[str]) -> dict[str, str]:
-    """Map each forbidden character to the allowed one of the same bare letter, if any."""
+    """Map each forbidden character to the allowed character with the same base letter, if any."""
     by_letter: dict[str, str] = {}
     for char in vocab:
-        # The bare letter itself stands for all its forms; else the first form.
+        # The base letter is preferred to its accented forms; otherwise the first allowed form is used.
         if char in allowed and (_bare_letter(char) == char or _bare_letter(char) not in by_letter):
             by_letter[_bare_letter(char)] = char
     closest = {}
@@ -217,7 +218,7 @@ def _find_closest_letters(vocab: str, allowed: frozenset[str]) -> dict[str, str]
 
 @functools.lru_cache(maxsize=4096)
 def _bare_letter(char: str) -> str:
-    """Remove accents and strokes; a Cyrillic letter named like a Latin one becomes that."""
+    """Remove accents and strokes; convert a Cyrillic letter to the Latin letter with the same name."""
     base = unicodedata.normalize("NFKD", char)[:1]
     named = _LETTER_WITH_MARK.fullmatch(unicodedata.name(base, ""))
     if named is None or len(named[2]) > 1:
@@ -226,7 +227,7 @@ def _bare_letter(char: str) -> str:
 
 
 def _find_closest_weights(vocab: str, allowed: frozenset[str], rows: torch.Tensor) -> dict[str, str]:
-    """Map each forbidden character to the allowed one with the greatest cosine similarity."""
+    """Map each forbidden character to the allowed character with the greatest cosine similarity of weights."""
     kept = [index for index, char in enumerate(vocab) if char in allowed]
     dropped = [index for index, char in enumerate(vocab) if char not in allowed]
     directions = nn.functional.normalize(rows.float(), dim=1)
@@ -240,19 +241,19 @@ def set_device_and_dtype(
     device: str | torch.device,
     dtype: torch.dtype,
 ) -> tuple[Module, list[torch.Tensor] | list[tuple[torch.Tensor, torch.Tensor]]]:
-    """Move a model and its input to one device and one floating type.
+    """Move a model and its input to one device and one floating-point type.
 
     Args:
-        model: The model; unchanged if it is there already.
-        batches: A list of tensors of any shape; or a tuple of such a list and one of as many masks.
+        model: The model; unchanged if it already has the device and the type.
+        batches: A list of tensors of any shape; or a tuple of such a list and a list of the same number of masks.
         device: The device.
-        dtype: The type. Masks become bool.
+        dtype: The floating-point type. Masks are converted to bool.
 
     Returns:
-        The model and the batches; with masks a list of pairs (batch, mask).
+        The model and the batches; with masks, the batches are a list of pairs (batch, mask).
 
     Raises:
-        InvalidArgumentError: There are not as many masks as batches.
+        InvalidArgumentError: The numbers of masks and batches differ.
 
     >>> from torch import nn
     >>> import torch
@@ -286,21 +287,21 @@ def export_model_to_onnx(
     dynamic_axes: dict[str, dict[int, str]] | None = None,
     **kwargs: Any,
 ) -> str:
-    """Write a model as an ONNX file, by torch's exporter. The file appears when it is complete.
+    """Write a model to an ONNX file with torch's exporter. The file appears only when it is complete.
 
-    A copy of the model in evaluation mode is exported, which returns only its scores, with the type and device of
-    ``dummy_input``. The model itself does not change, and may be in use by other threads.
+    A copy of the model in evaluation mode is exported. It returns only scores, and has the type and device of
+    ``dummy_input``. The model itself does not change, so other threads may use it at the same time.
 
     Args:
-        model: A detector, a recogniser, a classifier, a predictor's model or any other; compiled or not.
+        model: A detector, recogniser, classifier, a predictor's model or any other module; compiled or not.
         model_name: Path of the file, without ``.onnx``.
-        dummy_input: An input of the size that the exported model is to take, or a tuple of several inputs; ``None``:
-            one picture of the size that the model was made for.
-        input_names: Names of the inputs in the file; ``None``: ``"input"``, and ``"masks"`` for the second of two.
-        output_names: Names of the outputs in the file; ``None``: ``"logits"``, and ``"pred_boxes"`` if there are two
-            inputs.
-        dynamic_axes: Axes of inputs and outputs that may have any size; ``None``: the first of each, and axes that the
-            model leaves open: height and width of a page for the default detector, the width of a line for the default
+        dummy_input: An example input of the exported model, or a tuple of several inputs. ``None`` uses one image of
+            the size in the model's configuration.
+        input_names: Names of the inputs in the file. ``None`` uses ``"input"``, and ``"masks"`` for a second input.
+        output_names: Names of the outputs in the file. ``None`` uses ``"logits"``, and also ``"pred_boxes"`` if there
+            are two inputs.
+        dynamic_axes: Dynamic axes of inputs and outputs. ``None`` uses the first axis of each and the dynamic axes of
+            the model: height and width of a page for the default detector, the width of a line for the default
             recogniser.
         **kwargs: Options of `torch.onnx.export`.
 
@@ -308,7 +309,7 @@ def export_model_to_onnx(
         The path of the file.
 
     Raises:
-        InvalidArgumentError: There is no ``dummy_input``, and the model has no configuration.
+        InvalidArgumentError: ``dummy_input`` is missing, and the model does not have a configuration.
         MissingDependencyError: The package ``onnx``, which torch's exporter needs, is not installed.
         WriteError: The file cannot be written.
 
@@ -333,7 +334,7 @@ def export_model_to_onnx(
     if importlib.util.find_spec("onnx") is None:
         raise MissingDependencyError("Exporting to ONNX needs another package: pip install onnx.")
 
-    # A copy: other threads may use the model meanwhile.
+    # Other threads may use the model at the same time.
     exported = copy.deepcopy(network).eval()
     if hasattr(exported, "exportable"):
         exported.exportable = True

@@ -1,4 +1,4 @@
-"""Make predictors of text, of key information, and of text in videos, by the names of their architectures."""
+"""Create predictors of text, key information, and text in videos by the names of their architectures."""
 
 from __future__ import annotations
 
@@ -69,74 +69,74 @@ def ocr_predictor(
     keep_reading_order: bool = True,
     **unknown: Never,
 ) -> OCRPredictor:
-    """Make a predictor that reads the text of pages.
+    """Return a predictor that reads the text of pages.
 
-    Give ``pretrained=True``: without it, networks that are given by name have random weights, as in docTR, and read
-    nothing of use.
+    Pass ``pretrained=True``. Without it, networks given by name have random weights, as in docTR, and results are
+    meaningless.
 
     Args:
-        det_arch: The detector: a name of ``list_models("det_*")``, the path of a checkpoint (``.pt``) that training
-            wrote, or a model.
-        reco_arch: The recogniser: a name of ``list_models("reco_*")``, the path of a checkpoint, or a model.
-        pretrained: Load the weights, from this machine; ``mediatensor[ocr]`` has the default ones.
-        pretrained_backbone: Load the weights of the backbones, if ``pretrained`` is false.
-        assume_straight_pages: Boxes are straight: pages are upright, or turned by 90, 180 or 270 degrees, which shows
-            in how their lines read. ``page.orientation`` then has the turn, words are read as on the upright page, and
-            boxes are relative to the page as it came. Otherwise boxes are quads in the direction of reading, and pages
+        det_arch: The detector: a name from ``list_models("det_*")``, the path of a checkpoint (``.pt``) written by
+            training, or a model.
+        reco_arch: The recogniser: a name from ``list_models("reco_*")``, the path of a checkpoint, or a model.
+        pretrained: Load weights from this machine. ``mediatensor[ocr]`` installs the default weights.
+        pretrained_backbone: Load only the weights of the backbones, if ``pretrained`` is false.
+        assume_straight_pages: Return straight boxes. Pages must be upright, or turned by 90, 180 or 270 degrees, which
+            is detected from their lines. ``page.orientation`` then has the turn, the words are those of the upright
+            page, and boxes are relative to the original page. If false, boxes are quads in reading direction, and pages
             may be turned by any angle.
         preserve_aspect_ratio: Scale both sides of a page alike for the detector.
         symmetric_pad: Pad on all sides, if the detector needs padding.
-        export_as_straight_boxes: Use straight boxes in the document even for rotated text.
-        detect_orientation: Report in ``page.orientation`` by how many degrees each page is turned, clockwise, including
-            small angles and 0.
-        straighten_pages: Turn pages upright first. Boxes are relative to the upright page.
-        detect_language: Report the language in ``page.language``; needs ``langdetect``.
-        detect_layout: Find the regions of each page, ``page.layout``: titles, section headers with their levels, text,
-            list items, tables, pictures, captions, formulas, footnotes, headers and footers, in reading order. Blocks
-            are then regions, and ``page.fields`` has the pairs of a key and a value.
-        layout_arch: The network that finds regions: a name of ``list_models("layout_*")``, the path of a checkpoint, or
-            a model. ``None`` finds them by rules, which need no weights.
-        ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, that are not read on any page; or kinds of regions,
-            such as ``"Page-footer"``, whose text and tables are left out.
-        detect_tables: Find the tables of each page, ``page.tables``, with rows, columns, spans and heads, by rules.
-            Their words are in no block. Regions are found as with ``detect_layout``.
-        table_arch: The network that finds the cells of the tables that ``layout_arch`` finds, as ``layout_arch``.
-        fields: The keys and values to look for, for ``page.fields``: ``"invoice"``, ``"receipt"``,
-            `FieldRule` objects, or true, or ``"all"``, for every pair of a key and a
-            value; false for none. ``None`` is true with ``detect_layout``, and false without.
-        text_layer: Take the words that a page of a PDF file has as text instead of reading them. Pages without such
-            words are read, and so are pictures on other pages, and scans to which only stamps or filled-in fields were
-            added.
-        preserve_original_coords: Use boxes relative to the page as it came even if it was straightened.
-        disable_page_orientation: Read pages as they lie; only small angles count.
-        disable_crop_orientation: Read lines in the direction of their page.
-        vocab: The characters that may be read, for a recogniser that is given by name.
-        min_confidence: Lines with a smaller share of words that are expected to be right, in [0, 1], are not part of
-            the text; ``page.unread`` lists them. For recognisers of lines.
-        split_after: Characters that end a word in addition to spaces, as ``"-/"`` if "12/31-98" counts as three words.
-            For recognisers of lines.
-        unreadable_scripts: ``"report"``: a line in a script that the recogniser cannot read is not part of the text,
-            and ``page.unread`` has its place and script. ``"read"``: it is read as letters that look alike.
-        script_readers: Recognisers of lines in such scripts, by the name of the script, such as "Cyrillic": models, or
-            paths for `load_line_recognizer`.
-        on_error: ``"report"``: a page that cannot be read is empty, with the reason in ``page.error``, and a warning.
-            ``"raise"``: it raises `PageError`.
-        det_bs: Pages that the detector searches together.
-        reco_bs: Most crops that a recogniser of words reads together; line recognisers batch lines by width.
-        shorter_side: Least length of the shorter side of pages for the default detector, in pixels.
-        longer_side: Greatest length of their longer side.
-        resolve_lines: Gather words into lines; otherwise all words of a page are one line.
-        resolve_blocks: Gather lines into blocks, without ``keep_reading_order``.
-        paragraph_break: Gap between two words of a row, relative to the width of the page, that ends a line.
-        line_break: Greatest gap between two lines of a block, in heights of a line.
-        keep_reading_order: Arrange the content of a page in reading order: blocks are paragraphs, or rows of a table.
-        **unknown: Not accepted.
+        export_as_straight_boxes: Return straight boxes in the document even for rotated text.
+        detect_orientation: Set ``page.orientation`` to the clockwise turn of each page in degrees, including small
+            angles and 0.
+        straighten_pages: Rotate pages upright first. Boxes are then relative to the upright page.
+        detect_language: Set ``page.language``; requires the package ``langdetect``.
+        detect_layout: Find the regions of each page, ``page.layout``, in reading order: titles, section headers with
+            their levels, text, list items, tables, pictures, captions, formulas, footnotes, headers and footers. The
+            blocks of the page are then regions, and ``page.fields`` has its key-value pairs.
+        layout_arch: The network that finds regions: a name from ``list_models("layout_*")``, the path of a checkpoint,
+            or a model. With ``None``, rules without weights find the regions.
+        ignore_regions: Relative boxes (xmin, ymin, xmax, ymax) that are not read on any page; or kinds of regions, such
+            as ``"Page-footer"``, whose text and tables are dropped.
+        detect_tables: Find the tables of each page by rules: ``page.tables``, with rows, columns, spans and headers.
+            Words of tables do not belong to blocks. Regions are found as with ``detect_layout``.
+        table_arch: The network for the cells of tables that ``layout_arch`` finds; same values as ``layout_arch``.
+        fields: The keys and values to find for ``page.fields``: ``"invoice"``, ``"receipt"``, or `FieldRule` objects.
+            True or ``"all"`` finds every key-value pair, false none. ``None`` means true with ``detect_layout``, else
+            false.
+        text_layer: Use the text of PDF pages instead of reading them. Pages without text are read, and so are pictures
+            on pages with text, and scans whose only text is in stamps or filled-in fields.
+        preserve_original_coords: Return boxes relative to the original page even if it was straightened.
+        disable_page_orientation: Do not detect turned pages; only small angles are corrected.
+        disable_crop_orientation: Do not detect turned lines; lines are read in the direction of their page.
+        vocab: The characters that may be read, for a recogniser given by name.
+        min_confidence: For recognisers of lines: lines whose expected share of correct words, in [0, 1], is lower are
+            not part of the text and are listed in ``page.unread``.
+        split_after: For recognisers of lines: characters that end a word in addition to spaces. With ``"-/"``,
+            "12/31-98" is three words.
+        unreadable_scripts: Treatment of lines in a script that the recogniser cannot read. With ``"report"``, they are
+            not part of the text, and ``page.unread`` has their positions and scripts. With ``"read"``, they are read as
+            similar letters of known scripts.
+        script_readers: Recognisers of lines in such scripts, by the name of the script, such as "Cyrillic". The values
+            are models, or paths for `load_line_recognizer`.
+        on_error: With ``"report"``, a page that cannot be read is empty, ``page.error`` has the reason, and a warning
+            is issued. With ``"raise"``, `PageError` is raised.
+        det_bs: Number of pages in a batch of the detector.
+        reco_bs: Largest batch of a recogniser of words. Line recognisers choose batches by the width of the lines.
+        shorter_side: Minimum length in pixels of the shorter side of pages, for the default detector.
+        longer_side: Maximum length in pixels of the longer side of pages, for the default detector.
+        resolve_lines: Group words into lines; otherwise all words of a page form one line.
+        resolve_blocks: Group lines into blocks, if ``keep_reading_order`` is false.
+        paragraph_break: Gap between two words of a row that ends a line, relative to the width of the page.
+        line_break: Maximum gap between two lines of a block, in line heights.
+        keep_reading_order: Sort the content of a page in reading order: blocks are paragraphs or rows of a table.
+        **unknown: Raises an error that names the unknown arguments.
 
     Returns:
-        The predictor, a module that any number of threads may share. ``predictor.to("cuda")`` moves it: pages on that
-        device, such as a decoder's frames, stay there, others are copied once. The program waits for the device once
-        for each batch of pages that is searched for text and once for each page that is read, or a few times if lines
-        may be turned.
+        The predictor, a module that any number of threads may share. ``predictor.to("cuda")`` moves it to a device.
+        Pages on that device, such as frames of a decoder, stay there; other pages are copied once. The CPU waits for
+        the device once for each detector batch and once for each page that is read, or a few times if lines may be
+        turned.
 
     Raises:
         InvalidArgumentError: An architecture or an argument is unknown, or a value is not accepted.
@@ -191,10 +191,10 @@ def kie_predictor(
     keep_reading_order: bool = False,
     **unknown: Never,
 ) -> KIEPredictor:
-    """Make a predictor that groups text by the classes of its detector; the default detector has one class.
+    """Return a predictor that groups text by the classes of its detector; the default detector has one class.
 
-    For the arguments, see `ocr_predictor`. Predictions are not grouped into lines, blocks or tables, so arguments for
-    these have no effect. Named fields become predictions of the class with their name.
+    The arguments are those of `ocr_predictor`. Predictions are not grouped into lines, blocks or tables, so arguments
+    for these have no effect. Named fields become predictions of the class with their name.
 
     Returns:
         The predictor, a module that any number of threads may share.
@@ -224,27 +224,27 @@ def video_text_predictor(
     min_confidence: float = 0.1,
     **unknown: Never,
 ) -> VideoTextPredictor:
-    """Make a predictor that reads the text of videos: texts with their places, from which frame to which.
+    """Return a predictor that reads the text of videos, with positions and frame ranges.
 
     Args:
-        det_arch: The detector of lines: a name of ``list_models("det_*")``, or a model.
-        reco_arch: The recogniser of lines: a name of ``list_models("reco_*")``, or a model.
-        pretrained: Load the weights, from this machine; ``mediatensor[ocr]`` has the default ones. Without
-            it, networks that are given by name have random weights.
-        languages: Names of `VOCABS`, such as ``"german"``: only their characters are
-            read. ``None`` for all that the recogniser knows.
+        det_arch: The detector of lines: a name from ``list_models("det_*")``, or a model.
+        reco_arch: The recogniser of lines: a name from ``list_models("reco_*")``, or a model.
+        pretrained: Load weights from this machine. ``mediatensor[ocr]`` installs the default weights. Without it,
+            networks given by name have random weights.
+        languages: Names of `VOCABS`, such as ``"german"``, to restrict the characters. ``None`` allows all characters
+            of the recogniser.
         vocab: The characters that may be read, instead of ``languages``.
-        region: xmin, ymin, xmax, ymax of the part of the picture that is read, relative; ``None`` for all of it.
-        kinds: The kinds of text that are wanted; ``None`` for all.
-        min_confidence: Texts whose surest reading is less likely to be right, in [0, 1], are left out.
-        **unknown: Not accepted.
+        region: xmin, ymin, xmax, ymax of the region to read, relative to the frame; ``None`` for the whole frame.
+        kinds: The kinds of text to return; ``None`` for all kinds.
+        min_confidence: Texts with a lower confidence, in [0, 1], are dropped.
+        **unknown: Raises an error that names the unknown arguments.
 
     Returns:
         The predictor, a module: ``predictor.to("cuda")`` moves its networks. Frames are decoded on the CPU.
 
     Raises:
-        InvalidArgumentError: An architecture, a language or an argument is unknown, or the recogniser does not read
-            lines, or not the language.
+        InvalidArgumentError: An architecture, a language or an argument is unknown, or the recogniser does not support
+            lines or the language.
         WeightsNotFoundError: There are no weights on this machine; the message says what to install.
 
     Example:
@@ -261,10 +261,10 @@ def video_text_predictor(
                 f"languages={languages!r}: give one or more names of mediatensor.ocr.datasets.VOCABS, such as "
                 '"english" or "german", and no vocab beside them.'
             )
-        # Spaces separate words.
+        # The space is needed to separate words.
         allowed = {"vocab": "".join(dict.fromkeys("".join(VOCABS[name] for name in names))) + " "}
     _refuse_unknown(VideoTextPredictor, unknown)
-    # Bands of frames are searched in the size that they have.
+    # The side limits keep bands of frames at their original size.
     detector = detection_predictor(det_arch, pretrained=pretrained, shorter_side=32, longer_side=4096)
     if languages is not None:
         known = set(recognition_predictor(reco_arch, pretrained=pretrained).model.vocab)
@@ -302,7 +302,7 @@ def _make_predictor(
     unknown: Mapping[str, Any],
     **options: Any,
 ) -> _Predictor:
-    """Make a predictor of this kind from its networks and ``options``, the arguments of its class."""
+    """Create a predictor of the given class from its networks; ``options`` are further arguments of the class."""
     _refuse_unknown(kind, unknown)
     sides = {"shorter_side": shorter_side, "longer_side": longer_side}
     detector = detection_predictor(
@@ -319,13 +319,13 @@ def _make_predictor(
     if isinstance(reco_arch, str | os.PathLike):
         reading["pretrained_backbone"] = pretrained_backbone
     recogniser = recognition_predictor(reco_arch, pretrained=pretrained, batch_size=reco_bs, **reading)
-    # Pages are upright by the time that these networks see them.
+    # The layout and table networks get upright pages.
     if layout_arch is not None:
         options["layout_predictor"] = layout_predictor(layout_arch, pretrained=pretrained, assume_straight_pages=True)
     if table_arch is not None:
         options["table_predictor"] = table_predictor(table_arch, pretrained=pretrained, assume_straight_pages=True)
     needs_turns = not options["assume_straight_pages"] or options["detect_orientation"] or options["straighten_pages"]
-    # docTR's orientation models are always pretrained; so is this one, which takes 0.6 MB.
+    # docTR always loads its orientation models with weights. This model does the same, and takes 0.6 MB.
     classifier = ppocr_mobile_v2_line_orientation(pretrained=True) if needs_turns else None
     predictor = kind(detector, recogniser, classifier, **options)
     _warn_of_random_weights(pretrained, det_arch, reco_arch)

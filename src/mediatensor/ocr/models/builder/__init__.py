@@ -1,4 +1,4 @@
-"""From words with places to documents: lines, blocks, pages."""
+"""Build documents of pages, blocks and lines from words and their positions."""
 
 from ._builders import DocumentBuilder, KIEDocumentBuilder
 

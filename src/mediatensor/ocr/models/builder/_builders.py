@@ -1,4 +1,4 @@
-"""Builders of documents with docTR's arguments: a list for each property of the words."""
+"""Document builders with docTR's arguments: one list for each property of the words."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ __all__ = ["DocumentBuilder", "KIEDocumentBuilder"]
 class DocumentBuilder(BuilderSettings):
     """Arranges the words of pages into lines and blocks.
 
-    Words of about one height make a row; a row is cut into lines where a gap is wider than the page's words have, and
-    in any case at ``paragraph_break``. The same words give the same document, in whatever order they come.
+    Words at about the same height form a row. A row is split into lines at gaps wider than the usual gap between words
+    of the page, and at every gap wider than ``paragraph_break``. The order of the input words does not affect the
+    result.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.models.builder import DocumentBuilder
@@ -37,14 +38,14 @@ class DocumentBuilder(BuilderSettings):
     ['Hello world', 'again']
 
     Args:
-        resolve_lines: Whether to gather words into lines; otherwise all words of a page are one line.
-        resolve_blocks: Whether to gather lines into blocks; otherwise all lines of a page are one block.
-        paragraph_break: The gap, relative to the width of the page, from which on two words of a row are in different
-            lines.
-        export_as_straight_boxes: Whether to replace rotated boxes with the straight ones around them.
+        resolve_lines: Whether to group words into lines; otherwise all words of a page form one line.
+        resolve_blocks: Whether to group lines into blocks; otherwise all lines of a page form one block.
+        paragraph_break: Two words of a row are in different lines if the gap between them is at least this share of the
+            page's width.
+        export_as_straight_boxes: Whether to replace rotated boxes with their enclosing straight boxes.
         keep_reading_order: Whether to put each page into reading order. Blocks are then paragraphs or rows of cells,
             regardless of ``resolve_blocks``, and words are in reading order.
-        line_break: The widest gap between two lines of a block, in heights of a line; for ``resolve_blocks``.
+        line_break: With ``resolve_blocks``, the widest gap between two lines of a block, in line heights.
 
     Raises:
         InvalidArgumentError: if a break is negative or not a number.
@@ -78,17 +79,19 @@ class DocumentBuilder(BuilderSettings):
             text_preds: For each page, N texts with their confidences.
             page_shapes: For each page, height and width in pixels.
             crop_orientations: For each page, N dictionaries ``{"value": degrees, "confidence": ...}``.
-            orientations: For each page, a dictionary of the same form.
+            orientations: For each page, its orientation as ``{"value": degrees, "confidence": ...}``.
             languages: For each page, a dictionary ``{"value": code, "confidence": ...}``.
             regions: For each page, its layout ``{"boxes": ..., "class_names": [...], "scores": [...]}``, or None.
             tables: For each page, None, or its tables as ``{"cells": [{"geometry", "score", "row_start", "row_end",
-                "col_start", "col_end"}, ...]}``. Words whose middle lies in a cell are its text, and in no block.
-            line_ids: For each page, N integers: which detected line a word was cut from, negative for none. Words of
-                one line stay together unless a gap of two heights parts them, as between the fields of a form.
+                "col_start", "col_end"}, ...]}``. Words whose center lies in a cell belong to the cell and not to a
+                block.
+            line_ids: For each page, N integers: the detected line that each word was cut from, or negative for none.
+                Words of one detected line stay together unless the gap between them is two line heights, as between
+                form fields.
             characters: For each page, the characters of its N words.
             errors: For each page, the reason why it could not be read, or None.
-            structures: For each page, the regions, tables and fields that were found by rules, or None. If it has
-                regions, these are the blocks, in their order.
+            structures: For each page, the regions, tables and fields found by rules, or None. If there are regions, the
+                blocks of the page are these regions, in the same order.
 
         Returns:
             The document.
@@ -122,9 +125,9 @@ class DocumentBuilder(BuilderSettings):
 
 
 class KIEDocumentBuilder(BuilderSettings):
-    """Arranges the words of pages by class (key information extraction); arguments as for `DocumentBuilder`.
+    """Arranges the words of pages by class (key information extraction). The arguments are those of `DocumentBuilder`.
 
-    Only the setting ``export_as_straight_boxes`` has an effect: predictions are neither lines nor blocks.
+    Only ``export_as_straight_boxes`` has an effect, because predictions are not grouped into lines or blocks.
     """
 
     def __call__(
@@ -150,9 +153,9 @@ class KIEDocumentBuilder(BuilderSettings):
             boxes, objectness_scores, text_preds, crop_orientations, characters: As for `DocumentBuilder`, but as a
                 dictionary by class for each page.
             pages, page_shapes, orientations, languages, regions, errors: As for `DocumentBuilder`.
-            tables: Not available: None, for the whole or for each page.
-            structures: For each page, the regions and fields that were found by rules in the words of all its classes,
-                or None. Fields that have a name also become predictions of that class.
+            tables: Must be None, or None for each page: tables are not supported.
+            structures: For each page, the regions and fields found by rules in the words of all its classes, or None.
+                Fields with a name also become predictions of the class with that name.
 
         Returns:
             The document; predictions of a class are sorted from top to bottom and from left to right.
@@ -190,10 +193,10 @@ class KIEDocumentBuilder(BuilderSettings):
 
 
 def check_lengths(**arguments: Sequence[Any]) -> int:
-    """Return the number of pages that all arguments agree on.
+    """Return the number of pages; all arguments must have the same length.
 
     Raises:
-        InvalidArgumentError: if they do not agree.
+        InvalidArgumentError: if the lengths differ.
     """
     lengths = {name: len(argument) for name, argument in arguments.items()}
     if len(set(lengths.values())) > 1:
@@ -203,10 +206,10 @@ def check_lengths(**arguments: Sequence[Any]) -> int:
 
 
 def per_page(argument: Sequence[Any] | None, number: int, name: str) -> Sequence[Any]:
-    """Return an optional argument as one item for each page: None if it is not given.
+    """Return an optional argument as a list with one item for each page, all None if the argument is None.
 
     Raises:
-        InvalidArgumentError: if it has another number of pages.
+        InvalidArgumentError: if the argument has another number of pages.
     """
     if argument is None:
         return [None] * number
@@ -226,7 +229,6 @@ def _gather_pages(
     errors: Sequence[str | None] | None,
     structures: Sequence[PageStructure | None] | None,
 ) -> list[PageWords]:
-    """Collect the items of each page from the lists."""
     number = len(words)
     structured = map(
         Structured,

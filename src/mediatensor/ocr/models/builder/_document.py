@@ -1,4 +1,4 @@
-"""From the words of pages to documents: elements, lines, blocks, tables and fields."""
+"""Build documents from the words of pages: elements, lines, blocks, tables and fields."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Structured:
     """The structure of a page.
 
     Attributes:
-        found: The findings of the rules; None if they were not used.
-        regions: The regions of a network: ``{"class_names", "boxes", "scores"}``.
-        grids: Tables of a network, as `DocumentBuilder` takes them.
+        found: The structure found by rules; None if the rules were not used.
+        regions: The regions found by a network: ``{"class_names", "boxes", "scores"}``.
+        grids: The tables found by a network, in the format of `DocumentBuilder`.
     """
 
     found: PageStructure | None = None
@@ -53,17 +53,17 @@ class Structured:
 
 @dataclass
 class PageWords:
-    """Everything that was found on a page.
+    """All recognition results for a page.
 
     Attributes:
-        image: The page to show.
-        shape: Height and width of the image that boxes are relative to.
-        words: By class; a single class, of any name, for documents of text.
-        orientation: How the page was turned when it was given, if that was asked for.
-        language: The language of its text, if that was asked for.
+        image: The page image for display.
+        shape: Height and width of the image to which boxes are relative.
+        words: Words by class. Text documents have a single class with any name.
+        orientation: The turn of the input page, if it was requested.
+        language: The language of the page's text, if it was requested.
         error: The reason why the page could not be read.
-        straightened: How the image that boxes are relative to was made from ``image``, if it is another one.
-        structure: Its regions, tables and fields, if these were asked for.
+        straightened: The transform from ``image`` to the image to which boxes are relative, if they differ.
+        structure: Regions, tables and fields, if they were requested.
     """
 
     image: Any
@@ -77,7 +77,7 @@ class PageWords:
 
 
 class BuilderSettings:
-    """The arrangement of words: the arguments of `DocumentBuilder`."""
+    """The settings of a builder; see the arguments of `DocumentBuilder`."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class BuilderSettings:
         self.line_break = line_break
 
     def extra_repr(self) -> str:
-        """Return the settings, for the representation."""
+        """Return the settings for ``repr``."""
         return ", ".join(f"{name}={value}" for name, value in vars(self).items())
 
     def __repr__(self) -> str:
@@ -120,7 +120,7 @@ def build_document(settings: BuilderSettings, pages: Sequence[PageWords], by_cla
 
 
 def build_document(settings: BuilderSettings, pages: Sequence[PageWords], by_class: bool) -> Document | KIEDocument:
-    """Build a document of lines and blocks, or one of predictions by class.
+    """Build a document of lines and blocks, or, if ``by_class``, a document of predictions by class.
 
     Raises:
         InvalidArgumentError: if the arrays of a class do not describe the same words, or boxes are not finite or have
@@ -187,7 +187,7 @@ def _build_kie_page(settings: BuilderSettings, number: int, read: PageWords) -> 
 def _common_arguments(
     settings: BuilderSettings, number: int, read: PageWords, structure: PageStructure, is_rotated: bool
 ) -> dict[str, Any]:
-    """Return the arguments that pages of text and pages of predictions share."""
+    """Return the arguments common to text pages and prediction pages."""
     unread = [line for words in read.words.values() for line in words.unread]
     return {
         "page": read.image,
@@ -238,17 +238,17 @@ def _check_boxes(boxes: np.ndarray, page: str, **arguments: Sequence[Any] | np.n
 
 
 def straight(boxes: np.ndarray) -> np.ndarray:
-    """Return the straight boxes ``(N, 4)`` around quads ``(N, 4, 2)``; straight boxes as they are."""
+    """Return the straight boxes ``(N, 4)`` around quads ``(N, 4, 2)``; return straight boxes unchanged."""
     return boxes_around(boxes) if boxes.ndim == 3 else boxes
 
 
 def layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
-    """Return elements for regions ``{"boxes": (R, 4) or (R, 4, 2), "class_names": [...], "scores": [...]}``.
+    """Return layout elements for ``{"boxes": (R, 4) or (R, 4, 2), "class_names": [...], "scores": [...]}``.
 
-    Names and scores are optional.
+    ``class_names`` and ``scores`` are optional.
 
     Raises:
-        InvalidArgumentError: if there are not as many names or scores as boxes.
+        InvalidArgumentError: if the number of names or scores differs from the number of boxes.
     """
     if regions is None or len(regions.get("boxes", ())) == 0:
         return []
@@ -264,19 +264,18 @@ def layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
 
 
 def geometries(boxes: np.ndarray) -> list[tuple[tuple[float, float], ...]]:
-    """Return the geometries of elements: two corners of a straight box, four points of a quad."""
+    """Return geometries of elements: two corners for a straight box, four points for a quad."""
     corners = boxes if boxes.ndim == 3 else boxes[:, :4].reshape(-1, 2, 2)
     return [tuple((x, y) for x, y in points) for points in corners.tolist()]
 
 
 _READING_DIRECTIONS: dict[Any, tuple[int, int]] = {90: (0, 1), 180: (-1, 0), -90: (0, -1), 270: (0, -1)}
-"""The direction in which the text of a straight box is read, by its turn in degrees."""
+"""The reading direction of text in a straight box, by the turn of the text in degrees."""
 
 _WordType = TypeVar("_WordType", Word, Prediction)
 
 
 def _make_elements(kind: type[_WordType], words: ClassWords, straight_boxes: bool) -> list[_WordType]:
-    """Return one word, or prediction, for each box."""
     exported = straight(words.boxes) if straight_boxes else words.boxes
     parts: Sequence[Sequence[Character]] = [()] * len(exported) if words.characters is None else words.characters
     if straight_boxes:
@@ -303,7 +302,7 @@ def _build_blocks(
 ) -> list[Block]:
     if not words:
         return []
-    # Lines follow from the angle of the words even if their boxes are exported straight.
+    # Lines are computed from rotated boxes even if the exported boxes are straight.
     upright, aspect = upright_boxes(boxes, shape)
     if not settings.resolve_lines:
         return [Block([Line([words[index] for index in frame_order(upright).tolist()])])]
@@ -319,7 +318,7 @@ def _build_blocks(
 def _build_lines(
     settings: BuilderSettings, words: list[Word], upright: np.ndarray, aspect: float, line_ids: np.ndarray | None = None
 ) -> tuple[list[Line], np.ndarray]:
-    """Return the lines of words, and their upright boxes ``(L, 4)``."""
+    """Return the lines, and their upright boxes ``(L, 4)``."""
     order, numbers = line_numbers(upright, aspect, settings.paragraph_break, line_ids)
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     lines = [
@@ -332,7 +331,7 @@ def _build_lines(
 
 
 def _arrange(settings: BuilderSettings, page: Page) -> None:
-    """Put the content of a page into reading order: paragraphs, or words if lines are not wanted."""
+    """Put the content of a page into reading order: paragraphs, or single words if ``resolve_lines`` is off."""
     if not page.blocks:
         return
     if not settings.resolve_lines:
@@ -350,7 +349,7 @@ def _arrange(settings: BuilderSettings, page: Page) -> None:
 
 
 def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.ndarray]:
-    """Return the words of each region in turn, without the words of tables, and last the words outside all regions."""
+    """Return the words of each region, then the words outside all regions. Words in tables are left out."""
     is_free, groups = ~is_used, []
     for region in structure.regions:
         region_words = np.array(region.words, dtype=np.int64)
@@ -361,7 +360,7 @@ def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.n
 
 
 def _sort_in_reading_direction(words: list[Word]) -> list[Word]:
-    """Sort the words of a line, which come from left to right, in reading direction if straight boxes are turned."""
+    """Sort the words of a line, given from left to right, in reading direction if straight boxes hold turned text."""
     turns = {word.crop_orientation.get("value") for word in words}
     direction = _READING_DIRECTIONS.get(turns.pop()) if len(turns) == 1 else None
     if direction is None or len(words[0].geometry) != 2:
@@ -376,6 +375,6 @@ def _sort_predictions(predictions: list[Prediction], boxes: np.ndarray, shape: t
 
 
 def _prediction_of(field: Field) -> Prediction:
-    """Return a field as a prediction of the class that has its name."""
+    """Convert a field to a prediction of the class with the field's name."""
     upright = {"value": 0, "confidence": None}
     return Prediction(field.value, field.confidence, field.geometry, field.confidence, upright)

@@ -1,4 +1,4 @@
-"""Group words into lines and lines into blocks; arrays only."""
+"""Group words into lines, and lines into blocks. All inputs and outputs are arrays."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ __all__ = ["block_numbers", "frame_order", "line_numbers", "upright_boxes"]
 
 # Below this angle a page counts as straight, as in docTR.
 _MIN_DEGREES = 1.0
-# The side of the page where its size is not known, as in docTR; only the ratio matters.
+# Assumed page size if the size is unknown, as in docTR. Only the ratio of the sides matters.
 _UNKNOWN_SHAPE = (1024, 1024)
-# Words that the detector found as one line are separated only by a gap this wide, in heights of the line: more than
-# justified text has between words, less than forms have between fields.
+# Words of one detected line are separated only at gaps of at least this many line heights. Gaps in justified text are
+# smaller than this, and gaps between form fields are larger.
 _LINE_GAP_HEIGHTS = 2.0
-# With fewer gaps than this, their median does not represent the page.
+# The median of fewer gaps than this does not represent the page.
 _ENOUGH_GAPS = 5
-# Lines of a block: the share of the narrower one that lies under the other, and how much their heights may differ.
+# Lines of a block must overlap horizontally by this share of the narrower line, and have similar heights.
 _MIN_BLOCK_OVERLAP = 0.2
 _MAX_HEIGHT_RATIO = 1.75
-# Lines are compared with those below them in slices of about this many pairs, which bounds the memory.
+# Lines are compared with the lines below them in slices of about this many pairs, to limit memory use.
 _PAIRS_AT_ONCE = 1 << 20
 
 
 def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tuple[np.ndarray, float]:
-    """Return straight boxes ``(N, 4)`` of words on the page turned upright, and the ratio of its height to its width.
+    """Rotate the page upright; return straight boxes ``(N, 4)`` of words, and the ratio of page height to page width.
 
-    Quads are turned by the angle at which most of them read, even if the page lies on its side or upside down. A quad
-    that is not turned itself, as detectors report for short words of a turned page, is only moved.
+    The angle is the most common reading angle of the quads, including 90 and 180 degrees. Detectors report straight
+    quads for short words of a turned page; such quads are moved but not rotated.
     """
     height, width = _UNKNOWN_SHAPE if shape is None else shape
     if boxes.ndim == 2:
@@ -49,7 +49,7 @@ def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tu
 
 
 def _deskew(quads: np.ndarray, angle: float) -> np.ndarray:
-    """Turn quads by a small angle; quads that are not turned themselves only move with their middle."""
+    """Rotate quads by a small angle. For quads that are already straight, only the center is rotated."""
     turned = quads @ rotation_matrix(angle).T
     tops = quads[:, 1] - quads[:, 0]
     level = np.abs(np.degrees(np.arctan2(-tops[:, 1], tops[:, 0]))) < abs(angle) / 2
@@ -59,20 +59,20 @@ def _deskew(quads: np.ndarray, angle: float) -> np.ndarray:
 
 
 def frame_order(boxes: np.ndarray) -> np.ndarray:
-    """Order words from top to bottom and, within half a median height per page width, from left to right."""
+    """Sort words from top to bottom, in steps of half the median height, and from left to right within a step."""
     return np.argsort(boxes[:, 0] + 2 * boxes[:, 3] / _median_height(boxes), kind="stable")
 
 
 def line_numbers(
     boxes: np.ndarray, aspect: float, paragraph_break: float, line_ids: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gather words into lines: rows of one height, cut where a gap is wider than words of this page have.
+    """Group words into rows of equal height, and split the rows into lines at gaps wider than usual for the page.
 
-    ``paragraph_break`` is the gap, relative to the width of the page, that separates lines on any page. Words of one
-    detected line, by ``line_ids`` that are not negative, stay together unless the gap is two heights of the line.
+    Any gap of at least ``paragraph_break`` page widths splits a row. Words with the same nonnegative ``line_ids``
+    belong to one detected line and stay together unless the gap is two line heights.
 
-    Returns the indices of the words, line after line, from the top, words from left to right; and for each of them the
-    number of its line, which never falls.
+    Returns the indices of the words, sorted by line from the top and from left to right within a line, and the line
+    number of each sorted word.
     """
     order = frame_order(boxes)
     units = _units(len(boxes), line_ids)
@@ -81,7 +81,7 @@ def line_numbers(
     rank[order] = np.arange(len(order))
     words = np.lexsort((rank, boxes[:, 0], rows))
     same_row = np.diff(rows[words]) == 0
-    # Gaps are measured from the rightmost end so far, as a long word may hold a short one.
+    # Gaps are measured from the rightmost end so far, because a long word may enclose a short word.
     shift = rows[words] * (boxes[:, 2].max() - boxes[:, 0].min() + 1)
     reached = np.maximum.accumulate(boxes[words, 2] + shift) - shift
     gaps = boxes[words[1:], 0] - reached[:-1]
@@ -97,9 +97,9 @@ def line_numbers(
 def block_numbers(boxes: np.ndarray, aspect: float, line_break: float) -> np.ndarray:
     """Return the block index of each line, int64 ``(L,)``; blocks are numbered in order of their first line.
 
-    A line belongs to the block of the line above it if it lies under it, close enough, has about its height, and
-    either begins, ends or centers where that one does, or there is no other that it could belong to. ``boxes`` are
-    upright, ``line_break`` is the widest gap in heights of the lines.
+    A line joins the block of the line above it if the two overlap horizontally, are close, and have similar heights. In
+    addition they must be aligned at the left, right or center, unless the line has no other candidate. ``boxes`` are
+    upright. ``line_break`` is the widest gap in line heights.
 
     Raises:
         MissingDependencyError: if SciPy is not installed.
@@ -131,7 +131,7 @@ def _median_height(boxes: np.ndarray) -> float:
 
 
 def _units(number: int, line_ids: np.ndarray | None) -> np.ndarray:
-    """int64 ``(N,)``: words with one number go into a row together."""
+    """Return row units, int64 ``(N,)``: words with the same unit are assigned to a row together."""
     if line_ids is None:
         return np.arange(number)
     ids = line_ids.astype(np.int64)
@@ -140,9 +140,9 @@ def _units(number: int, line_ids: np.ndarray | None) -> np.ndarray:
 
 
 def _rows(boxes: np.ndarray, order: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """int64 ``(N,)``: rows of words, from the top; a word joins the row if it is less than half a height off its mean.
+    """Return row numbers, int64 ``(N,)``; a word joins a row if it is within half a height of the row's mean.
 
-    The mean moves with each word that joins, so this is one pass over the words, in order, not a formula.
+    The mean changes with each added word, so the words are processed one by one in order.
     """
     sizes = np.bincount(units)
     middles = np.bincount(units, (boxes[:, 1] + boxes[:, 3]) / 2) / sizes
@@ -151,7 +151,7 @@ def _rows(boxes: np.ndarray, order: np.ndarray, units: np.ndarray) -> np.ndarray
     first = np.full(len(sizes), np.inf)
     np.minimum.at(first, units, ranks)
     if len(sizes) < len(units):
-        # A whole line comes where its middle does, not where its highest word happens to be.
+        # A detected line is sorted by the center of the whole line, not by its highest word.
         bottoms = np.bincount(units, boxes[:, 3]) / sizes
         left = np.full(len(sizes), np.inf)
         np.minimum.at(left, units, boxes[:, 0])
@@ -172,7 +172,7 @@ def _rows(boxes: np.ndarray, order: np.ndarray, units: np.ndarray) -> np.ndarray
 
 
 def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> float:
-    """Return the gap that separates two lines of a row, at most ``paragraph_break``, by docTR's rule.
+    """Return the gap that separates two lines of a row, by docTR's rule; at most ``paragraph_break``.
 
     ``height`` is the median height of words, relative to the width of the page.
     """
@@ -183,7 +183,7 @@ def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> 
 
 
 def _stacked_pairs(boxes: np.ndarray, line_break: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return indices of upper and lower lines that lie close under each other and are of about one height."""
+    """Return indices of upper and lower lines of similar heights with a small vertical gap between them."""
     tops = np.argsort(boxes[:, 1], kind="stable")
     heights = boxes[:, 3] - boxes[:, 1]
     sorted_tops = boxes[tops, 1]

@@ -1,4 +1,4 @@
-"""Convert regions, tables and fields that were found on a page to elements of its tree."""
+"""Convert the regions, tables and fields found on a page to document elements."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_co
 
 __all__ = ["fields_of", "found_tables", "layout_of", "tables_of_grids"]
 
-# A word that lies in a table and in none of its cells belongs to the nearest one, if it is within this share
-# of the usual diagonal of a cell; as in docTR.
+# A word inside a table but outside all its cells belongs to the nearest cell, if the distance is within this share
+# of the usual cell diagonal; as in docTR.
 _MAX_DISTANCE = 0.5
-# Words of a cell are in one row if their middles differ by less than this share of their usual height; as in docTR.
+# Words of a cell are in one row if their centers differ by less than this share of their usual height; as in docTR.
 _ROW_SHARE = 0.5
 
 
 def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]:
-    """Return elements for the regions that were found, in reading order; with four points each if words are rotated."""
+    """Return layout elements for the regions, in reading order. The elements have four points if words are rotated."""
     place = _Places(structure, is_rotated)
     return [
         LayoutElement(region.kind, region.confidence, place(region.box), level=region.level)
@@ -31,7 +31,7 @@ def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]
 
 
 def found_tables(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Table]:
-    """Return elements for the tables that were found; ``words`` are in the order of the page content."""
+    """Return table elements; ``words`` must be in the order of the page content."""
     place = _Places(structure, is_rotated)
     return [_table(table, words, place) for table in structure.tables]
 
@@ -51,7 +51,7 @@ def _table(table: FoundTable, words: Sequence[Word], place: _Places) -> Table:
 
 
 def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Field]:
-    """Return elements for the fields that were found; ``words`` are in the order of the page content."""
+    """Return field elements; ``words`` must be in the order of the page content."""
 
     def around(indices: Sequence[int]) -> Any:
         points = np.concatenate([np.asarray(words[index].geometry).reshape(-1, 2) for index in indices])
@@ -72,7 +72,7 @@ def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool)
 
 
 class _Places:
-    """Geometries of boxes that were found on a page, relative to it."""
+    """Converts pixel boxes on a page to relative geometries."""
 
     def __init__(self, structure: PageStructure, is_rotated: bool) -> None:
         self._size = np.array([structure.width, structure.height] * 2, dtype=np.float64)
@@ -96,7 +96,7 @@ def _cell(
     *,
     is_header: bool = False,
 ) -> TableCell:
-    """Return a cell with the mean confidence of its words; without words, with the score of its structure."""
+    """Return a cell with the mean confidence of its words, or with ``score`` if the cell is empty."""
     confidence = float(np.mean([word.confidence for word in words])) if words else score
     text = " ".join(word.value for word in words)
     return TableCell(text, confidence, geometry, *spans, is_header=is_header, words=words)
@@ -108,11 +108,11 @@ def tables_of_grids(
     words: Sequence[Word],
     shape: tuple[int, int],
 ) -> tuple[list[Table], np.ndarray]:
-    """Return elements for tables in docTR's form, and a mask (N,) of the words whose middle lies in their cells.
+    """Return elements for tables in docTR's format, and a mask (N,) of the words whose center lies in a cell.
 
-    A grid is ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}`` with
-    geometries of (xmin, ymin, xmax, ymax) or four points, relative to the page. Rows and columns may begin at any
-    number. ``boxes`` are the relative boxes of the words, (N, 4) or (N, 4, 2).
+    A grid is ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}``. Geometries
+    are (xmin, ymin, xmax, ymax) or four points, relative to the page. Row and column numbers may start at any integer.
+    ``boxes`` are the relative boxes of the words, (N, 4) or (N, 4, 2).
 
     Raises:
         InvalidArgumentError: if a grid has another form.
@@ -171,9 +171,9 @@ def _table_of_grid(
 def _words_in_cells(
     quads: np.ndarray, boxes: np.ndarray, is_free: np.ndarray, shape: tuple[int, int]
 ) -> list[list[int]]:
-    """Return for each cell the free words whose middle is in it or near it, in reading order."""
+    """For each cell, return the unassigned words whose center is in or near it, in reading order."""
     words = boxes[:, :4] if boxes.ndim == 3 else boxes_to_polygons(boxes[:, :4])
-    # Along the sides of the table, in units of the width of the page.
+    # Coordinates along the sides of the table, in page widths.
     to_width = np.array([1.0, shape[0] / shape[1] if all(shape) else 1.0])
     quads, words = quads * to_width, words * to_width
     across = (quads[:, 1] - quads[:, 0]).sum(axis=0)
@@ -200,7 +200,6 @@ def _words_in_cells(
 
 
 def _by_rows(words: list[int], middles: np.ndarray, heights: np.ndarray) -> list[int]:
-    """Return the words of a cell row by row."""
     if len(words) < 2:
         return words
     chosen = np.array(words)

@@ -1,4 +1,4 @@
-"""Text detection: where words or lines are on a page."""
+"""Text detection: find words or lines on pages."""
 
 from .differentiable_binarization import DBNet, db_mobilenet_v3_large, db_resnet34, db_resnet50
 from .fast import FAST, fast_base, fast_small, fast_tiny, reparameterize

@@ -1,4 +1,4 @@
-"""Turn a probability map into boxes; one implementation for all segmentation detectors."""
+"""Convert probability maps to boxes, for all segmentation detectors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ....errors import MissingDependencyError
 
-# More regions than any page has words. A map of noise has ten times as many, and every later stage would pay for each
-# of them; beyond the limit the largest are kept.
+# Pages have fewer regions than this. A noise map has ten times as many, and each region slows down all later stages.
+# Beyond this limit only the largest regions are kept.
 MAX_REGIONS = 20_000
-# Regions whose edges are tried together: bounds the memory of a page, far above what speed needs.
+# Number of regions whose edges are tried together. This limits memory use without slowing down.
 _REGIONS_AT_ONCE = 2048
 # Regions less than three pixels wide or high are specks.
 _MIN_EXTENT = 2
@@ -41,7 +41,7 @@ class Regions:
         return len(self.starts)
 
     def bounds(self) -> NDArray[np.int64]:
-        """Return first column, first row, last column, last row of each region (inclusive), int64 (N, 4)."""
+        """Return the first column, first row, last column and last row of each region (inclusive), int64 (N, 4)."""
         if not len(self):
             return np.zeros((0, 4), dtype=np.int64)
         ends = np.append(self.starts[1:], len(self.row)) - 1
@@ -67,7 +67,7 @@ class Regions:
         return _group_runs(renumbered[self.region[runs]], self.row[runs], self.left[runs], self.right[runs])
 
     def outline(self) -> Regions:
-        """Return one run per row and region, from its first to its last pixel in that row."""
+        """Return one run for each row of a region, from its first to its last pixel in that row."""
         if not len(self):
             return self
         new_row = np.diff(self.row, prepend=-1) != 0
@@ -79,9 +79,9 @@ class Regions:
 
 
 def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Open a bitmap (H, W) by a 3 x 3 square: shapes too small for the square disappear.
+    """Open a bitmap (H, W) with a 3 x 3 square; shapes too small for the square disappear.
 
-    Pixels outside count as set when eroding and as unset when dilating, so text that touches the border is kept.
+    Pixels outside the bitmap count as set for erosion and as unset for dilation, so text at the border is kept.
     """
     eroded = bitmap.copy()
     for target, source in _shift_pixels(eroded, bitmap):
@@ -115,15 +115,15 @@ def image_tools() -> ModuleType:
 
 
 def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
-    """Return the outer regions of a bitmap (H, W): 8-connected, holes filled, none inside a hole.
+    """Return the 8-connected regions of a bitmap (H, W) with holes filled; regions inside a hole are dropped.
 
-    At most `MAX_REGIONS`; of more, the largest.
+    If there are more than `MAX_REGIONS`, only the largest are returned.
 
     Raises:
         MissingDependencyError: SciPy is not installed.
     """
     ndimage = image_tools()
-    # Pixels that are unset but not part of the outside are holes. The margin joins everything outside into one region.
+    # Unset pixels that are not connected to the outside are holes. The padding connects all outside pixels.
     background, pieces = ndimage.label(np.pad(~bitmap, 1, constant_values=True))
     filled = bitmap if pieces == 1 else background[1:-1, 1:-1] != background[0, 0]
     labels, count = ndimage.label(filled, structure=np.ones((3, 3), dtype=bool))
@@ -136,7 +136,7 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
     if count > MAX_REGIONS:
         pixels = np.add.reduceat(regions.right - regions.left + 1, regions.starts)
         keep = np.zeros(count, dtype=bool)
-        # Stable: among equally large regions the same ones are kept everywhere.
+        # A stable sort selects the same regions on every platform if sizes are equal.
         keep[np.argsort(-pixels, kind="stable")[:MAX_REGIONS]] = True
         regions = regions.select(keep)
     return regions
@@ -145,7 +145,7 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
 def _shift_pixels(
     target: NDArray[np.bool_], source: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Return views that put the pixels to the left and to the right of ``source`` onto ``target``."""
+    """Return pairs of views that shift ``source`` by one pixel to the left and to the right onto ``target``."""
     return [(target[:, 1:], source[:, :-1]), (target[:, :-1], source[:, 1:])]
 
 
@@ -162,8 +162,8 @@ class Rectangles:
 
     Args:
         center: Centers (x, y), float64 (N, 2).
-        axis: Unit vectors (x, y) along ``width``, float64 (N, 2).
-        width: Extent along ``axis``, float64 (N,).
+        width: Size along ``axis``, float64 (N,).
+        height: Size perpendicular to ``axis``, float64 (N,).
         height: Extent across it, float64 (N,).
     """
 
@@ -175,12 +175,12 @@ class Rectangles:
     def grow(self, distance: NDArray[np.float64]) -> Rectangles:
         """Move every side outwards by ``distance`` (N,).
 
-        The result is also the least-area rectangle around the outlines offset with round joins.
+        This is also the least-area rectangle around the outline of the original, offset with round joins.
         """
         return Rectangles(self.center, self.axis, self.width + 2 * distance, self.height + 2 * distance)
 
     def corners(self) -> NDArray[np.float64]:
-        """Return corners (x, y), clockwise as seen, from the one nearest to the top left, (N, 4, 2)."""
+        """Return corners (x, y), (N, 4, 2), clockwise on the screen from the corner nearest to the top left."""
         along = self.axis * (self.width / 2)[:, None]
         across = np.stack([-self.axis[:, 1], self.axis[:, 0]], axis=1) * (self.height / 2)[:, None]
         offsets = np.stack([-along - across, along - across, along + across, across - along], axis=1)
@@ -209,17 +209,17 @@ def least_area_rectangles(regions: Regions) -> Rectangles:
 
 
 def _hull_points(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return points (P, 2) of the convex hulls, left sides then right from the top, and the region of each."""
+    """Return points (P, 2) of the convex hulls, left side before right side, and the region of each point."""
     outline = regions.outline()
-    # The left side is the mirror image of a right side. Interleaved so that a region's sides follow each other.
+    # The left side is computed as a mirrored right side. The two sides of a region are interleaved.
     side = np.concatenate([2 * outline.region, 2 * outline.region + 1])
     order = np.argsort(side, kind="stable")
     side = side[order]
     x = np.concatenate([-outline.left, outline.right])[order]
     y = np.concatenate([outline.row, outline.row])[order]
     while True:
-        # A point on or inside the chord of its neighbours is not a corner of the hull. A corner never is, whatever its
-        # neighbours, so all such points can go together; without any, the rest is convex.
+        # A point on or inside the chord of its neighbours is never a hull corner, so all such points can be removed at
+        # once. If no such point is left, the outline is convex.
         step_x, step_y = np.diff(x), np.diff(y)
         keep = np.ones(len(x), dtype=bool)
         keep[1:-1] = (side[:-2] != side[2:]) | (step_x[:-1] * step_y[1:] - step_y[:-1] * step_x[1:] > 0)
@@ -235,12 +235,12 @@ def _try_hull_edges(points: NDArray[np.float64], group: NDArray[np.int64]) -> Re
     counts = np.diff(starts, append=len(points))
     directions = np.diff(points, axis=0, append=points[:1])
     lengths = np.hypot(directions[:, 0], directions[:, 1])
-    # The step to the right side, or to the next region, is not an edge. It is replaced by the horizontal, the direction
-    # of the hull's top and bottom edges, which are not among the steps.
+    # The step to the right side or to the next region is not an edge. It is replaced by the horizontal direction, which
+    # is that of the hull's top and bottom edges. These edges are not among the steps.
     no_edge = (directions[:, 1] <= 0) | (np.diff(group, append=-1) != 0)
     directions[no_edge], lengths[no_edge] = (1.0, 0.0), 1.0
     directions /= lengths[:, None]
-    # Every direction meets every point of its region.
+    # Project every point of a region on every direction of that region.
     per_direction = counts[group]
     first_pair = np.cumsum(per_direction) - per_direction
     direction_of_pair = np.repeat(np.arange(len(points)), per_direction)
@@ -251,7 +251,7 @@ def _try_hull_edges(points: NDArray[np.float64], group: NDArray[np.int64]) -> Re
     low = np.stack([np.minimum.reduceat(along, first_pair), np.minimum.reduceat(across, first_pair)], axis=1)
     high = np.stack([np.maximum.reduceat(along, first_pair), np.maximum.reduceat(across, first_pair)], axis=1)
     sizes = high - low
-    # Rounded: among directions that are equal but for rounding errors the first wins everywhere.
+    # Rounding makes the choice between equal areas independent of rounding errors: the first direction wins.
     areas = np.round(sizes[:, 0] * sizes[:, 1], 6)
     best = np.lexsort((np.arange(len(points)), areas, group))[starts]
     middle, axis = (low[best] + high[best]) / 2, directions[best]
@@ -272,24 +272,24 @@ def boxes_from_map(
     opening: bool = True,
     clip: bool = True,
 ) -> NDArray[np.float64]:
-    """Return boxes around the regions where a probability map is high.
+    """Return boxes around the regions of high probability.
 
     Args:
         prob_map: Probabilities in [0, 1], float (H, W). NaN counts as 0.
         bin_thresh: Pixels of at least this probability are text.
-        box_thresh: Boxes with a lower score are left out.
-        unclip_ratio: How far the sides move outwards, as a factor of area over perimeter: detectors learn to mark less
-            than the whole word, so that neighbours stay apart.
-        straight: Axis-aligned boxes; otherwise rectangles of least area at any angle.
-        opening: First remove shapes thinner than 3 pixels, and bridges between words.
-        clip: Limit coordinates to [0, 1].
+        box_thresh: Boxes with a lower score are dropped.
+        unclip_ratio: Distance by which sides move outwards, as a factor of area over perimeter. Detectors are trained
+            on shrunken words, so that neighbouring words stay separate.
+        straight: Return axis-aligned boxes; otherwise return least-area rectangles at any angle.
+        opening: First remove shapes and bridges thinner than 3 pixels.
+        clip: Clip coordinates to [0, 1].
 
     Returns:
-        Relative boxes, top to bottom by their first pixel, float64: straight (N, 5) as xmin, ymin, xmax, ymax, score;
-        otherwise (N, 5, 2), the four corners clockwise from the top left, then (0, score). The score of a straight box
-        is the mean probability in the region's bounding box, the score of a rotated one is the mean within the region's
-        outline. Straight boxes are docTR's to the last digit; its rotated ones differ by up to two pixels of the map,
-        because it cuts corners off to whole pixels.
+        Relative boxes, float64, sorted by their first pixel from top to bottom. Straight boxes are (N, 5): xmin, ymin,
+        xmax, ymax, score. Rotated boxes are (N, 5, 2): four corners clockwise from the top left, then (0, score). The
+        score of a straight box is the mean probability in the region's bounding box. The score of a rotated box is the
+        mean within the region's outline. Straight boxes equal docTR's exactly. Rotated boxes differ from docTR's by up
+        to two pixels of the map, because docTR rounds corners to whole pixels.
 
     Raises:
         MissingDependencyError: SciPy is not installed.
@@ -320,8 +320,8 @@ def boxes_from_bitmap(
     straight: bool = True,
     clip: bool = True,
 ) -> NDArray[np.float64]:
-    """Do as `boxes_from_map`, with the text pixels given: ``bitmap`` (H, W) bool."""
-    # One NaN would spread along its row in the sums that the scores are computed from.
+    """Return boxes as `boxes_from_map`, for given text pixels ``bitmap`` (H, W), bool."""
+    # Scores are computed from cumulative sums, in which one NaN would affect the rest of its row.
     prob_map = np.nan_to_num(prob_map)
     regions = find_regions(bitmap)
     bounds = regions.bounds()
@@ -341,7 +341,7 @@ def boxes_from_bitmap(
 
 
 def _rectangle_means(prob_map: NDArray[np.floating], bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the mean probability from the first corner to one pixel beyond the last, float64 (N,)."""
+    """Return the mean probability of each rectangle, including one row and column after the last; float64 (N,)."""
     height, width = prob_map.shape
     table = np.zeros((height + 1, width + 1))
     table[1:, 1:] = prob_map
@@ -354,19 +354,19 @@ def _rectangle_means(prob_map: NDArray[np.floating], bounds: NDArray[np.int64]) 
 
 
 def _straight_boxes(bounds: NDArray[np.int64], unclip_ratio: float) -> NDArray[np.float64]:
-    """Move bounding boxes outwards, in whole pixels: xmin, ymin, xmax, ymax, float64 (N, 4)."""
+    """Expand bounding boxes by whole pixels: xmin, ymin, xmax, ymax, float64 (N, 4)."""
     size = (bounds[:, 2:] - bounds[:, :2] + 1).astype(np.float64)
     distance = (size.prod(axis=1) * unclip_ratio / (2 * size.sum(axis=1)))[:, None]
-    # docTR's offsetting uses whole numbers, and a box ends after the last of them.
+    # docTR's offset is a whole number of pixels, and the stop of a box is one past its last pixel.
     first = _round_half_away(bounds[:, :2] - distance)
     last = _round_half_away(bounds[:, 2:] + 1 + distance)
     return np.concatenate([first, last + 1], axis=1)
 
 
 def _rotated_boxes(regions: Regions, unclip_ratio: float) -> NDArray[np.float64]:
-    """Move least-area rectangles outwards, in pixels: corners clockwise from the top left, (N, 4, 2)."""
+    """Expand least-area rectangles, in pixels; return corners clockwise from the top left, (N, 4, 2)."""
     rectangles = least_area_rectangles(regions)
-    # Between centers of pixels a rectangle misses half a pixel on each side.
+    # A rectangle between pixel centers lacks half a pixel on each side.
     area = (rectangles.width + 1) * (rectangles.height + 1)
     distance = area * unclip_ratio / (2 * (rectangles.width + rectangles.height) + 2)
     return rectangles.grow(distance).corners()

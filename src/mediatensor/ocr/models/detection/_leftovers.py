@@ -1,23 +1,21 @@
-"""Improve the lines that a detector found: a second look, colons, long strips. Networks are not used here.
+"""Improve the lines of a detector without a network: text to detect again, colons, and long strips.
 
-A detector sees the whole page at once, and other parts of it weaken its answer: the middle of a long line, its first
-letters, or a whole line of small letters may stay below its threshold. The same line in its own picture is found.
-So after the first look
+A detector processes the whole page at once, and other parts of the page weaken its scores. The middle or the first
+letters of a long line, or a whole line of small letters, may stay below the threshold. The detector finds the same
+line in a crop around it. After the first detection
 
-* ink that no box covers is grouped into pieces, and letters are separated from other ink (`ink_left_over`);
-* letters that stand together, or next to a box, become windows of the page (`windows_around`), each of which goes
-  through the network again;
-* boxes found there that hold such letters join boxes of their line, or become lines (`add_found_boxes`).
+* ink outside all boxes is grouped into pieces, and letters are separated from other ink (`ink_left_over`);
+* letters near each other or near a box define windows of the page (`windows_around`), on which the detector runs again;
+* the boxes found there that contain such letters are merged with boxes of their line or added (`add_found_boxes`).
 
-Pages without letters left over need no second run. Pictures, rules and specks may be looked at again, and the network
-refuses them as before.
+A page without leftover letters needs no second run. Photos, rules and specks may be searched again, without result.
 
-Detectors also miss colons that stand apart from their word, as on receipts: ``Discount  :  0.00``. A box is made longer
-if two dots of one size, one above the other, are next to its end, on the band of its letters, with nothing around them
-(`extend_to_colons`). The recogniser decides whether they are a colon.
+Detectors also miss colons that are separated from their word, as on receipts: ``Discount  :  0.00``. A box is extended
+if two dots of equal size, one above the other, are near its end, within the height of its letters, and no other ink is
+around them (`extend_to_colons`). The recogniser decides whether the dots are a colon.
 
-A long strip is searched in overlapping tiles (`join_tiles`), and lines too long to be read at once are cut
-(`cut_long_lines`). Coordinates are pixels: of the detector's input, for strips of the page.
+Long strips are searched in overlapping tiles (`join_tiles`), and lines too long for the recogniser are cut
+(`cut_long_lines`). Coordinates are pixels of the detector's input, or of the page for strips.
 """
 
 from __future__ import annotations
@@ -37,94 +35,93 @@ from ._boxes import image_tools
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BLOCK_SIZE = 32
-"""The background is the median of squares of this many pixels, and of their neighbours."""
+"""Side in pixels of the squares whose median, smoothed over neighbours, is the background level."""
 LEAST_CONTRAST = 20.0
-"""Least difference between ink and background, in levels of 256..."""
+"""Least difference between ink and background, in grey levels of 256."""
 NOISE_FACTOR = 3.5
-"""...and in median deviations of the page, which grain has everywhere."""
+"""Least difference between ink and background, in median deviations of the page, to ignore grain."""
 SMALLEST_LETTER, LARGEST_LETTER = 5, 60
-"""Heights of letters, in pixels."""
+"""Range of letter heights in pixels."""
 MAX_LETTER_WIDTH = 8.0
-"""Touching letters are at most this many times as wide as high; wider pieces are rules."""
+"""Greatest ratio of width to height of touching letters; wider pieces are rules."""
 WIDEST_DASH, DASH_FILL = 1.4, 0.75
-"""Pieces wider than this, in their height, and filled by more than this share are dashes."""
+"""Pieces with a greater ratio of width to height, filled by more than this share, are dashes."""
 FEWEST_DASHES, DASH_WIDTH, DASH_SPREAD, DASH_SHARE = 6, 1.3, 0.35, 0.7
-"""Dashes of a rule: least number, least width in heights, greatest deviation from the usual width, and
-least share of pieces that agree.
+"""Criteria for a dashed rule: least number of pieces, least ratio of width to height, greatest deviation from the
+median width, and least share of pieces that satisfy these.
 """
 FEWEST_ALIKE, ALIKE_SHARE = 60, 0.97
-"""From this many pieces on, this share of one size, to the pixel, is a pattern: letters differ."""
+"""At least this many pieces, of which this share has exactly one size, are a pattern; letters differ in size."""
 LEAST_FILL, MOST_FILL = 0.12, 0.92
-"""Share of its box that a letter fills: frames fill less, bars more."""
+"""Range of the share of its bounding box that a letter fills: frames fill less, bars more."""
 GROWN_ALONG, GROWN_ACROSS = 0.1, 0.0
-"""Boxes cover a little more than themselves, in their heights: letters reach out of them."""
+"""Boxes are enlarged by these shares of their height, because letters may extend beyond them."""
 MOST_COVERED = 0.5
-"""A box covers a letter from this share on. Boxes of large lines reach into small ones between them."""
+"""Letters are covered from this share on. Boxes of large lines may overlap small lines between them."""
 REACH, REACH_SIDEWAYS = 1.0, 3.0
-"""Letters no farther apart than this, in their heights, stand together: vertically, and horizontally, where
-some letters of a line may be too faint.
+"""Greatest vertical and horizontal distance of letters in one group, in letter heights. The horizontal limit is
+larger because some letters of a line may be too faint to detect.
 """
 MOST_LETTERS = 4000
-"""Pages with more pieces are not looked at again: they are pictures or noise."""
+"""Pages with more pieces are not searched again, because the pieces are photos or noise."""
 WINDOW_MARGIN = 1.5
-"""Space that a window shows around its letters, in their heights; sideways twice as much."""
+"""Margin of a window around its letters, in letter heights; the horizontal margin is twice as large."""
 WANTED_HEIGHT = 14.0
-"""Lower letters are looked at enlarged..."""
+"""Windows are enlarged until letters have this height in pixels."""
 LEAST_ENLARGED, MOST_ENLARGED = 0.7, 2.0
-"""...up to this factor, and by less if there are too many."""
+"""Limits of the enlargement; it is smaller if the letters exceed the area limit."""
 LEAST_RANGE = 16.0
-"""Least difference between ink and background in a window, in levels."""
+"""Least difference between ink and background in a window, in grey levels."""
 MOST_AREA = 1.0
-"""Limit on the area of a page's windows, enlarged ones as they are seen, as a share of its pixels."""
+"""Limit on the total area of a page's windows after enlargement, as a share of the page's pixels."""
 FEWEST_LETTERS = 3
-"""This many letters without a box are a line; fewer must be next to a box, or join one."""
+"""Least number of letters for a new line; fewer letters must be near a box or be merged with one."""
 SURE_SCORE = 0.7
-"""Least score of a line with no box of the first look in it."""
+"""Least score of a line that contains no box of the first detection."""
 LEAST_FILLED = 0.3
-"""Least height of letters, in heights of their box."""
+"""Least height of letters relative to their box."""
 MOST_FATTER = 1.4
-"""A box around others is at most this many times as high as the highest of them."""
+"""Greatest ratio of a merged box's height to the height of its tallest part."""
 FEWEST_SCREEN, SCREEN_SHARE, SCREEN_SCORE, SCREEN_SHAPE = 1000, 0.9, 0.7, 1.5
-"""This many boxes are a screen of dots if this share is at most the fourth number times as long as high, with half of
-the scores below the third. Single letters have better scores.
+"""Criteria for a screen of dots: at least this many boxes, of which this share is nearly square (ratio of sides at
+most the fourth number), and half of the scores are below the third number. Single letters have better scores.
 """
 SAME_LINE = 0.5
-"""Boxes are of one line if their extents across it overlap by this share of the lower one's."""
-# All lengths are in heights of a box, which is about half as high again as its capitals.
+"""Boxes are on one line if they overlap vertically by this share of the lower height."""
 SMALLEST_DOT, LARGEST_DOT = 0.04, 0.24
-"""Sides of a dot. All lengths of colons are in heights of a box, about 1.5 times its capitals."""
+"""Range of dot sizes. All lengths of colons are in box heights, about 1.5 times the height of capitals."""
 COLON_LEAST_FILL, COLON_LONGEST = 0.5, 2.0
-"""Least share of its bounds that a dot fills, and its greatest length in widths."""
+"""Least share of its bounds that a dot fills, and greatest ratio of its sides."""
 MOST_UNLIKE = 1.6
-"""Greatest ratio of the sizes of two dots, each way."""
+"""Greatest size ratio between two dots, in each dimension."""
 UPPER, LOWER, APART = (0.28, 0.55), (0.58, 0.92), (0.2, 0.48)
-"""Where the middles of the dots are, from the top of the box, and how far apart."""
+"""Ranges of the centers of the upper and lower dot, from the top of the box, and of their distance."""
 MOST_SLANT = 0.05
-"""Greatest sideways distance between the dots."""
+"""Greatest horizontal distance between the two dots."""
 COLON_REACH = 1.3
-"""Greatest distance of the dots from the end of the box."""
+"""Greatest distance between the dots and the end of the box."""
 START_ADVANTAGE = 0.4
-"""How much nearer a colon must be to the start of one box than to the end of another: most follow a word."""
+"""A colon belongs to the box before it unless the box after it is nearer by this much: most colons follow a word."""
 COLON_CLEAR = 0.12
-"""Space around the dots that has no other ink."""
+"""Margin around the dots that must contain no other ink."""
 RULE_APART = 1.3
-"""Range above and below without other dots, in distances of the two."""
+"""Distance above and below that must contain no other dots, in distances between the two dots."""
 COLON_MARGIN = 0.2
-"""Space after the dots that the box covers."""
+"""Margin of the extended box after the dots."""
 LONGEST_LINE = 70.0
-"""Longer lines, in heights, are cut: about 160 characters. A recogniser squeezes longer ones."""
+"""Longer lines, in line heights, are cut; this is about 160 characters. A recogniser compresses longer lines."""
 CUT_REACH, GAP_WIDTH = 4.0, 0.2
-"""Greatest distance of a cut from equal parts, in heights, and about the width of its gap."""
+"""Greatest distance of a cut from an equal division, and approximate width of the gap, in line heights."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of the page to look at again.
+    """A part of the page to search again.
 
     Attributes:
-        left, top, right, bottom: In pixels; right and bottom are one past the last.
-        scale: How much it is to be enlarged.
-        dark, light: The levels of 256 between which its letters are; they are shown with full contrast.
+        left, top, right, bottom: Position in pixels; right and bottom are exclusive.
+        scale: Enlargement factor.
+        dark, light: Range of the letters' grey levels (of 256), which is stretched to full contrast.
     """
 
     left: int
@@ -137,18 +134,18 @@ class Window:
 
     @property
     def cost(self) -> float:
-        """Pixels that the network sees."""
+        """Number of pixels of the network's input for this window."""
         return (self.right - self.left) * (self.bottom - self.top) * self.scale**2
 
 
 @dataclass(frozen=True)
 class InkLeftOver:
-    """The pieces of ink that no box covers.
+    """The pieces of ink outside all boxes.
 
     Attributes:
-        bounds: Left, top, right, bottom of each, the last two exclusive, int64 (M, 4).
-        fill: The share of its bounds that each fills, (M,).
-        pixels: Where they are on the page, bool (H, W).
+        bounds: Left, top, right, bottom of each piece, the last two exclusive, int64 (M, 4).
+        fill: The share of its bounds that each piece fills, (M,).
+        pixels: Mask of all pieces on the page, bool (H, W).
     """
 
     bounds: IntArray
@@ -157,7 +154,7 @@ class InkLeftOver:
 
     @property
     def letters(self) -> IntArray:
-        """Bounds of the pieces with the size and shape of letters; none if there are too many."""
+        """Return bounds of the pieces with the size and shape of letters; empty if there are too many pieces."""
         width, height = (self.bounds[:, 2:] - self.bounds[:, :2]).T
         is_letter = (height >= SMALLEST_LETTER) & (height <= LARGEST_LETTER)
         is_letter &= width <= np.where(self.fill > DASH_FILL, WIDEST_DASH, MAX_LETTER_WIDTH) * height
@@ -166,7 +163,7 @@ class InkLeftOver:
 
 
 def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
-    """Find the ink of a page ``gray`` (H, W) that no box covers, without the smallest specks.
+    """Find the ink of a page ``gray`` (H, W) outside all boxes, without the smallest specks.
 
     The page may be dark on light, light on dark, or both. ``quads`` are boxes (N, 4, 2), in pixels.
 
@@ -202,7 +199,7 @@ def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
 
 
 def _contrast(gray: NDArray[np.uint8]) -> NDArray[np.int16]:
-    """Return how far each pixel is from the background around it."""
+    """Return the difference of each pixel from the local background."""
     ndimage = image_tools()
     height, width = gray.shape
     rows, columns = -(-height // BLOCK_SIZE), -(-width // BLOCK_SIZE)
@@ -218,7 +215,7 @@ def _contrast(gray: NDArray[np.uint8]) -> NDArray[np.int16]:
 
 
 def _cover_map(quads: FloatArray, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return where boxes are, bool (H, W)."""
+    """Return a mask of the pixels inside boxes, bool (H, W)."""
     canvas = PIL.Image.new("L", (shape[1], shape[0]))
     draw = PIL.ImageDraw.Draw(canvas)
     for quad in quads:
@@ -232,7 +229,7 @@ def _cover_map(quads: FloatArray, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 def _axes_of(quad: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return unit vectors along the longer side of a quad, and across it."""
+    """Return unit vectors along the longer side of a quad and perpendicular to it."""
     top, side = quad[1] - quad[0], quad[3] - quad[0]
     longer = top if np.hypot(*top) >= np.hypot(*side) else side
     along = longer / max(float(np.hypot(*longer)), 1e-9)
@@ -240,14 +237,14 @@ def _axes_of(quad: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]) -> list[Window]:
-    """Return windows around letters left over, those with most letters first; they overlap little.
+    """Return windows around leftover letters, sorted by descending number of letters; windows overlap little.
 
-    Letters that stand alone are left out, unless a box is next to them.
+    Single letters are ignored unless a box is near them.
     """
     if not len(letters):
         return []
     ndimage, shape = image_tools(), gray.shape
-    # A quarter of the page's resolution is enough to see which letters are close.
+    # A quarter of the resolution is enough to group letters.
     small = np.zeros((shape[0] // 4 + 2, shape[1] // 4 + 2), dtype=bool)
     heights = (letters[:, 3] - letters[:, 1]).astype(np.float64)
     reach = heights[:, None] * (REACH_SIDEWAYS / 2, REACH / 2)
@@ -284,7 +281,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
     found.sort(key=lambda pair: -pair[0])
     chosen, budget = [], MOST_AREA * shape[0] * shape[1]
     for _, window in _merge_windows(found):
-        # A large one is rather seen smaller than not at all.
+        # A large window is enlarged less rather than dropped.
         affordable = window.scale * float(np.sqrt(max(budget, 0.0) / window.cost))
         fitting = replace(window, scale=min(window.scale, affordable))
         if fitting.scale >= LEAST_ENLARGED:
@@ -294,7 +291,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
 
 
 def _measure_levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, float]:
-    """Return the levels of ink and background of some letters, the darker one first."""
+    """Return the grey levels of ink and background of letters, the darker level first."""
     some = letters[:: -(-len(letters) // 200)].tolist()
     levels = np.concatenate([gray[y0:y1, x0:x1].ravel() for x0, y0, x1, y1 in some])
     dark, light = np.quantile(levels, [0.05, 0.95])
@@ -303,13 +300,13 @@ def _measure_levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, 
 
 
 def _count_letters(letters: IntArray) -> int:
-    """Count letters, some of which may touch."""
+    """Return the number of letters in the pieces; touching letters form one piece."""
     widths, heights = (letters[:, 2:] - letters[:, :2]).T
     return int(np.maximum(widths // np.maximum(heights, 1), 1).sum())
 
 
 def _is_dashed(pieces: IntArray) -> bool:
-    """Whether pieces are the dashes of a rule: of one width, wide, starting and ending at the same heights."""
+    """Return whether pieces are the dashes of a rule: wide, of equal width, and at the same height."""
     left, top, right, bottom = pieces.T
     width, height = np.median(right - left), np.median(bottom - top)
     shift = np.maximum(np.abs(top - np.median(top)), np.abs(bottom - np.median(bottom)))
@@ -318,14 +315,14 @@ def _is_dashed(pieces: IntArray) -> bool:
 
 
 def _is_pattern(pieces: IntArray) -> bool:
-    """Whether pieces are a screen of dots or a grid of signs: many of one size."""
+    """Return whether pieces are a screen of dots or a grid: many pieces of exactly one size."""
     sizes = pieces[:, 2:] - pieces[:, :2]
     same = (np.abs(sizes - np.median(sizes, axis=0)) <= 1).all(axis=1)
     return bool(len(pieces) >= FEWEST_ALIKE and same.mean() >= ALIKE_SHARE)
 
 
 def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
-    """Whether letters stand on the band of a box of about their height, no farther from it than it is high."""
+    """Return whether letters are vertically within a box of similar height, and within one box height of its ends."""
     height = boxes[:, 3] - boxes[:, 1]
     common = np.minimum(boxes[:, 3], letter[3]) - np.maximum(boxes[:, 1], letter[1])
     gap = np.maximum(boxes[:, 0] - letter[2], letter[0] - boxes[:, 2])
@@ -335,7 +332,7 @@ def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
 
 
 def _merge_windows(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
-    """Merge windows that overlap, unless the result is much larger than both."""
+    """Merge overlapping windows, unless the union is much larger than both."""
     result: list[tuple[int, Window]] = []
     for number, window in found:
         merged, total = window, number
@@ -362,7 +359,7 @@ def _merge_windows(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
 
 
 def remove_screens(boxes: FloatArray) -> FloatArray:
-    """Return the boxes (N, 5, 2) of a first look without those around the dots of a screen."""
+    """Drop the boxes of a screen of dots from the boxes (N, 5, 2) of the first detection."""
     if len(boxes) < FEWEST_SCREEN:
         return boxes
     sides = np.hypot(*(boxes[:, 1:4:2] - boxes[:, :1]).transpose(2, 0, 1))
@@ -374,10 +371,10 @@ def remove_screens(boxes: FloatArray) -> FloatArray:
 
 
 def add_found_boxes(boxes: FloatArray, found: FloatArray, letters: IntArray) -> FloatArray:
-    """Add the boxes of a second look to the first ones, (N, 5, 2) each: corners, then (0, score).
+    """Add the boxes of a second detection to the first boxes, both (N, 5, 2): corners, then (0, score).
 
-    A box that was found counts if a letter that was left over is in it. If it overlaps boxes of its line, one box goes
-    around all of them.
+    A new box is accepted if it contains a leftover letter. If it overlaps boxes of its line, they are merged into one
+    box.
     """
     middles = (letters[:, :2] + letters[:, 2:]) / 2
     result = list(boxes)
@@ -407,7 +404,7 @@ def add_found_boxes(boxes: FloatArray, found: FloatArray, letters: IntArray) -> 
 
 
 def join_boxes(box: FloatArray, other: FloatArray) -> FloatArray | None:
-    """Return one box around two that overlap on one line, in the direction of the longer one, or ``None``."""
+    """Merge two overlapping boxes of one line in the direction of the longer box; ``None`` if they do not match."""
     longer = box if _length(box) >= _length(other) else other
     along, across = _axes_of(longer[:4])
     spans = [(quad[:4] @ along, quad[:4] @ across) for quad in (box, other)]
@@ -430,10 +427,10 @@ def _length(box: FloatArray) -> float:
 
 
 def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
-    """Make boxes (N, 5, 2) longer that have a colon next to them."""
+    """Extend boxes (N, 5, 2) that have a colon next to them."""
     sizes = ink.bounds[:, 2:] - ink.bounds[:, :2]
     low, high = sizes.min(axis=1, initial=1 << 30), sizes.max(axis=1, initial=0)
-    # One more pixel is not a difference between small dots.
+    # For small dots, a difference of one pixel is ignored.
     is_dot = (low >= 2) & (high <= COLON_LONGEST * low + 1) & (ink.fill >= COLON_LEAST_FILL)
     if not len(boxes) or not 2 <= is_dot.sum() <= MOST_LETTERS:
         return boxes
@@ -460,7 +457,7 @@ def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
         pairs &= (np.maximum(one, other) <= MOST_UNLIKE * np.minimum(one, other) + 1).all(axis=2)
         for upper, lower in zip(*np.nonzero(pairs), strict=True):
             first, second = int(dots[uppers[upper]]), int(dots[lowers[lower]])
-            # Dots of a rule have more of their kind above or below.
+            # Dots of a dotted rule have more dots above or below.
             rows = y[np.abs(x - x[uppers[upper]]) <= MOST_SLANT * height + 1]
             near = RULE_APART * (y[lowers[lower]] - y[uppers[upper]])
             if ((rows >= y[uppers[upper]] - near) & (rows <= y[lowers[lower]] + near)).sum() > 2:
@@ -475,7 +472,7 @@ def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
                 nearest[first, second] = weighed, number, is_behind, gap + COLON_MARGIN * height
     result = boxes.copy()
     for _, number, is_behind, length in sorted(nearest.values()):
-        # The longest of several extensions is the last one.
+        # If a box was extended several times, the last extension is the longest.
         box = boxes[number]
         along = (box[1] - box[0]) / np.hypot(*(box[1] - box[0])) * length
         if is_behind:
@@ -486,9 +483,9 @@ def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
 
 
 def _is_clear(upper: int, lower: int, ink: InkLeftOver, margin: float) -> bool:
-    """Whether there is no other ink around two dots: dotted rules and dirt have more than two.
+    """Return whether there is no other ink around two dots. Dotted rules and dirt have more dots nearby.
 
-    Ink counts, not the bounds of pieces: a frame or a scan's edge is around everything.
+    Pixels are tested, not bounds of pieces, because the bounds of a frame or a scan's edge enclose everything.
     """
     dots = ink.bounds[[upper, lower]]
     left, top = np.maximum(np.floor(dots[:, :2].min(axis=0) - margin), 0).astype(np.int64)
@@ -500,12 +497,12 @@ def _is_clear(upper: int, lower: int, ink: InkLeftOver, margin: float) -> bool:
 def join_tiles(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], axis: int) -> FloatArray:
     """Join the boxes of a long page that was searched in overlapping tiles.
 
-    Each box is taken from the tile that shows more around it. A line that runs across the middle of the overlap is seen
-    in part by both tiles, and one box goes around both parts.
+    Each box is taken from the tile with the larger margin around the box. If a line crosses the middle of the overlap,
+    both tiles contain a part of it, and the parts are merged into one box.
 
     Args:
-        parts: For each tile its boxes (N, 5, 2), corners in pixels of the whole page, then (0, score).
-        tiles: Start and stop of each along the page, in pixels.
+        parts: Boxes of each tile, (N, 5, 2): corners in pixels of the whole page, then (0, score).
+        tiles: Start and stop of each tile along the page, in pixels.
         axis: Direction of the tiles, 0 for x and 1 for y.
     """
     result: list[FloatArray] = []
@@ -529,7 +526,7 @@ def join_tiles(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], ax
 
 
 def cut_long_lines(gray: NDArray[np.uint8], boxes: FloatArray, axis: int) -> FloatArray:
-    """Cut lines too long to be read at once between words; ``boxes`` are (N, 5, 2), in pixels.
+    """Cut lines that are too long for the recogniser between words; ``boxes`` are (N, 5, 2), in pixels.
 
     ``axis`` is the direction of the long lines, 0 for x and 1 for y.
     """
@@ -543,7 +540,7 @@ def cut_long_lines(gray: NDArray[np.uint8], boxes: FloatArray, axis: int) -> Flo
             continue
         (x0, y0), (x1, y1) = np.maximum(low, 0).astype(int), np.ceil(high).astype(int)
         part = gray[y0:y1, x0:x1]
-        # The ink of a column is how far its levels are apart, whether it is dark on light or light on dark.
+        # The range of grey levels in a column measures its ink for dark text and for light text.
         ink = np.ptp(part.astype(np.int16), axis=axis)
         width = max(round(GAP_WIDTH * height), 1)
         of_gaps = np.convolve(ink, np.ones(width) / width, mode="same")

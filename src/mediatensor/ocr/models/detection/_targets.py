@@ -1,4 +1,4 @@
-"""Draw the maps that a detector learns from boxes, and compute losses."""
+"""Create training targets of detectors from boxes, and compute losses."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from numpy.typing import NDArray
 
 from ....errors import InvalidArgumentError
 
-# Smaller boxes, in pixels of the map, teach nothing: the network cannot see them.
+# Smaller boxes, in pixels of the map, are ignored in training because the network cannot resolve them.
 _MIN_BOX_SIZE = 3
-# A pixel belongs to a shape that reaches half of it.
+# Coordinates of pixel centers are offset by half a pixel.
 _HALF_PIXEL = 0.5
 _EPSILON = 1e-6
 
 
 @dataclass(frozen=True)
 class TargetMaps:
-    """Maps (N, classes, H, W).
+    """Target maps (N, classes, H, W).
 
     Args:
         text: Pixels inside boxes, bool.
         kernel: Pixels inside shrunken boxes, bool.
-        known: Pixels that count in a loss, bool: not in boxes too small to learn, nor of classes not annotated.
-        border: 1 on the outlines of boxes, falling to 0 at the distance by which boxes are shrunken, float32.
-        border_known: Pixels inside boxes grown by that distance, bool.
+        known: Pixels that count in the loss, bool. Boxes too small to learn and classes not annotated are excluded.
+        border: 1 on the outlines of boxes, falling to 0 at the shrink distance, float32.
+        border_known: Pixels inside boxes enlarged by the shrink distance, bool.
     """
 
     text: NDArray[np.bool_]
@@ -48,8 +48,8 @@ def draw_targets(
     """Draw the boxes of a batch on maps of ``size`` (height, width).
 
     Boxes are shrunken by ``(1 - shrink_ratio ** 2) * area / perimeter`` (Vatti clipping, as in Liao et al., "Real-time
-    Scene Text Detection with Differentiable Binarization", 2019). ``target`` has, per image, the relative boxes of each
-    class, (K, 4) or (K, 4, 2).
+    Scene Text Detection with Differentiable Binarization", 2019). ``target`` has, for each image, the relative boxes of
+    each class, (K, 4) or (K, 4, 2).
 
     Raises:
         InvalidArgumentError: A class is unknown, or boxes have another shape or lie outside [0, 1].
@@ -79,7 +79,7 @@ def draw_targets(
 def signed_distance(
     corners: NDArray[np.floating[Any]], columns: NDArray[np.floating[Any]], rows: NDArray[np.floating[Any]]
 ) -> NDArray[np.float64]:
-    """Return the distance of points to the outline of a polygon, positive inside, float64 (H, W).
+    """Return the signed distance of points to the outline of a polygon, positive inside, float64 (H, W).
 
     ``corners`` (K, 2) are in order; the polygon may be concave or cross itself (even-odd rule). ``columns`` (W,) and
     ``rows`` (H,) are the distinct x and y of the points.
@@ -95,7 +95,7 @@ def signed_distance(
     for (ax, ay), (bx, by) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
         dx, dy = bx - ax, by - ay
         length = dx * dx + dy * dy
-        # Where along the side the nearest point lies, from 0 to 1.
+        # Position of the nearest point along the side, from 0 to 1.
         along = np.clip(((x - ax) * dx + (y - ay) * dy) / length, 0, 1) if length else 0.0
         np.minimum(squared, (x - ax - along * dx) ** 2 + (y - ay - along * dy) ** 2, out=squared)
         if dy:
@@ -107,7 +107,7 @@ def signed_distance(
 def _check_boxes(name: str, boxes: NDArray[np.floating[Any]]) -> None:
     if boxes.shape[1:] not in ((4,), (4, 2)):
         raise InvalidArgumentError(f"Boxes of {name!r} have shape {boxes.shape}; (K, 4) or (K, 4, 2) is needed.")
-    # Written so that NaN is refused.
+    # The condition also rejects NaN.
     if not ((boxes >= 0) & (boxes <= 1)).all():
         raise InvalidArgumentError(f"Boxes of {name!r} are expected to take values between 0 and 1.")
 
@@ -115,7 +115,7 @@ def _check_boxes(name: str, boxes: NDArray[np.floating[Any]]) -> None:
 def _scale_boxes(
     boxes: NDArray[np.floating[Any]], size: tuple[int, int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return corners (K, 4, 2) in pixels, and the extent (K,) that must not be too small."""
+    """Return corners (K, 4, 2) in pixels, and the sizes (K,) to compare with the minimum."""
     height, width = size
     if boxes.ndim == 3:
         corners = boxes.astype(np.float64) * (width, height)
@@ -127,7 +127,7 @@ def _scale_boxes(
 
 
 def _draw(layers: TargetMaps, corners: NDArray[np.float64], extent: float, shrink_ratio: float) -> None:
-    """Add a box to the layers (H, W) of its image and class."""
+    """Draw a box on the layers (H, W) of one image and class."""
     following = np.roll(corners, -1, axis=0)
     area = abs(np.sum(corners[:, 0] * following[:, 1] - corners[:, 1] * following[:, 0])) / 2
     perimeter = np.linalg.norm(following - corners, axis=1).sum()
@@ -149,7 +149,7 @@ def _draw(layers: TargetMaps, corners: NDArray[np.float64], extent: float, shrin
 def _window(
     corners: NDArray[np.float64], margin: float, shape: tuple[int, ...]
 ) -> tuple[tuple[slice, slice], NDArray[np.float64], NDArray[np.float64]]:
-    """Return slices of a map around a box and a margin, and the columns and rows they hold."""
+    """Return slices of a map around a box with a margin, and the coordinates of these columns and rows."""
     left, top = np.maximum(np.floor(corners.min(axis=0) - margin - _HALF_PIXEL), 0).astype(int)
     right, bottom = np.minimum(np.ceil(corners.max(axis=0) + margin + _HALF_PIXEL), (shape[1] - 1, shape[0] - 1))
     columns, rows = np.arange(left, right + 1), np.arange(top, bottom + 1)
@@ -164,19 +164,19 @@ def focal_loss(
     Args:
         logits: Scores before the sigmoid, (N, C, H, W).
         target: 0 or 1, of the same shape and type.
-        mask: Pixels that count, bool; without any the loss is 0.
-        gamma: How strongly sure pixels are played down, at least 0.
-        alpha: Weight of text, in [0, 1]; background has the rest.
+        mask: Pixels that count, bool. If there are none, the loss is 0.
+        gamma: Reduces the weight of confident pixels, at least 0.
+        alpha: Weight of text, in [0, 1]; background has weight ``1 - alpha``.
     """
     entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
-    # The entropy is minus the logarithm of the probability of the truth.
+    # The cross-entropy is minus the logarithm of the probability of the correct class.
     unsure = (1 - torch.exp(-entropy)) ** gamma
     weight = alpha * target + (1 - alpha) * (1 - target)
     return (weight * unsure * entropy * mask).sum() / mask.sum().clamp(min=1)
 
 
 def dice_loss(probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return one minus the overlap of prediction and target, mean over the classes with known pixels, in [0, 1]
+    """Return one minus the overlap of prediction and target, averaged over the classes with known pixels, in [0, 1]
 
     (Milletari et al., "V-Net", 2016). ``probabilities``, ``target`` (0 or 1) and ``mask`` (bool) are (N, C, H, W).
     """
@@ -187,17 +187,17 @@ def dice_loss(probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Ten
 
 
 def masked_l1_loss(values: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the mean absolute difference over the masked pixels; 0 without any."""
+    """Return the mean absolute difference over the masked pixels, or 0 if there are none."""
     return ((values - target).abs() * mask).sum() / mask.sum().clamp(min=1)
 
 
 def hard_negative_mask(
     probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, ratio: int = 3
 ) -> torch.Tensor:
-    """Choose all text and the hardest background, ``ratio`` pixels for every pixel of text
+    """Select all text pixels and, for each of them, the ``ratio`` hardest background pixels
 
     (Shrivastava et al., "Training Region-based Object Detectors with Online Hard Example Mining", 2016). The result is
-    part of ``mask``; all of it for a class of an image without text.
+    a subset of ``mask``. If an image has no text of a class, all masked pixels of that class are selected.
     """
     chosen = mask.clone()
     for image, label in torch.nonzero((target & mask).flatten(2).any(2)).tolist():

@@ -1,4 +1,4 @@
-"""Base of the segmentation detectors: from images to probability maps, boxes and losses."""
+"""Base class of the segmentation detectors: probability maps, boxes and losses."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ._boxes import boxes_from_bitmap, boxes_from_map
 __all__ = ["DetectionPostProcessor"]
 
 Targets = Sequence[dict[str, NDArray[np.floating[Any]]]]
-"""Per image the relative boxes of each class: straight (K, 4) or quadrangles (K, 4, 2)."""
+"""For each image, the relative boxes of each class: straight (K, 4) or quadrangles (K, 4, 2)."""
 
 
 class DetectionPostProcessor:
-    """Make boxes from probability maps; its attributes may be changed at any time.
+    """Converts probability maps to boxes; its attributes may be changed at any time.
 
     Args:
-        box_thresh: Boxes with a lower score are left out.
+        box_thresh: Boxes with a lower score are dropped.
         bin_thresh: Pixels of at least this probability are text.
-        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
 
     Attributes:
-        unclip_ratio: How far sides move outwards, as a factor of area over perimeter.
+        unclip_ratio: Distance by which sides move outwards, as a factor of area over perimeter.
 
     >>> from mediatensor.ocr.models.detection.core import DetectionPostProcessor
     >>> DetectionPostProcessor(bin_thresh=0.3)
@@ -50,7 +50,7 @@ class DetectionPostProcessor:
         return f"{type(self).__name__}(bin_thresh={self.bin_thresh}, box_thresh={self.box_thresh})"
 
     def bitmap_to_boxes(self, pred: NDArray[np.floating[Any]], bitmap: NDArray[np.generic]) -> NDArray[np.float64]:
-        """Return boxes of the regions of ``bitmap`` (H, W), scored by ``pred`` (H, W).
+        """Return boxes of the regions of ``bitmap`` (H, W), with scores from ``pred`` (H, W).
 
         Returns:
             Relative boxes: straight (N, 5), otherwise (N, 5, 2); see `__call__`.
@@ -70,8 +70,9 @@ class DetectionPostProcessor:
             proba_map: Probabilities in [0, 1], float (N, H, W, C).
 
         Returns:
-            For each image a list with the boxes of each class, relative, float64: straight (K, 5) as xmin, ymin, xmax,
-            ymax, score; otherwise (K, 5, 2), four corners clockwise from the top left, then (0, score).
+            For each image, a list with the relative boxes of each class, float64. Straight boxes are (K, 5): xmin,
+            ymin, xmax, ymax, score. Rotated boxes are (K, 5, 2): four corners clockwise from the top left, then (0,
+            score).
 
         Raises:
             InvalidArgumentError: ``proba_map`` does not have four dimensions.
@@ -91,13 +92,13 @@ class DetectionPostProcessor:
 
 
 class SegmentationDetector(nn.Module):
-    """A network that scores every pixel; subclasses compute features, logits and a loss.
+    """A network that scores every pixel; subclasses implement ``features``, ``logits`` and ``loss``.
 
     Args:
-        postprocessor: Makes boxes of the probabilities.
-        exportable: Return only the logits, as exporters need.
-        cfg: The configuration that the model was made for: ``mean``, ``std``, ``input_shape``, ``url``.
-        class_names: One map of probabilities is computed for each.
+        postprocessor: Converts probability maps to boxes.
+        exportable: Return only the logits, as required for export.
+        cfg: The configuration of the model: ``mean``, ``std``, ``input_shape``, ``url``.
+        class_names: Names of the classes; each class has one probability map.
     """
 
     feat_extractor: FeatureExtractor
@@ -117,7 +118,7 @@ class SegmentationDetector(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` are straight boxes."""
+        """Whether ``preds`` are straight boxes rather than rotated boxes."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
@@ -126,23 +127,23 @@ class SegmentationDetector(nn.Module):
         self.postprocessor.assume_straight_pages = straight
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return features of images (N, 3, H, W), for logits and loss."""
+        """Return the features of images (N, 3, H, W), which are the input of ``logits`` and ``loss``."""
         raise NotImplementedError
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Return scores before the sigmoid, (N, classes, H, W), for images of this size."""
+        """Return scores before the sigmoid, (N, classes, H, W), for images of ``size`` (height, width)."""
         raise NotImplementedError
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss, a number."""
+        """Return the scalar loss."""
         raise NotImplementedError
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return probabilities (N, classes, H, W), float32 or better."""
+        """Return probabilities (N, classes, H, W), at least float32."""
         return widen_floats(logits).sigmoid()
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file; see `load_pretrained_params`."""
+        """Load a checkpoint file with `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
@@ -156,16 +157,17 @@ class SegmentationDetector(nn.Module):
         """Find text in images.
 
         Args:
-            x: Images (N, 3, H, W), normalized as ``cfg`` says; H and W multiples of 32.
-            target: For the loss: per image the relative boxes of each class, (K, 4) or (K, 4, 2). A class with an empty
-                array is unknown in that image and ignored; a class that is not named does not occur.
-            return_model_output: Return ``out_map``, the probabilities (N, classes, H, W).
-            return_preds: Return ``preds`` even with a target.
-            maps_only: Return ``out_map`` and make no boxes.
+            x: Images (N, 3, H, W), normalized with the mean and std in ``cfg``; H and W must be multiples of 32.
+            target: If given, the loss is computed: for each image the relative boxes of each class, (K, 4) or (K, 4,
+                2). A class with an empty array is unknown and ignored in that image. A class without an entry does not
+                occur.
+            return_model_output: Also return ``out_map``, the probabilities (N, classes, H, W).
+            return_preds: Return ``preds`` even if there is a target.
+            maps_only: Return ``out_map`` and skip the boxes.
 
         Returns:
-            ``preds``: per image the boxes of each class, see `DetectionPostProcessor`; ``out_map`` if asked for;
-            ``loss`` if there is a target. An exportable model: ``logits`` only.
+            ``preds``: for each image the boxes of each class, see `DetectionPostProcessor`; ``out_map`` if requested;
+            ``loss`` if there is a target. An exportable model returns only ``logits``.
         """
         features = self.features(x)
         logits = self.logits(features, (x.shape[-2], x.shape[-1]))
@@ -184,14 +186,14 @@ class SegmentationDetector(nn.Module):
             out["loss"] = self.loss(features, logits, target)
         return out
 
-    # The boxes are made with numpy: a compiler of graphs must not look inside.
+    # Boxes are computed with NumPy, which torch.compile must not trace.
     @not_compiled
     def _predictions(self, prob_map: torch.Tensor) -> list[dict[str, NDArray[np.float64]]]:
         maps = prob_map.detach().permute(0, 2, 3, 1).cpu().numpy()
         return [dict(zip(self.class_names, boxes, strict=True)) for boxes in self.postprocessor(maps)]
 
     def _initialize_all_but_backbone(self) -> None:
-        """Initialise convolutions by Kaiming and biases by zero, except in the backbone."""
+        """Initialise weights by Kaiming and biases by zero, except in the backbone."""
         for name, module in self.named_modules():
             if isinstance(module, nn.Conv2d) and not name.startswith("feat_extractor."):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -218,10 +220,10 @@ def detector_cfg(
 
 
 def class_names_of(kwargs: dict[str, Any]) -> list[str]:
-    """Take ``class_names`` out of the arguments of a factory: sorted, by default the class of words."""
+    """Pop ``class_names`` from the arguments of a factory and sort them; the default is the class of words."""
     return sorted(kwargs.pop("class_names", None) or [CLASS_NAME])
 
 
 def load_detector_weights(model: SegmentationDetector, arch: str, head: Sequence[str]) -> None:
-    """Load the published weights of ``arch``, without ``head`` for other classes."""
+    """Load the published weights of ``arch``; skip the layers ``head`` if the classes differ."""
     load_weights(model, arch, ignore_keys=() if model.class_names == [CLASS_NAME] else head)

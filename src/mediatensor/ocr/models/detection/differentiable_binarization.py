@@ -1,4 +1,4 @@
-"""DBNet: a probability map and, for training, a threshold map that together make a sharp text map."""
+"""DBNet: a detector with a probability map and, for training, a threshold map; both define a sharp text map."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class DBPostProcessor(DetectionPostProcessor):
 
 
 class FeaturePyramidNetwork(nn.Module):
-    """Features of four resolutions, each enriched by the coarser ones, at the finest resolution.
+    """Merges features of four resolutions, each enriched by coarser features, at the finest resolution.
 
-    ``in_channels`` belong to the features from fine to coarse, each of half the resolution of the one before.
+    ``in_channels`` are the channels of the features from fine to coarse; each level halves the resolution.
     """
 
     def __init__(self, in_channels: Sequence[int], out_channels: int) -> None:
@@ -75,15 +75,15 @@ class DBNet(SegmentationDetector):
     https://arxiv.org/abs/1911.08947).
 
     Args:
-        feat_extractor: The backbone: features at a quarter of the resolution, an eighth, and so on.
+        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution.
         head_chans: Channels of the feature pyramid.
-        deform_conv: Only False: deformable convolutions are not available.
+        deform_conv: Must be False: deformable convolutions are not supported.
         bin_thresh: Pixels of at least this probability are text.
-        box_thresh: Boxes with a lower score are left out.
-        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
-        exportable: Return only the logits, as exporters need.
-        cfg: The configuration that the model was made for.
-        class_names: The classes that it finds.
+        box_thresh: Boxes with a lower score are dropped.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
+        exportable: Return only the logits, as required for export.
+        cfg: The configuration of the model.
+        class_names: The classes of text to detect.
 
     Example:
         >>> import torch
@@ -131,20 +131,21 @@ class DBNet(SegmentationDetector):
         return scores
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss of `compute_loss`."""
+        """Return the loss; see `compute_loss`."""
         return self.compute_loss(logits, self.thresh_head(features), target)
 
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.float32], NDArray[np.bool_]]:
-        """Draw the maps to learn, each (N, classes, H, W).
+        """Draw the target maps, each (N, classes, H, W).
 
         Args:
-            target: Per image the relative boxes of each class, (K, 4) or (K, 4, 2).
+            target: For each image, the relative boxes of each class, (K, 4) or (K, 4, 2).
             output_shape: Classes, height and width of the maps.
 
         Returns:
-            Shrunken text (float32, 0 or 1), where it counts (bool), thresholds (float32), where they count (bool).
+            The shrunken text map (float32, 0 or 1) and its mask (bool), the threshold map (float32) and its mask
+            (bool).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         thresholds = self.thresh_min + (self.thresh_max - self.thresh_min) * maps.border
@@ -158,18 +159,18 @@ class DBNet(SegmentationDetector):
         gamma: float = 2.0,
         alpha: float = 0.5,
     ) -> torch.Tensor:
-        """Return ten times the focal loss of the text map, plus the dice loss of the sharpened one and
-        the mean error of the threshold map.
+        """Return the sum of ten times the focal loss of the text map, the dice loss of the sharpened text map, and the
+        mean error of the threshold map.
 
         Args:
             out_map: Scores of text before the sigmoid, (N, classes, H, W).
             thresh_map: Scores of thresholds before the sigmoid, of the same shape.
-            target: Per image the relative boxes of each class.
-            gamma: How strongly sure pixels are played down, at least 0.
+            target: For each image, the relative boxes of each class.
+            gamma: Reduces the weight of confident pixels, at least 0.
             alpha: Weight of text against background, in [0, 1].
 
         Returns:
-            A number; 0 if there is nothing to learn.
+            The scalar loss; 0 if there are no known pixels.
         """
         if gamma < 0:
             raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")
@@ -198,7 +199,7 @@ def _conv_norm(in_channels: int, out_channels: int, kernel: int) -> nn.Sequentia
 
 
 def _head(channels: int, num_classes: int) -> nn.Sequential:
-    """Make the layers from the feature pyramid to scores of four times its resolution."""
+    """Return layers that map the feature pyramid to scores at four times its resolution."""
     reduced = channels // 4
     return nn.Sequential(
         *_conv_norm(channels, reduced, 3),
@@ -222,27 +223,27 @@ def _resnet_dbnet(arch: str, pretrained: bool, backbone: NamedResNet, kwargs: di
 
 
 def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """Make a DBNet with a ResNet-34 backbone, in training mode.
+    """Return a DBNet with a ResNet-34 backbone, in training mode.
 
     Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load only the backbone's weights.
-        **kwargs: Options of `DBNet`; ``class_names`` are sorted.
+        pretrained: Load docTR's weights from a file on this machine.
+        pretrained_backbone: Load only the weights of the backbone.
+        **kwargs: Arguments of `DBNet`; ``class_names`` are sorted.
 
     Raises:
-        WeightsNotFoundError: Weights are asked for and not there.
+        WeightsNotFoundError: Weights are requested but not on this machine.
     """
     backbone = resnet34(pretrained_backbone and not pretrained)
     return _resnet_dbnet("db_resnet34", pretrained, backbone, kwargs)
 
 
 def db_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """Make a DBNet with a ResNet-50 backbone; arguments as for `db_resnet34`."""
+    """Return a DBNet with a ResNet-50 backbone. The arguments are those of `db_resnet34`."""
     backbone = resnet50(pretrained_backbone and not pretrained)
     return _resnet_dbnet("db_resnet50", pretrained, backbone, kwargs)
 
 
 def db_mobilenet_v3_large(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """Make a DBNet with a MobileNetV3-Large backbone; arguments as for `db_resnet34`."""
+    """Return a DBNet with a MobileNetV3-Large backbone. The arguments are those of `db_resnet34`."""
     backbone = mobilenet_v3_large(pretrained_backbone and not pretrained)
     return _dbnet("db_mobilenet_v3_large", pretrained, backbone.features, ("3", "6", "12", "16"), kwargs)

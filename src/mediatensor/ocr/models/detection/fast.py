@@ -1,4 +1,4 @@
-"""FAST: text kernels from a small network that folds into plain convolutions for inference."""
+"""FAST: a small text kernel detector that can be folded into plain convolutions for inference."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class FASTPostProcessor(DetectionPostProcessor):
-    """Make boxes from the probability maps of a `FAST`, which are grown by pooling already."""
+    """Convert probability maps of a `FAST` to boxes; the network has already enlarged its kernels by pooling."""
 
     unclip_ratio = 1.0
 
@@ -48,9 +48,9 @@ class FASTPostProcessor(DetectionPostProcessor):
 
 
 class FastNeck(nn.Module):
-    """Four resolutions reduced to the same width and put side by side at the finest.
+    """Reduces features of four resolutions to equal channels and concatenates them at the finest resolution.
 
-    ``in_channels`` belong to the finest features; each next one has twice as many.
+    ``in_channels`` is the number of channels of the finest features; each coarser level has twice as many.
     """
 
     def __init__(self, in_channels: int, out_channels: int = 128) -> None:
@@ -58,7 +58,7 @@ class FastNeck(nn.Module):
         self.reduction = nn.ModuleList(FASTConvLayer(in_channels * scale, out_channels) for scale in (1, 2, 4, 8))
 
     def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Map features from fine to coarse to (N, 4 * out_channels, H, W) of the finest."""
+        """Map features, from fine to coarse, to (N, 4 * out_channels, H, W) at the finest resolution."""
         size = features[0].shape[-2:]
         reduced = [reduce(feature) for reduce, feature in zip(self.reduction, features, strict=True)]
         return torch.cat([reduced[0], *(F.interpolate(x, size=size, mode="bilinear") for x in reduced[1:])], dim=1)
@@ -68,12 +68,12 @@ class FAST(SegmentationDetector):
     """FAST (Chen et al., "FAST: Faster Arbitrarily-Shaped Text Detector with Minimalist Kernel Representation", 2021,
     https://arxiv.org/abs/2111.02394).
 
-    Arguments that are not listed are as for `DBNet`.
+    The arguments not listed here are those of `DBNet`.
 
     Args:
-        feat_extractor: The backbone: features at a quarter of the resolution, an eighth, and so on.
-        dropout_prob: Share of the head's features that training drops.
-        pooling_size: How far text reaches beyond its kernel, in pixels; even.
+        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution.
+        dropout_prob: Dropout probability in the head.
+        pooling_size: How far text extends beyond its kernel, in pixels; even.
 
     Example:
         >>> import torch
@@ -113,7 +113,7 @@ class FAST(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return features of all resolutions side by side, a quarter of the size of the images (N, 3, H, W)."""
+        """Return the concatenated features of all resolutions, at 1/4 of the size of the images (N, 3, H, W)."""
         joined: torch.Tensor = self.neck(self.feat_extractor(x))
         return joined
 
@@ -122,34 +122,34 @@ class FAST(SegmentationDetector):
         return F.interpolate(self.prob_head(features), size=size, mode="bilinear")
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return probabilities of text, grown from its kernels, (N, classes, H, W)."""
+        """Return text probabilities (N, classes, H, W), with kernels enlarged to the size of the text."""
         return super().probabilities(self.pooling(logits))
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss of `compute_loss`."""
+        """Return the loss; see `compute_loss`."""
         return self.compute_loss(logits, target)
 
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.uint8]]:
-        """Draw the maps to learn: text (uint8, 0 or 1), where it counts (bool), and shrunken text (uint8).
+        """Draw the target maps: text (uint8, 0 or 1), its mask (bool), and shrunken text (uint8).
 
         Args:
-            target: Per image the relative boxes of each class, (K, 4) or (K, 4, 2).
+            target: For each image, the relative boxes of each class, (K, 4) or (K, 4, 2).
             output_shape: Classes, height and width of the maps, each (N, classes, H, W).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
 
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the dice loss of the kernels within text, plus half that of the text and its hardest background.
+        """Return the dice loss of kernels within text, plus half the dice loss of text with the hardest background.
 
         Args:
             out_map: Scores of kernels before the sigmoid, (N, classes, H, W).
-            target: Per image the relative boxes of each class.
+            target: For each image, the relative boxes of each class.
 
         Returns:
-            A number; 0 if there is nothing to learn.
+            The scalar loss; 0 if there are no known pixels.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         text, mask, kernels = (
@@ -168,7 +168,7 @@ class FAST(SegmentationDetector):
 def reparameterize(model: ModuleT) -> ModuleT:
     """Fold branches and normalizations of a trained model into plain convolutions, in place.
 
-    The results are the same with less to compute; the model is only for inference from then on.
+    The results stay the same and need less computation. Afterwards the model can only be used for inference.
 
     >>> from mediatensor.ocr.models import fast_tiny, reparameterize
     >>> model = fast_tiny().eval()
@@ -202,18 +202,18 @@ def _fast(
 
 
 def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Make a FAST with a TextNet-Tiny backbone, in training mode.
+    """Return a FAST with a TextNet-Tiny backbone, in training mode.
 
-    Arguments are as for `db_resnet34`, with the options of `FAST`.
+    The arguments are those of `db_resnet34`, with the options of `FAST`.
     """
     return _fast("fast_tiny", pretrained, textnet_tiny, pretrained_backbone, kwargs)
 
 
 def fast_small(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Make a FAST with a TextNet-Small backbone; arguments as for `fast_tiny`."""
+    """Return a FAST with a TextNet-Small backbone. The arguments are those of `fast_tiny`."""
     return _fast("fast_small", pretrained, textnet_small, pretrained_backbone, kwargs)
 
 
 def fast_base(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Make a FAST with a TextNet-Base backbone; arguments as for `fast_tiny`."""
+    """Return a FAST with a TextNet-Base backbone. The arguments are those of `fast_tiny`."""
     return _fast("fast_base", pretrained, textnet_base, pretrained_backbone, kwargs)

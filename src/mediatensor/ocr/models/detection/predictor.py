@@ -31,7 +31,7 @@ from .ppocr import PPOCRDetector
 __all__ = ["DetectionPredictor", "Located"]
 
 MOST_LOOKS = 3
-"""Most looks at letters that were left over, while each look finds some."""
+"""Limit on the number of detection passes on leftover letters; each pass must find new lines."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Located:
     """Boxes on one page.
 
     Attributes:
-        boxes: By class, relative boxes with their score last: (N, 5), or (N, 5, 2) if rotated.
-        map: Probabilities (h, w, classes) at the size of the network's input; ``None`` unless asked for.
+        boxes: Relative boxes of each class with their score last: (N, 5), or (N, 5, 2) if rotated.
+        map: Probabilities (h, w, classes) at the size of the network's input, or ``None`` if not requested.
     """
 
     boxes: dict[str, npt.NDArray[np.floating]]
@@ -51,7 +51,7 @@ class DetectionPredictor(nn.Module):
     """Text detection on pages of any size.
 
     Args:
-        pre_processor: Makes the batches.
+        pre_processor: Prepares the batches.
         model: The network.
     """
 
@@ -61,7 +61,7 @@ class DetectionPredictor(nn.Module):
         self.model: Any = check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place, for pages of all sizes; arguments as ``torch.compile``."""
+        """Compile the network in place, for pages of all sizes; arguments as for ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @property
@@ -77,15 +77,15 @@ class DetectionPredictor(nn.Module):
             pages: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list, a batch, a
                 `FrameBatch` or a document.
             return_maps: Also return the maps of the network.
-            **kwargs: Options of the model.
+            **kwargs: Arguments of the model's ``forward``.
 
         Returns:
-            Per page, class name to relative boxes (N, 5) as xmin, ymin, xmax, ymax, score; or (N, 5, 2), four corners
-            and (0, score), if pages are not assumed straight. With ``return_maps``, a tuple with a list of maps (h, w,
-            classes).
+            For each page, class name to relative boxes: (N, 5) as xmin, ymin, xmax, ymax, score, or (N, 5, 2), four
+            corners and (0, score), if pages are not assumed straight. With ``return_maps``, a tuple of this list and
+            the list of maps (h, w, classes).
 
         Raises:
-            InvalidArgumentError: Something is not a page.
+            InvalidArgumentError: An item is not a page.
         """
         located = list(self.locate(as_images(pages), return_maps=return_maps, **kwargs))
         boxes = [page.boxes for page in located]

@@ -1,4 +1,4 @@
-"""The predictor that finds and reads key information."""
+"""The predictor for key information extraction."""
 
 from .predictor import KIEPredictor
 

@@ -1,4 +1,4 @@
-"""The predictor of key information: like the predictor of text, with results by class."""
+"""The predictor for key information extraction: a text predictor whose results are grouped by class."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["KIEPredictor"]
 
 
 class KIEPredictor(TextPredictor):
-    """Finds text of several classes and reads it; made by `kie_predictor`.
+    """Finds text of several classes and reads it; created by `kie_predictor`.
 
     Args:
-        det_predictor: Finds text of the classes of its model.
-        reco_predictor: Reads it.
-        line_classifier: Detects lines that are upside down; needed unless pages are assumed straight.
+        det_predictor: Finds text of each class of its model.
+        reco_predictor: Reads the text.
+        line_classifier: Detects upside-down lines; required unless pages are assumed straight.
         **kwargs: Options of `OCRPredictor`.
     """
 
@@ -27,19 +27,19 @@ class KIEPredictor(TextPredictor):
     _keeps_classes_apart: ClassVar = True
     doc_builder: KIEDocumentBuilder
 
-    if TYPE_CHECKING:  # of a module's call, type checkers know nothing
+    if TYPE_CHECKING:  # type checkers cannot infer the type of a module's call
 
         def __call__(self, pages: Any) -> KIEDocument: ...
 
     @torch.inference_mode()
     def forward(self, pages: Any) -> KIEDocument:
-        """Read pages.
+        """Read the pages of a document.
 
         Args:
             pages: As for `OCRPredictor`.
 
         Returns:
-            The document: per page, class name to predictions.
+            The document with predictions by class for each page.
         """
         document: KIEDocument = self._read_document(pages)
         return document

@@ -1,4 +1,4 @@
-"""The predictor that finds and reads text."""
+"""The predictor that detects and recognises text."""
 
 from ._boxes import CutLine
 from .predictor import OCRPredictor

@@ -1,4 +1,4 @@
-"""Boxes of a page: to its upright form and back, from hooks, and in ignored regions; pictures of its lines."""
+"""Boxes of a page: transforms to and from the upright page, hooks, ignored regions, and images of lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IgnoredRegion = Sequence[float]
 
 
 def set_located_upright(located: Located, plan: Straightening) -> Located:
-    """Move boxes from a page to its upright form; rotated ones are clockwise as they then lie."""
+    """Transform boxes from a page to its upright form; corners of rotated boxes are clockwise on the upright page."""
     boxes = {}
     for name, found in located.boxes.items():
         places = found[:, :4]
@@ -38,16 +38,16 @@ def set_located_upright(located: Located, plan: Straightening) -> Located:
 
 
 def restore_original(document: Document, read: Sequence[PageWords]) -> None:
-    """Map boxes of straightened pages back to the pages as they came, in place."""
+    """Transform boxes of straightened pages back to the original pages, in place."""
     for page, words in zip(document.pages, read, strict=True):
         if words.straightened is not None:
             _restore(page, words.straightened)
 
 
 def _restore(page: Page | KIEPage, plan: Straightening) -> None:
-    """Map the boxes of a page and of everything on it, in place.
+    """Transform the boxes of a page and of all its elements back to the original page, in place.
 
-    The page was built from upright words, so that lines and reading order are right whatever its turn.
+    The page was built from upright words, so that lines and reading order are correct for any orientation.
     """
     page.dimensions = plan.page_shape
     quarter_turns = round(plan.angle / 90) * 90 % 360
@@ -88,7 +88,7 @@ def _map_geometry(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
 
 
 def check_boxes(changed: Any, offered: Any) -> Any:
-    """Return the boxes of a hook, if they can be boxes of these pages."""
+    """Check that the boxes returned by a hook have the same structure as the boxes passed to it, and return them."""
     problem = InvalidArgumentError(
         f"a hook returned {_describe(changed)}: it must return the boxes of all {len(offered)} pages, finite arrays "
         "of shape (N, 4) or (N, 4, 2) as it got them."
@@ -119,7 +119,7 @@ def take_hook_boxes(
     boxes: npt.NDArray[np.floating],
     scores: npt.NDArray[np.floating],
 ) -> npt.NDArray[np.floating]:
-    """Return the boxes of a hook with scores; unchanged boxes are the rotated ones that they stood for."""
+    """Return the hook's boxes with scores; boxes that the hook did not change are replaced by the rotated originals."""
     known = {offered[index].tobytes(): index for index in range(len(offered))}
     rotated = boxes.ndim == 3
     rows = []
@@ -139,7 +139,7 @@ def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.flo
     """Return the regions as an array (N, 4).
 
     Raises:
-        InvalidArgumentError: They are not boxes, not relative, or reversed.
+        InvalidArgumentError: A region is not a box, is not relative, or has reversed corners.
     """
     try:
         boxes = np.array([] if regions is None else list(regions), dtype=np.float64).reshape(-1, 4)
@@ -150,7 +150,7 @@ def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.flo
         ) from None
     if not ((boxes >= 0) & (boxes <= 1)).all():
         raise InvalidArgumentError(f"ignore_regions={regions!r}: coordinates are relative, in [0, 1].")
-    # One without area, as a detection that was cut at the border may be, hides nothing.
+    # A box without area, such as a detection clipped at the border, is accepted and has no effect.
     if not (boxes[:, :2] <= boxes[:, 2:]).all():
         raise InvalidArgumentError(
             f"ignore_regions={regions!r}: boxes are (xmin, ymin, xmax, ymax), xmin <= xmax, ymin <= ymax."
@@ -159,7 +159,7 @@ def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.flo
 
 
 def whiten_regions(image: Tensor, regions: npt.NDArray[np.float64]) -> Tensor:
-    """Return the page (3, H, W), white in the regions: a copy, if there are any."""
+    """Paint the regions of a page (3, H, W) white, on a copy if there are regions."""
     if not len(regions):
         return image
     image = image.clone()
@@ -174,13 +174,13 @@ class CutLine:
     """A line of a page, or a word if the recogniser reads words.
 
     Attributes:
-        image: (H, W, 3) uint8, RGB: the recogniser's view, upright, before it was scaled to the size of its input.
-        value: The text.
-        confidence: The probability that it is right, in [0, 1].
-        geometry: Its place on the page as it came, relative: ((xmin, ymin), (xmax, ymax)), or four points in the
-            direction of reading.
-        unread: Why it is not part of the page's text, or not all of it: a reason of
-            `UnreadLine`, or ``None``.
+        image: (H, W, 3) uint8, RGB: the upright crop before it is scaled for the recogniser.
+        value: The recognised text.
+        confidence: The probability that the text is right, in [0, 1].
+        geometry: Relative position on the original page: ((xmin, ymin), (xmax, ymax)), or four points in reading
+            direction.
+        unread: The reason why the line or a part of it is missing in the page's text, as in `UnreadLine`; ``None`` if
+            it is not missing.
     """
 
     image: npt.NDArray[np.uint8]
@@ -191,9 +191,9 @@ class CutLine:
 
 
 def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight: bool) -> list[CutLine]:
-    """Cut out the lines of a page in reading order, except those without pixels.
+    """Crop the lines of a page in reading order, except lines without pixels.
 
-    ``regions`` (N, 4) were not read; ``straight`` gives enclosing boxes rather than quads.
+    The text in ``regions`` (N, 4) was ignored. If ``straight``, geometries are enclosing boxes rather than quads.
     """
     image = whiten_regions(as_tensor(page.image), regions)
     plan = page.straightened

@@ -1,4 +1,4 @@
-"""Find the structure of a page whose words are known, by rules or networks, and use the words of PDF files."""
+"""Find the structure of a page with known words, by rules or networks, and use the words of PDF files."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from ..builder._document import Structured
 from ..layout.predictor import LayoutPredictor
 from ..table_structure.predictor import TablePredictor
 
-# A picture that is smaller than this share of the page has no relevant text: logos, rules, bullets.
+# Pictures smaller than this share of the page are logos, rules or bullets, and are not read.
 _MIN_PICTURE = 0.005
-# The box of a word that was added to a scan is enlarged by this share of its smaller side before it is left out.
+# The box of a word that was added to a scan is enlarged by this share of its smaller side before it is excluded.
 _WORD_MARGIN = 0.2
-# Pixels of the page around a table that its network gets to see.
+# Margin in pixels of the crop of a table for the table network.
 _TABLE_MARGIN = 20
 
 
 def words_of_layer(
     stored: Sequence[Word], content: PageContent, ignored: npt.NDArray[np.float64]
 ) -> tuple[ClassWords, npt.NDArray[np.intp]]:
-    """Return the words of a text layer as if they had been read, and the index of each in the layer.
+    """Return the words of a text layer as recognition results, and the index of each word in the layer.
 
-    Words whose middle lies in one of the boxes ``ignored`` (R, 4) are left out.
+    Words whose center lies in one of the boxes ``ignored`` (R, 4) are dropped.
     """
     boxes = np.array([np.ravel(word.geometry) for word in stored], dtype=np.float64).reshape(-1, 4)
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2
@@ -64,7 +64,7 @@ def words_of_layer(
 
 
 def set_upright(words: ClassWords, content: PageContent, plan: Straightening) -> tuple[ClassWords, PageContent]:
-    """Move the words and the content of a page turned by 90, 180 or 270 degrees to its upright form."""
+    """Transform the words and the content of a page turned by 90, 180 or 270 degrees to the upright page."""
 
     def moved(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         return np.asarray(map_boxes(np.asarray(boxes, dtype=np.float64), plan.forward))
@@ -90,9 +90,10 @@ def set_upright(words: ClassWords, content: PageContent, plan: Straightening) ->
 
 
 def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
-    """Return boxes (R, 4) that need not be read: all but the pictures without words of the file.
+    """Return boxes (R, 4) that need not be read: everything except pictures that contain no words of the file.
 
-    If the whole page is such a picture, these are the words that were added to it. ``None``: no picture has to be read.
+    If the page is a scan, the boxes are those of the words that were added to it. ``None``: no picture needs reading.
+
     """
     size = np.array([content.width, content.height] * 2)
     if content.is_unread_scan:
@@ -109,7 +110,7 @@ def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | No
     ]
     if not unread:
         return None
-    # Cut along all sides, so that each piece is in a picture or outside of all.
+    # Cut the page along all sides of the pictures, so that each piece is entirely in a picture or outside all pictures.
     pictures = np.clip(np.array(unread), 0, 1)
     across = np.unique([0.0, 1.0, *pictures[:, [0, 2]].ravel().tolist()])
     down = np.unique([0.0, 1.0, *pictures[:, [1, 3]].ravel().tolist()])
@@ -123,7 +124,7 @@ def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | No
 
 
 def join_words(words: ClassWords, more: ClassWords) -> ClassWords:
-    """Join the words of a text layer and those read in pictures, whose lines get further numbers."""
+    """Join the words of a text layer and the words read in pictures, with unique line numbers."""
     if not more.texts:
         return replace(words, unread=more.unread, found=more.found)
     known = np.zeros(0, np.int64) if words.line_ids is None else words.line_ids
@@ -141,7 +142,7 @@ def join_words(words: ClassWords, more: ClassWords) -> ClassWords:
 
 
 def replace_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.intp]) -> PageContent:
-    """Return the content of a page with its final words: those ``kept`` of the file, then those read."""
+    """Return the content of a page with its final words: those of the file at indices ``kept``, then the words read."""
     num_read = len(words.texts) - len(kept)
     return replace(
         content,
@@ -156,17 +157,17 @@ def replace_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.
 
 
 class StructureFinder(nn.Module):
-    """Finds regions, tables and fields of pages whose words were read.
+    """Finds regions, tables and fields of pages whose words are known.
 
     Args:
-        layout: Whether regions are wanted.
-        tables: Whether tables are wanted.
-        fields: The wanted fields: the name of a set, rules, true for all pairs, false for none.
-        layout_predictor: A network that finds regions, instead of the rules.
-        table_predictor: A network that finds the cells of the tables of the other network.
+        layout: Whether to find regions.
+        tables: Whether to find tables.
+        fields: The fields to find: a set's name, a sequence of rules, true for all key-value pairs, false for none.
+        layout_predictor: A network that finds regions; if None, rules find them.
+        table_predictor: A network that finds the cells of the tables found by ``layout_predictor``.
 
     Raises:
-        InvalidArgumentError: There are no such fields, or ``layout_predictor`` is missing.
+        InvalidArgumentError: The set of fields is unknown, or ``layout_predictor`` is missing.
     """
 
     def __init__(
@@ -186,16 +187,16 @@ class StructureFinder(nn.Module):
         if table_predictor is not None and layout_predictor is None:
             raise InvalidArgumentError("table_arch finds the cells of tables that layout_arch found: give that, too.")
         if not isinstance(fields, bool) and fields != "all":
-            # Unknown names are reported now, not after the first page was read.
+            # Raise errors for unknown names now rather than after the first page was read.
             rules_of(fields)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is anything to find."""
+        """Whether regions, tables or fields were requested."""
         return bool(self.layout or self.tables or self.fields)
 
     def forward(self, image: Tensor, words: Mapping[str, ClassWords]) -> Structured:
-        """Find the structure of an upright page (3, H, W); words of all classes are counted together."""
+        """Find the structure of an upright page (3, H, W); words of all classes are used together."""
         if not self.is_wanted:
             return Structured()
         pixels = image if image.dtype == torch.uint8 else (image.float() * 255).round().to(torch.uint8)
@@ -207,11 +208,11 @@ class StructureFinder(nn.Module):
         return Structured(self._find_by_rules(content_of_words(page, words)), regions, grids)
 
     def of_content(self, content: PageContent) -> Structured:
-        """Do the same for a page whose content is known, without networks."""
+        """Find the structure of a page with known content by rules only."""
         return Structured(self._find_by_rules(content)) if self.is_wanted else Structured()
 
     def _find_by_rules(self, content: PageContent) -> PageStructure:
-        # Blocks also follow the regions if only tables are wanted: the rest of a page's text goes around them.
+        # Even if only tables are requested, regions are needed to arrange the remaining text around the tables.
         return find_structure(
             content,
             layout=(self.layout or self.tables) and self.layout_predictor is None,
@@ -239,7 +240,7 @@ class StructureFinder(nn.Module):
         ]
         grids = []
         for left, top, right, bottom in np.array(boxes).reshape(-1, 4).round().astype(int).tolist():
-            # The network has learnt tables with some of the page around them, as docTR cuts them out.
+            # The network was trained on crops with a margin around the table, as docTR cuts them.
             margin = max(_TABLE_MARGIN, round(0.01 * max(right - left, bottom - top)))
             widened = np.pad(page, ((margin, margin), (margin, margin), (0, 0)), mode="edge")
             crop = widened[top : bottom + 2 * margin, left : right + 2 * margin]
@@ -256,13 +257,14 @@ class StructureFinder(nn.Module):
 
 
 def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWords]) -> PageContent:
-    """Return the content of a page (H, W, 3) from the words that were read on it, by class."""
+    """Return the content of a page (H, W, 3) from its recognised words, by class."""
     height, width = image.shape[:2]
     found = list(words.values())
     boxes = [boxes_around(as_quads(own.boxes)) if own.boxes.ndim == 3 else own.boxes[:, :4] for own in found]
     ids, first = [], 0
     for own in found:
-        # Words that were found one by one are separate lines: their gaps show which belong together.
+        # Separately detected words are treated as separate lines; the gaps between them show which words belong
+        # together.
         lines = np.arange(len(own.texts)) if own.line_ids is None else np.asarray(own.line_ids)
         ids.append(lines + first)
         first += int(lines.max(initial=-1)) + 1
@@ -277,11 +279,12 @@ def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWord
 
 
 def check_kinds(names: Sequence[str]) -> frozenset[str]:
-    """Return names of kinds of regions as `normalize_layout_label` writes them.
+    """Convert names of region kinds to the form of `normalize_layout_label`.
 
     Raises:
-        InvalidArgumentError: One is not among the eleven kinds.
+        InvalidArgumentError: A name is not one of the eleven kinds.
     """
+
     known = {normalize_layout_label(kind) for kind in REGION_KINDS}
     for given in names:
         if normalize_layout_label(given) not in known:
@@ -293,7 +296,7 @@ def check_kinds(names: Sequence[str]) -> frozenset[str]:
 
 
 def remove_kinds(page: Page | KIEPage, kinds: frozenset[str]) -> None:
-    """Remove the text in regions of some kinds from a page, in place."""
+    """Remove the text in regions of the given kinds from a page, in place."""
     if isinstance(page, Page):
         items, labels, _ = page_reading_order(page)
         kept = [item for item, label in zip(items, labels, strict=True) if normalize_layout_label(label) not in kinds]

@@ -1,4 +1,4 @@
-"""The predictor that both kinds of results share: pages in, words with their places out."""
+"""Base class of the text and key information predictors: convert pages to words with positions."""
 
 from __future__ import annotations
 
@@ -81,32 +81,31 @@ logger = logging.getLogger(__name__)
 Hook = Callable[[Any], Any]
 
 PAGES_AT_ONCE = 4
-"""Most pages that are read at the same time on a CPU: each takes hundreds of megabytes.
-
-More threads divide the lines of a page among themselves.
+"""Most pages read in parallel on a CPU, because each page needs hundreds of megabytes. More threads share the lines of
+a page.
 """
 SMALLEST_SKEW = 0.5
-"""Pages turned by fewer degrees are not straightened."""
+"""Pages turned by a smaller angle, in degrees, are not straightened."""
 
 
 class TextPredictor(nn.Module):
-    """Detection, then recognition, page by page.
+    """Detects and then recognises text, page by page.
 
     Args:
         det_predictor: Finds text.
-        reco_predictor: Reads it.
-        line_classifier: Detects lines that are upside down; needed unless pages are assumed straight.
-        layout_predictor: Finds regions, instead of the rules.
-        table_predictor: Finds the cells of the tables that ``layout_predictor`` found, instead of the rules.
+        reco_predictor: Reads the text.
+        line_classifier: Detects upside-down lines; required unless pages are assumed straight.
+        layout_predictor: Finds regions; if None, rules find them.
+        table_predictor: Finds the cells of the tables found by ``layout_predictor``; if None, rules find them.
         **builder_options: Options of `DocumentBuilder`.
 
     All other arguments are documented at `ocr_predictor`.
     """
 
     builder_type: ClassVar[type[DocumentBuilder] | type[KIEDocumentBuilder]]
-    """Makes documents of the words that were read."""
+    """Builds documents from recognised words."""
     _keeps_classes_apart: ClassVar[bool]
-    """Whether hooks and the builder get words by class name; otherwise there is one class."""
+    """Whether hooks and the builder get words by class name; otherwise there is only one class."""
     doc_builder: Any
 
     def __init__(
@@ -150,9 +149,9 @@ class TextPredictor(nn.Module):
         self.reco_predictor = reco_predictor.eval()
         self.line_classifier = line_classifier
         self.page_orientation_predictor: OrientationPredictor | LinePageOrientation | None = None
-        """If set, decides how pages are turned, instead of the vote of their lines."""
+        """If set, this network determines the orientation of pages, instead of a vote of the page's lines."""
         self.crop_orientation_predictor: OrientationPredictor | None = None
-        """If set, decides how each word or line is turned."""
+        """If set, this network determines the orientation of each word or line."""
         self.assume_straight_pages = assume_straight_pages
         self.straighten_pages = straighten_pages
         self.detect_orientation = detect_orientation
@@ -184,9 +183,8 @@ class TextPredictor(nn.Module):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile all networks in place.
 
-        The steps between the networks do not change, nor do the words. The sizes of pages and the numbers of words are
-        left
-        open: code compiled for the first pages serves the others.
+        The steps between the networks are not compiled, and results do not change. Page sizes and numbers of words are
+        dynamic dimensions, so that later pages need no recompilation.
 
         Args:
             *args: Arguments of ``torch.compile``.
@@ -202,15 +200,16 @@ class TextPredictor(nn.Module):
                 predictor.compile(*args, **kwargs)
 
     def add_hook(self, hook: Hook) -> None:
-        """Inspect and change boxes between detection and recognition.
+        """Register a function that inspects and changes boxes between detection and recognition.
 
         Args:
-            hook: Called once for each document with the relative boxes of all pages, without scores: for a predictor of
-                text a list of arrays, (N, 4) or (N, 4, 2); for key information a list of dicts of them by class.
-                Returns the same; boxes may be removed, moved or added.
+            hook: Called once for each document with the relative boxes of all pages, without scores. A text predictor
+                passes a list of arrays (N, 4) or (N, 4, 2); a predictor of key information passes a list of
+                dictionaries of such arrays by class. The hook must return the same structure; it may remove, move or
+                add boxes.
 
         Raises:
-            InvalidArgumentError: The hook cannot be called.
+            InvalidArgumentError: The hook is not callable.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile, ocr_predictor
@@ -225,16 +224,16 @@ class TextPredictor(nn.Module):
 
     @torch.inference_mode()
     def cut_lines(self, page: Any) -> list[CutLine]:
-        """Read a page, and cut its lines out as the recogniser saw them, for correction and training.
+        """Read a page and return its lines as cropped for the recogniser, for correction and training.
 
         Args:
-            page: One page, as in a list of pages.
+            page: One page: any item accepted in a list of pages.
 
         Returns:
-            The lines in reading order, including lines that were found and not read.
+            The lines in reading order, including lines that were detected but not read.
 
         Raises:
-            InvalidArgumentError: It is not a page, or has several.
+            InvalidArgumentError: ``page`` is not a page, or has several pages.
             PageError: The page cannot be read.
 
         Example:
@@ -252,7 +251,7 @@ class TextPredictor(nn.Module):
         return cut_found_lines(read, self.ignore_regions, self.assume_straight_pages)
 
     def _read(self, pages: Iterable[Image] | Any) -> Iterator[PageWords]:
-        """Yield the words of each page, in order; only a few pages are held at once."""
+        """Yield the words of each page, in order; only a few pages are in memory at the same time."""
         sources = page_sources(pages)
         if self.hooks:
             yield from self._read_with_hooks(sources)
@@ -273,7 +272,7 @@ class TextPredictor(nn.Module):
                     yield self._read_page(_result_image(sources, index), image, next(located))
 
     def _num_workers(self, num_pages: int) -> int:
-        """Return how many pages are read at once, each in a thread; 1 if they share batches."""
+        """Return how many pages to read in parallel threads: 1 if the pages share batches."""
         predictors = (self.line_classifier, self.page_orientation_predictor, self.crop_orientation_predictor)
         models = [self.det_predictor.model, self.reco_predictor.model, *self.script_readers.values()]
         models += [one for one in predictors if one is not None]
@@ -281,7 +280,7 @@ class TextPredictor(nn.Module):
         return min(torch.get_num_threads(), num_pages, PAGES_AT_ONCE) if is_alone and spreads(*models) else 1
 
     def _load_pages(self, sources: Any) -> Iterator[tuple[Image, Tensor] | PageWords]:
-        """Yield pages as the result shows them, and for networks; loaded in the caller's thread."""
+        """Yield each page for the result and for the networks; pages are loaded in the caller's thread."""
         for index in range(len(sources)):
             (image,) = self._move_to_device([self._load(sources, index)])
             yield image if isinstance(image, PageWords) else (_result_image(sources, index), image)
@@ -293,7 +292,7 @@ class TextPredictor(nn.Module):
         return self._read_page(original, image, next(self._locate([image])))
 
     def _read_with_hooks(self, sources: Any) -> Iterator[PageWords]:
-        """Search every page before the first one is read: hooks see the boxes of all pages."""
+        """Detect text on all pages before reading the first page, because hooks get the boxes of all pages."""
         found: list[Located | PageWords] = []
         for index in range(len(sources)):
             (image,) = self._move_to_device([self._load(sources, index)])
@@ -301,7 +300,7 @@ class TextPredictor(nn.Module):
         pages = [page for page in found if not isinstance(page, PageWords)]
         scores = [{name: scores_of(boxes) for name, boxes in page.boxes.items()} for page in pages]
         places = [{name: self._boxes_for_hooks(boxes) for name, boxes in page.boxes.items()} for page in pages]
-        # Copies: hooks that change boxes in place must not change the originals, too.
+        # Hooks may change boxes in place, so they get copies.
         changed: Any = [{name: boxes.copy() for name, boxes in page.items()} for page in places]
         if not self._keeps_classes_apart:
             changed = [next(iter(page.values())) for page in changed]
@@ -328,7 +327,7 @@ class TextPredictor(nn.Module):
                 yield self._read_page(_result_image(sources, index), image, next(revised))
 
     def _load(self, sources: Any, index: int) -> Tensor | PageWords:
-        """Return a page to be read, or the words of its text layer, or why it cannot be read."""
+        """Return a page to read, the words of its text layer, or the error that prevents reading it."""
         try:
             if self.text_layer and isinstance(sources, Pages):
                 known = self._text_layer_words(sources, index)
@@ -342,7 +341,7 @@ class TextPredictor(nn.Module):
             return self._unreadable(sources, index, str(error))
 
     def _move_to_device(self, loaded: Sequence[Tensor | PageWords]) -> list[Tensor | PageWords]:
-        """Move pages to the detector's device, in one copy from the CPU, until they are read."""
+        """Copy pages from the CPU to the detector's device in one transfer."""
         images = [image for image in loaded if isinstance(image, Tensor)]
         check_values(images)
         placed = iter(upload_images(images, next(self.det_predictor.parameters()).device))
@@ -352,7 +351,7 @@ class TextPredictor(nn.Module):
         ]
 
     def _text_layer_words(self, sources: Pages, index: int) -> PageWords | None:
-        """Return a page with the words of its file, and those read in its pictures; ``None`` without any."""
+        """Return a page with the words of its PDF text layer and of its pictures; ``None`` if it has no text layer."""
         stored = sources.text_layer(index)
         if not stored:
             return None
@@ -404,7 +403,7 @@ class TextPredictor(nn.Module):
         return self.det_predictor.locate(images, rotated=True)
 
     def _boxes_for_hooks(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        """Return boxes as hooks see them."""
+        """Return boxes in the format for hooks."""
         if boxes.ndim == 2:
             return boxes[:, :4]
         return boxes_around(boxes[:, :4]).clip(0, 1) if self.assume_straight_pages else boxes[:, :4]
@@ -423,7 +422,7 @@ class TextPredictor(nn.Module):
         if self.detect_orientation:
             orientation = {"value": signed_turn(round(turn + skew) % 360), "confidence": confidence}
         if self.straighten_pages and (turn or abs(skew) >= SMALLEST_SKEW):
-            # A quarter turn only moves pixels, without interpolation.
+            # Rotation by a multiple of 90 degrees only moves pixels, without interpolation.
             angle = turn if abs(skew) < SMALLEST_SKEW else turn + skew
             return self._read_upright(original, image, located, angle, orientation, self.preserve_original_coords)
         if turn:
@@ -442,10 +441,10 @@ class TextPredictor(nn.Module):
         orientation: dict[str, Any] | None,
         in_original_coordinates: bool,
     ) -> PageWords:
-        """Read a page that is turned by ``angle``: set it upright, and search it again for more exact boxes."""
+        """Rotate a page by ``angle`` to make it upright, detect text again for more exact boxes, and read it."""
         plan = plan_straightening((image.shape[1], image.shape[2]), angle)
         upright = straighten(image, plan)
-        # A hook has decided on the boxes: they are moved, not searched for again.
+        # If there are hooks, their boxes are transformed; a new detection would discard the hooks' changes.
         found = set_located_upright(located, plan) if self.hooks else next(self._locate([upright]))
         words = self._words(upright, found, {})
         shape, language = (upright.shape[1], upright.shape[2]), self._language(words)
@@ -458,9 +457,9 @@ class TextPredictor(nn.Module):
     def _straight_readings(
         self, image: Tensor, located: Located
     ) -> tuple[dict[str, list[Readings]], int, float | None]:
-        """Read a page as upright: readings of its lines by class, and turn and probability by them.
+        """Read a page as if it were upright: return readings of its lines by class, the turn and its probability.
 
-        There are no readings if a few lines already show that the page is turned.
+        If a few lines show that the page is turned, reading stops and there are no readings.
         """
         model, quads = self.reco_predictor.model, _quads_of(located)
         is_known = self.disable_page_orientation or self.page_orientation_predictor is not None
@@ -492,7 +491,7 @@ class TextPredictor(nn.Module):
         return page_turn(model, self.line_classifier, image, _quads_of(located))
 
     def _words(self, image: Tensor, located: Located, readings: dict[str, Any]) -> dict[str, ClassWords]:
-        """Return the words of an upright page by class; ``readings`` are those of lines already read."""
+        """Return the words of an upright page by class; ``readings`` are the lines that were already read."""
         return {
             name: self._class_words(image, boxes, readings.get(name)) if len(boxes) else no_words(boxes.ndim == 2)
             for name, boxes in located.boxes.items()
@@ -561,7 +560,6 @@ class TextPredictor(nn.Module):
         return {"value": value, "confidence": confidence}
 
     def _read_document(self, pages: Any) -> Any:
-        """Read pages, and build the document of their words."""
         read = list(self._read(pages))
         for number, page in enumerate(read):
             if page.straightened is not None and page.orientation is not None:
@@ -578,7 +576,7 @@ class TextPredictor(nn.Module):
 
 
 def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
-    """Return the names among ``ignore_regions``, and the rest."""
+    """Split ``ignore_regions`` into names of region kinds and boxes."""
     listed = [regions] if isinstance(regions, str) else regions
     if not isinstance(listed, list | tuple | set | frozenset):
         return [], regions
@@ -586,7 +584,7 @@ def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
 
 
 def _result_image(sources: Any, index: int) -> Any:
-    """Return the image for the result; pages of files are read again on demand, to save memory."""
+    """Return the image for the result. Pages of files are loaded again on demand, to save memory."""
     return PageOfFile(sources, index) if isinstance(sources, Pages) else _convert_for_result(sources[index])
 
 

@@ -1,4 +1,4 @@
-"""The predictor of text."""
+"""The text predictor."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ __all__ = ["OCRPredictor"]
 
 
 class OCRPredictor(TextPredictor):
-    """Finds and reads the text of pages; made by `ocr_predictor`.
+    """Detects and reads the text of pages; created by `ocr_predictor`.
 
     Args:
         det_predictor: Finds text.
-        reco_predictor: Reads it.
-        line_classifier: Detects lines that are upside down; needed unless pages are assumed straight.
-        **kwargs: Options of `TextPredictor` and of `DocumentBuilder`,
-            with ``keep_reading_order`` true by default.
+        reco_predictor: Reads the text.
+        line_classifier: Detects upside-down lines; required unless pages are assumed straight.
+        **kwargs: Options of `TextPredictor` and of `DocumentBuilder`; ``keep_reading_order`` is true by default.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile, ocr_predictor
@@ -51,26 +50,25 @@ class OCRPredictor(TextPredictor):
                 f"the detector finds {', '.join(self._class_names)}: use kie_predictor, which keeps classes apart."
             )
 
-    if TYPE_CHECKING:  # of a module's call, type checkers know nothing
+    if TYPE_CHECKING:  # type checkers cannot infer the type of a module's call
 
         def __call__(self, pages: Any) -> Document: ...
 
     @torch.inference_mode()
     def forward(self, pages: Any) -> Document:
-        """Read pages.
+        """Read the pages of a document.
 
         Args:
-            pages: A list of arrays (H, W, 3) or tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1], on any
-                device; a batch of them; a `FrameBatch`; a document from
-                `DocumentFile`,
-                whose pages are read one after the other; a path, a URL or the bytes of a PDF file or an image; a Pillow
-                image. A list may have files and Pillow images as well.
+            pages: A list or batch of pages, a `FrameBatch`, a document from `DocumentFile`, a path, a URL or the bytes
+                of a PDF file or an image, or a Pillow image. A page is an array (H, W, 3) or a tensor (3, H, W) or
+                (H, W, 3), uint8 or floats in [0, 1], on any device. A list may also contain files and Pillow images.
+                The pages of a document are read one after the other.
 
         Returns:
-            The document, one page for each.
+            The document with one page for each input page.
 
         Raises:
-            InvalidArgumentError: Something is not a page.
+            InvalidArgumentError: An item is not a page.
             PageError: A page cannot be read, and ``on_error="raise"``.
         """
         document: Document = self._read_document(pages)

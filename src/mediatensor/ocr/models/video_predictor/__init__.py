@@ -1,18 +1,18 @@
-"""Read the text of videos: its words, places and times.
+"""Read the text of videos with its positions and times.
 
-One pass over the frames, as gray pictures from the codec::
+The luma frames of the codec are processed in one pass::
 
-    every frame ──────────► follow: is each known text still there?            watching, tracking
-    every 0.1 s ──────────► compare: has anything come to rest that was        watching
-         │                  not there before?
+    every frame ──────────► follow: is each known text still visible?          watching, tracking
+    every 0.1 s ──────────► compare: are there new edges that stay still?      watching
+         │
          ▼ if so
-    the band around it ───► the detector finds lines; the recogniser reads     reading, predictor
-         │                  still ones twice, and their average at the end
+    the band around them ─► the detector finds lines; the recogniser reads     reading, predictor
+         │                  still lines twice, and their mean frame at the end
          ▼
-    every frame ──────────► is it still the same page? A page that stayed,     slides
-                            with several lines, is a slide, and read as a page
-    lines that have ended ► lines that come and go together are one text;      kinds
-                            place and course give its kind
+    every frame ──────────► is it still the same page? A page that stays and   slides
+                            has several lines is a slide, and is read as a page
+    lines that have ended ► lines that appear and disappear together form one  kinds
+                            text; its position and motion determine its kind
 """
 
 from .predictor import TextStream, VideoTextPredictor

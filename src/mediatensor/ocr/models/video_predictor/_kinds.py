@@ -1,4 +1,4 @@
-"""Group lines that appear together into texts, join interrupted and growing ones, and decide their kind."""
+"""Group lines into texts, join interrupted and growing texts, and determine the kind of each text."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from ._tracking import MAX_GAP, WHOLE_STROKES, LineTrack, letters_of
 from ._watching import Box
 
 FEWEST_SECONDS = 0.2
-"""People cannot read a still text in less time."""
+"""Still texts shown for less time are too short to read."""
 TOGETHER_FRAMES = 3
-"""Lines that begin and end within this many frames of each other are one text; fades differ a little."""
+"""Lines are one text if their first and last frames differ by at most this many frames; fades differ a little."""
 LEAST_LEGIBILITY = 0.3
 FEWEST_LETTERS = 2
 MAX_UNSTEADINESS = 0.12
-"""Strokes drawn into a film stay as they are: text on things in the picture varies by more."""
+"""Limit on the variation of visible strokes for text overlaid on the video; text on objects varies more."""
 MAX_UNSTEADINESS_IF_SURE = 0.35
-"""The same for texts that read well, which may be on a translucent panel."""
+"""The same limit for texts read with high confidence, which may be on a translucent panel."""
 SURE_CONFIDENCE = 0.7
 EVER_PRESENT_SHARE, EVER_PRESENT_SECONDS = 0.6, 8.0
 LONGEST_CAPTION_SECONDS = 20.0
 MAX_OFF_CENTRE = 0.1
-"""Greatest distance of a caption's middle from the picture's, as a share of its width."""
+"""Greatest horizontal distance between the centers of a caption and the frame, as a share of the frame's width."""
 TOP, BOTTOM = 0.3, 0.6
-"""Captions are above the first or below the second, by the middle of their box."""
+"""Captions have their center above the first or below the second limit, as shares of the frame's height."""
 SPEECH_ENDS = (".", "!", "?", ",", ";", "…")
 MAX_HEIGHT_RATIO = 1.6
-"""Text taller or lower than the captions by more than this factor is not a caption, unless it reads well."""
+"""A text with a greater height ratio to the captions is not a caption, unless its confidence is high."""
 SHORTEST_STAY_SECONDS = 0.5
-"""Captions that roll up stay at each place for longer; credits move steadily."""
+"""Least time for which roll-up captions stay in one position; credits move steadily."""
 MOST_ROWS = 4
-"""Captions that roll up have at most this many lines; more of them are a scrolling screen."""
+"""Most lines of roll-up captions; more lines are a scrolling screen."""
 CORNER_MARGIN = 0.15
-"""Text this near to a corner, as a share of width and height, belongs to the programme."""
+"""Text this near to a corner, as a share of width and height, is an overlay of the programme."""
 MIN_READING_GAIN = 1.3
-"""A line reads clearly more than another if its letters, times its confidence, are more by this factor."""
+"""A line is better than another if its number of letters times its confidence is greater by this factor."""
 MOST_ALTERNATIVES = 3
 LONGEST_ROLL_FRAMES = 20
-"""Captions that roll up smoothly are on their way for at most this many frames."""
+"""Most frames for which a roll-up caption moves between two positions."""
 SAME_TEXT = 0.8
-"""Least share of its letters that a line keeps after it rolled up, as it is read."""
+"""Least similarity of a line's text before and after it rolls up."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class TrackGroup:
 
     @property
     def first_frame(self) -> int:
-        """The first frame that shows one of them, or a part of it, as it was written word by word."""
+        """The first frame that shows any of the lines or, if the text was written word by word, its first word."""
         return min(line.root.first_frame for line in self.lines)
 
     @property
@@ -67,7 +67,7 @@ class TrackGroup:
 
     @property
     def grows(self) -> bool:
-        """Whether the text was written word by word, or its words changed their colour one after the other."""
+        """Whether the text was written word by word, or changed its colour word by word."""
         return any(line.is_sung for line in self.lines) or any(
             stage.grew_from is not None for line in self.lines for stage in line.stages
         )
@@ -87,7 +87,7 @@ class TrackGroup:
 
     @property
     def rows(self) -> list[list[LineTrack]]:
-        """The lines from top to bottom; those side by side from left to right."""
+        """The lines from top to bottom, grouped into rows; the lines of a row are sorted from left to right."""
         rows: list[list[LineTrack]] = []
         for line in sorted(self.lines, key=lambda line: line.box[1] + line.box[3]):
             middle = (line.box[1] + line.box[3]) / 2
@@ -104,7 +104,7 @@ class TrackGroup:
 
     @property
     def legibility(self) -> float:
-        """The probability that the letters of all lines are right, by all of their readings."""
+        """The probability that the letters of all lines are right, computed from all readings."""
         return float(np.prod([line.legibility for line in self.lines]))
 
     @property
@@ -113,7 +113,7 @@ class TrackGroup:
 
     @property
     def is_speech(self) -> bool:
-        """Whether it reads like speech: several words, with a stop, in lines of one size."""
+        """Whether the text looks like speech: several words that end with punctuation, in lines of equal height."""
         text = " ".join(line.text for row in self.rows for line in row)
         sizes = [line.box[3] - line.box[1] for line in self.lines]
         is_even = max(sizes) < 1.25 * min(sizes)
@@ -121,11 +121,11 @@ class TrackGroup:
 
     @property
     def unsteadiness(self) -> float:
-        """How much the visible share of its strokes varies, apart from fades."""
+        """The variation of the visible share of the strokes, without fades."""
         spreads = []
         for line in self.lines:
             shares = line.shares
-            if line.follows is not None:  # while it is written, a part of its strokes is there
+            if line.follows is not None:  # a text written word by word shows only a part of its strokes at first
                 shares = shares[next((number for number, share in enumerate(shares) if share > WHOLE_STROKES), 0) :]
             inner = shares[4:-4] or shares
             low, high = np.quantile(inner, [0.1, 0.9])
@@ -134,10 +134,10 @@ class TrackGroup:
 
 
 def is_part_of(group: TrackGroup, track: LineTrack) -> bool:
-    """Whether a line comes and goes with the others, next to or below them."""
+    """Return whether a line is next to or below the lines of a group, and appears and disappears with them."""
     if track.places or any(line.places for line in group.lines):
         return False
-    # Lines that roll up come one after the other.
+    # The lines of roll-up captions appear one after the other.
     if track.rolled_from is not None or any(line.rolled_from is not None for line in group.lines):
         return False
     if any(
@@ -157,33 +157,33 @@ def is_part_of(group: TrackGroup, track: LineTrack) -> bool:
 
 
 class KindJudge:
-    """Decides what kind of text groups are, and remembers how the captions of the film look.
+    """Determines the kind of text groups; it learns the usual height and position of the video's captions.
 
     Args:
-        height: Of the pictures, in pixels.
-        width: Of the pictures.
-        total_seconds: Length of the film.
+        height: Height of the frames in pixels.
+        width: Width of the frames in pixels.
+        total_seconds: Duration of the video.
     """
 
     def __init__(self, height: int, width: int, total_seconds: float) -> None:
         self._height, self._width, self._total_seconds = height, width, total_seconds
-        #: The heights of lines of captions, in pixels.
+        #: The heights of caption lines in pixels.
         self.caption_heights: list[int] = []
-        self._rolled: list[Box] = []  # where captions that roll up come in, the last ones
+        self._rolled: list[Box] = []  # positions at which recent roll-up captions appeared
         self._scrolls = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that it remembers."""
+        """Return the state for `load_state_dict`."""
         return copy.deepcopy(vars(self))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a copy of a saved state."""
+        """Restore a copy of a saved state."""
         vars(self).update(copy.deepcopy(state))
 
     def kind_of(self, group: TrackGroup, seconds: float, *, is_cut: bool) -> TextKind | None:
         """Return the kind of a group, or ``None`` if it is not readable text.
 
-        ``seconds`` is how long it is shown; ``is_cut``, whether it begins and ends where the whole picture changes.
+        ``seconds`` is its duration. ``is_cut`` is whether its first and last frames are at cuts of the video.
         """
         left, top, right, bottom = group.box
         x, y = (left + right) / 2 / self._width, (top + bottom) / 2 / self._height
@@ -202,7 +202,7 @@ class KindJudge:
         if self._rolls(group):
             return "caption"
         near_side, near_end = min(left, self._width - right), min(top, self._height - bottom)
-        # Two people who speak have their lines side by side, and some films have all captions on the left.
+        # The lines of two speakers may be side by side, and some films align all captions at the left.
         is_aside = abs(x - 0.5) > MAX_OFF_CENTRE and not (group.is_speech and y > BOTTOM and not is_cut)
         if near_side < CORNER_MARGIN * self._width and near_end < CORNER_MARGIN * self._height and is_aside:
             return "overlay"
@@ -212,7 +212,7 @@ class KindJudge:
             return "scene"
         size = int(np.median([line.box[3] - line.box[1] for line in group.lines]))
         is_usual = any(0.8 < size / known < 1.25 for known in self.caption_heights)
-        # Text that comes and goes with one picture is in the picture, unless it looks like the other captions.
+        # Text that appears and disappears with a shot belongs to the scene, unless it looks like the other captions.
         if is_cut and not is_usual:
             return "scene"
         is_odd = self.caption_heights and not any(
@@ -225,7 +225,7 @@ class KindJudge:
         return "caption"
 
     def _rolls(self, group: TrackGroup) -> bool:
-        """Whether a text is one of captions that roll up: it did, or stands where others did."""
+        """Return whether a text is a roll-up caption: it rolled up, or is where other texts rolled up."""
         stages = group.lines[0].stages
         self._scrolls |= group.has_rolled and len({stage.box[1] for stage in stages}) > MOST_ROWS
         middles = [(stage.box[1] + stage.box[3]) / 2 / self._height for stage in stages]
@@ -241,7 +241,7 @@ class KindJudge:
         )
 
     def _kind_of_moving(self, group: TrackGroup) -> TextKind:
-        """Tell a ticker, along the edge of the picture, from text that moves with the picture."""
+        """Distinguish a ticker, at the top or bottom of the frame, from text that moves with the scene."""
         (line,) = group.lines
         boxes = np.array([box for _, box in line.places])
         middles = (boxes[:, 1] + boxes[:, 3]) / 2 / self._height
@@ -251,16 +251,16 @@ class KindJudge:
 
 
 def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Join lines of the same text at one place without a pause; ``ended`` loses the joined ones.
+    """Join consecutive lines of the same text at one position without a pause; joined lines are removed from ``ended``.
 
-    A line whose strokes fade into a bright picture for a moment is found again when it is visible.
+    A line that is invisible for a moment over a bright background is detected again afterwards.
     """
     for line in sorted(ended, key=lambda line: line.first_frame):
         for other in (*active, *ended):
             if other is line or not other.readings or line.places or other.places:
                 continue
             meet = max(other.first_frame, line.first_frame) <= min(other.last_frame, line.last_frame) + MAX_GAP
-            # Texts are compared last: each takes a vote.
+            # Texts are compared last because each comparison needs a vote.
             if meet and _stand_alike(other.box, line.box) and letters_of(other.text) == letters_of(line.text):
                 other.absorb(line)
                 ended.remove(line)
@@ -268,7 +268,7 @@ def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> Non
 
 
 def tie_growing_texts(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Find texts that continue as longer ones, word by word, and tie them together."""
+    """Link texts that continue as longer texts, word by word."""
     for shorter in ended:
         if shorter.places or (shorter.continued_by is not None and shorter.continued_by.rolled_from is shorter):
             continue
@@ -290,7 +290,7 @@ def tie_growing_texts(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -
 
 
 def tie_rolling_lines(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Find lines that continue one line higher, as in live captions, and tie them together."""
+    """Link lines that continue one line higher, as in live captions."""
     for lower in ended:
         if lower.continued_by is not None:
             continue
@@ -304,7 +304,7 @@ def tie_rolling_lines(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -
 
 
 def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
-    """Whether one line is above the place of another from the moment at which that disappears."""
+    """Return whether ``upper`` appears one line above ``lower`` when ``lower`` disappears."""
     if lower is upper or lower.places or upper.places:
         return False
     size, own = lower.box[3] - lower.box[1], upper.box[3] - upper.box[1]
@@ -315,7 +315,7 @@ def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
 
 
 def is_better(other: LineTrack, line: LineTrack) -> bool:
-    """Whether another line at the same place for most of the time reads clearly more, or more clearly."""
+    """Return whether another line, at the same position for most of the time, has clearly more or surer letters."""
     if other is line or other.places or line.places or not other.readings:
         return False
     together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1
@@ -330,30 +330,30 @@ def is_better(other: LineTrack, line: LineTrack) -> bool:
 
 
 def is_awaited(line: LineTrack, active: Sequence[LineTrack]) -> bool:
-    """Whether a text took the place of a line and was not read yet."""
+    """Return whether the text that replaced a line is still active and was not read yet."""
     longer = line.continued_by
     return longer is not None and not longer.readings and any(longer is other for other in active)
 
 
 def _stand_alike(one: Box, other: Box) -> bool:
-    """Whether lines are at one height and overlap horizontally."""
+    """Return whether lines have the same vertical position and overlap horizontally."""
     size = max(one[3] - one[1], other[3] - other[1])
     level = abs(one[1] + one[3] - other[1] - other[3]) / 2
     return level < 0.4 * size and min(one[2], other[2]) > max(one[0], other[0])
 
 
 def _begins_with(longer: str, shorter: str) -> bool:
-    """Whether a text is another one with more words; signs and case do not count."""
+    """Return whether a text starts with the letters of a shorter text; punctuation and case are ignored."""
     return bool(letters_of(shorter)) and letters_of(longer).startswith(letters_of(shorter))
 
 
 def write_ellipses(text: str) -> str:
-    """Write two dots as three, of which the recogniser has taken two for one."""
+    """Replace two dots by three, because the recogniser often reads only two dots of an ellipsis."""
     return re.sub(r"(?<!\.)\.\.(?!\.)", "...", text)
 
 
 def alternatives(group: TrackGroup) -> tuple[Alternative, ...]:
-    """Return other readings of a text: of one line at a time."""
+    """Return alternative readings of a text; each differs in one line."""
     rows = [line for row in group.rows for line in row]
     if len(rows) != len(group.rows):
         return ()

@@ -1,4 +1,4 @@
-"""Find and read lines of text in one picture after the other."""
+"""Detect and read lines of text in successive frames."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ._watching import Band, Box, Gray
 __all__ = ["FrameReader"]
 
 MOST_PIXELS = 500_000
-"""Bands with more pixels are made smaller before text is looked for."""
+"""Bands with more pixels are downscaled before detection."""
 
 
 class FrameReader:
-    """Finds and reads lines in one picture after the other; its colours are decoded only if needed.
+    """Detects and reads lines in successive frames; colours are decoded only if needed.
 
     ``tallest`` is the greatest height of a line in pixels.
     """
@@ -35,12 +35,12 @@ class FrameReader:
         self._picture: Tensor | None = None
 
     def show(self, colours: Callable[[], npt.NDArray[np.uint8]]) -> None:
-        """Take the next picture, (H, W, 3)."""
+        """Take the next frame; ``colours`` returns it as (H, W, 3)."""
         self._colours, self._picture = colours, None
 
     @torch.inference_mode()
     def find(self, bands: Sequence[Band]) -> list[Box]:
-        """Return the boxes of the lines in bands of the picture, in pixels."""
+        """Return the boxes of lines in bands of the frame, in pixels."""
         picture = self._seen()
         height = picture.shape[1]
         spans = [(math.floor(band.top * height), math.ceil(band.bottom * height)) for band in bands]
@@ -52,7 +52,7 @@ class FrameReader:
             for left, upper, right, lower in self._lines_in(part):
                 if 4 < lower - upper < self._tallest and right - left > 4:
                     found.append((left, upper + top, right, lower + top))
-                # A line at the edge of a band may be cut in two.
+                # The edge of the band may cut a line in two.
                 if upper <= 3 and top > 0:
                     above = max(above, 2 * (lower - upper) + 16)
                 if lower >= part.shape[1] - 3 and bottom < height:
@@ -65,12 +65,12 @@ class FrameReader:
 
     @torch.inference_mode()
     def read(self, boxes: Sequence[Box], stretch: float) -> list[Reading]:
-        """Read lines of the picture, made wider by a factor."""
+        """Read lines of the frame, stretched horizontally by a factor."""
         return self._read(self._seen(), boxes, stretch)
 
     @torch.inference_mode()
     def read_gray(self, line: Gray, stretch: float) -> Reading:
-        """Read a picture (H, W) of one line, made wider."""
+        """Read an image (H, W) of one line, stretched horizontally by a factor."""
         height, width = line.shape
         (reading,) = self._read(torch.from_numpy(line).expand(3, height, width), [(0, 0, width, height)], stretch)
         return reading
@@ -95,7 +95,7 @@ class FrameReader:
         ]
 
     def _read(self, picture: Tensor, boxes: Sequence[Box], stretch: float) -> list[Reading]:
-        """Read lines of a picture (3, H, W), made wider by a factor: doubtful ones may then read otherwise."""
+        """Read lines of a frame (3, H, W), stretched horizontally: this changes readings of doubtful lines."""
         lines = [picture[:, top:bottom, left:right] for left, top, right, bottom in boxes]
         read = []
         for line in lines:

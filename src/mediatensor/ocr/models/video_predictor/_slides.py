@@ -1,8 +1,8 @@
-"""Detect pages that stay, such as slides, on small gray pictures, and confirm them by their lines.
+"""Detect still pages, such as slides, on downscaled luma frames, and confirm them by their lines.
 
-The ink of a page is its strong edges. A page continues while most of its initial ink is still there, and at least half
-of all of it: added bullets leave the page the same. Ink does not count where the picture keeps moving, as in a
-speaker's window.
+The ink of a page is its strong edges. A page is still shown while most of its initial ink and at least half of all its
+ink are visible, so that added bullet points do not start a new page. Regions that keep moving, such as a speaker's
+window, are excluded.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ __all__ = ["SlideWatch", "StillPage", "is_on_page", "is_part_of_page", "is_slide
 Mask = npt.NDArray[np.bool_]
 
 SMALL_HEIGHT = 120
-"""Approximate height in pixels of the small pictures that are compared."""
+"""Approximate height in pixels of the downscaled frames."""
 MAX_INK_CHANGE = 24
-"""Greatest difference of a pixel of ink while its page is shown."""
+"""Greatest change of an ink pixel while its page is shown."""
 FEWEST_INK = 40
 MAX_MOVING_SHARE = 0.2
-"""Greatest share of the picture that may keep moving."""
+"""Greatest share of the frame that may keep moving."""
 MIN_SHOWN_CORE, MIN_SHOWN_INK = 0.7, 0.5
-"""Least share of the initial ink, and of all ink, that must still be there."""
+"""Least shares of the initial ink and of all ink that must still be visible."""
 MIN_SHARED_INK = 0.9
-"""Share of a page's ink that an earlier state of it has."""
+"""Least share of an earlier state's ink that a page must contain."""
 FEWEST_SECONDS = 1.5
 REMEMBERED_SECONDS = 3.5
 SECONDS_BETWEEN_UPDATES = 0.2
 REST_SECONDS = 0.12
-"""A picture without change for this long is at rest; slow fades change little from frame to frame."""
+"""A frame without change for this long is at rest. Slow fades change little from frame to frame."""
 MAX_CHANGED_PIXELS = 8
-"""Pixels of small pictures that may differ at rest: cursors blink, and codecs are not exact."""
+"""Number of pixels of downscaled frames that may change at rest, because of blinking cursors and coding noise."""
 FEWEST_LINES = 3
 LARGE_TEXT_HEIGHT = 0.08
-"""Least height of large text, as a share of the picture's: one such line makes a slide."""
+"""Least height of large text, as a share of the frame's height; one such line makes a page a slide."""
 BODY_RANGE = (0.1, 0.78)
-"""Range of the middles of two lines of a slide, as shares of the picture's height: captions are below."""
+"""Range of the centers of at least two lines of a slide, as shares of the frame's height; captions are lower."""
 TOGETHER_FRAMES = 3
 
 
@@ -57,12 +57,12 @@ class StillPage:
         first_frame: The first frame that shows it.
         last_frame: The last frame that shows it, so far.
         first_seconds: The time of the first frame.
-        small: The small picture of its last state.
+        small: The downscaled frame of the page's last state.
         core: Its initial ink.
         ink: All of its ink.
-        is_established: Whether it has stayed long enough.
-        grown_frame: The frame in which ink was last added.
-        rest_frame: The last frame at rest, not while it fades out.
+        is_established: Whether the page was shown long enough.
+        grown_frame: The last frame in which ink was added.
+        rest_frame: The last frame at rest, before the page fades out.
     """
 
     first_frame: int
@@ -78,7 +78,7 @@ class StillPage:
 
 
 class SlideWatch:
-    """Follow the page that the picture shows, frame by frame; ``height`` is the pictures' height."""
+    """Follows the page shown in successive frames; ``height`` is the frames' height in pixels."""
 
     def __init__(self, height: int) -> None:
         self._step = max(1, round(height / SMALL_HEIGHT))
@@ -89,19 +89,19 @@ class SlideWatch:
         self._rested: Gray | None = None
         self._ended_at = -1
         self._is_clear = False
-        #: The page that is shown now; it may turn out not to stay.
+        #: The page shown now, which may not be shown for long enough.
         self.page: StillPage | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that it remembers."""
+        """Return the state for `load_state_dict`."""
         return copy.deepcopy(vars(self))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a copy of a saved state."""
+        """Restore a copy of a saved state."""
         vars(self).update(copy.deepcopy(state))
 
     def see(self, frame: int, seconds: float, luma: Gray) -> StillPage | None:
-        """Take the next picture; return a page that has stayed and is no longer shown."""
+        """Take the next frame; return an established page that is no longer shown."""
         small = luma[self._step // 2 :: self._step, self._step // 2 :: self._step].copy()
         before, self._before = self._before, small
         self._recent.append((frame, seconds, small))
@@ -132,7 +132,7 @@ class SlideWatch:
         return None
 
     def finish(self) -> StillPage | None:
-        """Return the page that is shown to the end, if it has stayed."""
+        """Return the page shown at the end, if it is established."""
         page, self.page = self.page, None
         return page if page is not None and page.is_established else None
 
@@ -144,7 +144,7 @@ class SlideWatch:
             self._activity += count_in_cells(changed) > 3
 
     def _pixels_at_rest(self, shape: tuple[int, ...]) -> Mask:
-        """Return the pixels around which the picture does not keep moving."""
+        """Return a mask of the pixels without continuous motion nearby."""
         if self._activity is None:
             return np.ones(shape, bool)
         calm = self._activity <= 1.5
@@ -164,7 +164,7 @@ class SlideWatch:
         return bool(kept >= MIN_SHOWN_CORE and (is_same & ink).sum() >= MIN_SHOWN_INK * ink.sum())
 
     def _is_at_rest(self, small: Gray, seconds: float) -> bool:
-        """Whether the picture has not changed for a moment, except where it keeps moving."""
+        """Return whether the frame did not change for `REST_SECONDS`, except in regions that keep moving."""
         earlier = next((one for _, shown_at, one in reversed(self._recent) if seconds - shown_at >= REST_SECONDS), None)
         if earlier is None:
             return False
@@ -172,7 +172,7 @@ class SlideWatch:
         return bool(unrest.sum() <= MAX_CHANGED_PIXELS)
 
     def _turn(self, frame: int, seconds: float, small: Gray) -> StillPage | None:
-        """Start another page; return the one before if it had stayed."""
+        """Start a new page; return the previous page if it is established."""
         ended = self.finish()
         if ended is not None:
             self._ended_at = ended.last_frame
@@ -182,7 +182,7 @@ class SlideWatch:
         return ended
 
     def _update(self, page: StillPage, small: Gray, seconds: float) -> None:
-        """Take over changes that have come to rest, and find the first frame of a page that has stayed."""
+        """Add changes that are at rest to the page, and find the first frame of an established page."""
         if self._rested is not None:
             at_rest = (_difference(small, self._rested) <= REST_DIFFERENCE) & self._pixels_at_rest(small.shape)
             state = np.where(at_rest, small, page.small)
@@ -207,9 +207,9 @@ class SlideWatch:
 
 
 def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int) -> bool:
-    """Whether the lines on a page make it a slide: several, or large ones, and not only captions.
+    """Return whether the lines on a page make it a slide: several or large lines that are not only captions.
 
-    ``top`` is the first row of the pictures if they are a part of others, whose height is ``height``, in pixels.
+    ``height`` is the height of the whole frames in pixels. ``top`` is the first row of the region that is read.
     """
     own = [line for line in lines if line.readings and not line.places and is_on_page(line, page)]
     rows = {round(((line.box[1] + line.box[3]) / 2 + top) / height, 2): line for line in own}
@@ -219,9 +219,9 @@ def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int)
 
 
 def is_on_page(line: LineTrack, page: StillPage) -> bool:
-    """Whether a line belongs to a page: it comes with it, or stays to its end; captions come and go in between.
+    """Return whether a line appears with a page or stays to its end; captions appear and disappear in between.
 
-    The frames in which the line fades in or out need not show the page.
+    The page may be absent in the frames in which the line fades in or out.
     """
     first, last = line.root.first_frame, line.last_frame
     if last < page.first_frame or first > page.last_frame:
@@ -233,7 +233,7 @@ def is_on_page(line: LineTrack, page: StillPage) -> bool:
 
 
 def is_part_of_page(page: StillPage, other: StillPage) -> bool:
-    """Whether a page is the same as another one, or an earlier state of it."""
+    """Return whether a page is the same as another page, or an earlier state of it."""
     if page.small.shape != other.small.shape or page.ink.sum() < FEWEST_INK:
         return False
     is_same = _difference(page.small, other.small) <= MAX_INK_CHANGE
@@ -246,7 +246,6 @@ def _difference(one: Gray, other: Gray) -> npt.NDArray[np.uint8]:
 
 
 def _ink(small: Gray) -> Mask:
-    """Return the pixels on strong edges."""
     ink = np.zeros(small.shape, bool)
     ink[:, 1:] |= _difference(small[:, 1:], small[:, :-1]) > EDGE_CONTRAST
     ink[:, :-1] |= ink[:, 1:]

@@ -1,4 +1,4 @@
-"""Follow lines of text from their first frame to their last, while the pictures come one after the other."""
+"""Track lines of text from their first to their last frame, over successive frames."""
 
 from __future__ import annotations
 
@@ -20,68 +20,68 @@ __all__ = ["LineTrack", "LineTracker", "Picture", "PictureReader", "Reading", "l
 
 SECONDS_BETWEEN_COMPARISONS = 0.1
 REMEMBERED_SECONDS = 1.5
-"""How far back the first frame of a text is looked for."""
+"""Time span before the detection in which the first frame of a text is searched."""
 FEWEST_REMEMBERED = 12
 REMEMBERED_BYTES = 192 * 2**20
-"""Limit on the remembered pictures, which are fewer if they are larger."""
+"""Limit on the memory for buffered frames; large frames are buffered for less time."""
 MIN_VISIBLE_STROKES = 0.4
-"""Least share of a text's strokes that can be read, as it fades in or out."""
+"""Least share of a text's strokes that is readable during a fade."""
 SUDDEN_LOSS = 0.4
 """A text that loses more than this share of its strokes between two frames was replaced."""
 WHOLE_STROKES = 0.9
-"""A text that shows this share of its strokes has faded in."""
+"""A text with this share of its strokes has completely faded in."""
 FADE_IN_GROWTH = 1.2
-"""A text that shows this much more than when it was found was still fading in then."""
+"""If the visible strokes increase by this factor after detection, the text was still fading in."""
 SETTLED_SECONDS = 0.2
-"""When the strokes of a text are looked at again after it was found: it may have been fading in."""
+"""Time after detection at which the strokes are measured again, because the text may have been fading in."""
 FADE_STEP_SECONDS = 0.08
-"""Distance of the pictures by which fading text is distinguished from moving text."""
+"""Interval between the frames used to distinguish fades from motion."""
 LEAST_FADE = 2.5
-"""Least mean difference of fading strokes from one such step to the next, of 255."""
+"""Least mean change of fading strokes in one such interval, of 255."""
 MIN_FADE_COSINE = 0.6
-"""Least cosine between the differences of two steps of a fade; movements change direction."""
+"""Least cosine between the changes in two intervals of a fade; motion has varying directions."""
 FADED_STEPS = 3
-"""A text found within this many steps after a fade has faded in."""
+"""A text detected within this many intervals after a fade has faded in."""
 LONGEST_FADE_SECONDS = 1.5
-"""A text that still seems to fade in this long after it was found does not."""
+"""Longest time after detection in which a text can still be fading in."""
 MAX_GAP = 2
-"""Pictures without the text, as flashes and damage make them, after which it may continue."""
+"""Most consecutive frames without the text, due to flashes or damage, after which the track continues."""
 FEWEST_AT_REST = 3
-"""Least frames at one place of a still text."""
+"""Least frames at one position of a still text."""
 LEAST_ADDED = 0.4
-"""Least additional length of a text that has grown, in its height."""
+"""Least additional length of a text that has grown, in line heights."""
 MOST_MOMENTS = 200
-"""Number of moments used to decide whether the words of a text change their colour."""
+"""Number of samples used to decide whether the words of a text change their colour one by one."""
 FEWEST_LETTERS_TO_AGREE, MOSTLY_EQUAL = 10, 0.9
-"""Readings of at least this many letters agree if this share of them is equal."""
+"""Readings of at least this many letters agree if this share of the letters is equal."""
 MAX_READINGS = 2
-"""Readings of a still text; a third one is of its mean."""
+"""Number of readings of a still text; one more reading uses its mean frame."""
 STRETCH_FACTORS = (1.15, 1.0, 1.3)
-"""How much wider lines are made for each reading: readings that agree are right more often."""
+"""Horizontal stretch of the line for each reading; readings that agree at different stretches are more reliable."""
 SECOND_READING_SECONDS = 0.35
 CERTAIN_CONFIDENCE = 0.9
-"""Readings that agree with at least this confidence each need no third one."""
+"""If two readings agree and both have this confidence, no third reading is needed."""
 KNOWN_CONFIDENCE = 0.8
-"""Lines read with this confidence are not looked for again while they are shown."""
+"""Lines read with this confidence are not detected again while they are shown."""
 FEWEST_FOR_MEAN = 8
-"""Least frames whose mean is better to read than each of them."""
+"""Least number of frames for a mean frame that is better to read than a single frame."""
 REREAD_PLACES = (1, 4, 8, 12)
-"""A moving text is read again at these of its places."""
+"""Position numbers at which a moving text is read again."""
 MAX_LOST_SECONDS = 0.7
-"""A moving text is found again within this time."""
+"""Longest time without detection after which a moving text continues."""
 NUM_BACKGROUNDS = 4
-"""Number of pictures used to separate strokes from a moving background."""
+"""Number of frames used to separate strokes from a moving background."""
 TIME_TOLERANCE = 1e-6
 CUT_ROWS = 60
-"""Rows of the pictures by which cuts are noticed."""
+"""Number of frame rows that are compared to detect cuts."""
 MOST_CUTS = 256
-"""Number of remembered cuts: enough for a caption, which is shown for some seconds."""
+"""Number of recent cuts to keep: enough for the duration of a caption."""
 CUT_DIFFERENCE = 14.0
-"""Least mean difference between the pictures before and after a cut, of 255."""
+"""Least mean difference between the frames before and after a cut, of 255."""
 
 
 class Picture(NamedTuple):
-    """One frame: its index, the time at which it is shown, and its brightness (H, W)."""
+    """A frame: its index, its presentation time, and its luma (H, W)."""
 
     frame: int
     seconds: float
@@ -89,7 +89,7 @@ class Picture(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A reading of a line, its probability, and whether its script, named if not, can be read at all."""
+    """A reading of a line: text, probability, and the name of its script if the script is unreadable."""
 
     text: str
     confidence: float
@@ -98,7 +98,7 @@ class Reading(NamedTuple):
 
 
 class PictureReader(Protocol):
-    """Finds and reads lines in the picture that is shown; see `FrameReader`."""
+    """Detects and reads lines in the current frame; see `FrameReader`."""
 
     def find(self, bands: Sequence[Band]) -> list[Box]:
         pass
@@ -115,23 +115,24 @@ class LineTrack:
     """A line from its first frame to its last.
 
     Attributes:
-        box: Its place; of a moving text, where it was found last.
-        template: Its strokes.
+        box: The position of the line; for a moving text, the last position.
+        template: The strokes of the line.
         first_frame: The first frame that shows it.
         last_frame: The last frame that shows it.
-        shares: Visible share of its strokes in each frame.
-        found_seconds: When it was found.
-        readings: Its readings.
-        first_read: The frame in which it was read first.
-        read_seconds: When it was read, or found, last.
-        is_settled: Whether its strokes were looked at again since it was found.
-        is_fading: Whether it is still fading in.
-        earliest_frame: When it began to fade in, or its last word came: it was not there before.
-        num_missed: Number of last pictures in a row that did not show it.
-        grew_from: The track of the shorter text that it continues.
-        rolled_from: The track of the same text one line lower, from where it rolled up.
-        follows: A shorter text whose place it took, directly or through others that were not read.
-        continued_by: A longer text that took its place, if any.
+        shares: Visible share of the strokes in each frame.
+        found_seconds: When the line was detected.
+        readings: All readings of the line.
+        first_read: The frame of the first reading.
+        read_seconds: The time of the last reading or, before the first reading, of the detection.
+        is_settled: Whether the strokes were measured again after the detection.
+        is_fading: Whether the line is still fading in.
+        earliest_frame: The frame in which the line began to fade in or got its last word; the first frame is not
+            earlier.
+        num_missed: Number of consecutive frames up to now that do not show the line.
+        grew_from: The track of the shorter text that this line continues.
+        rolled_from: The track of the same text one line lower, before it rolled up.
+        follows: A shorter text replaced by this line, directly or through other texts that were not read.
+        continued_by: A longer text that replaced this line, if any.
         places: Frames and boxes of a moving text.
     """
 
@@ -164,7 +165,7 @@ class LineTrack:
 
     @property
     def whole_frames(self) -> range:
-        """Return the range of frames in which the whole text is visible, without fades."""
+        """Return the range of frames in which the text is completely visible, without fades."""
         whole = [number for number, share in enumerate(self.shares) if share > WHOLE_STROKES]
         if not whole:
             return range(self.first_frame, self.last_frame + 1)
@@ -172,36 +173,36 @@ class LineTrack:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether it has been at one place long enough."""
+        """Whether the line was still for long enough."""
         return self.num_frames >= FEWEST_AT_REST
 
     @property
     def stages(self) -> list[LineTrack]:
-        """The texts that it continues, from the first one on, and itself."""
+        """The shorter texts that this line continues, from the first one on, and the line itself."""
         earlier = self.grew_from or self.rolled_from
         return [self] if earlier is None else [*earlier.stages, self]
 
     @property
     def root(self) -> LineTrack:
-        """The first of its stages."""
+        """The first of the line's stages."""
         return self.stages[0]
 
     @property
     def text(self) -> str:
-        """The text that won the vote."""
+        """The text with the most votes."""
         return self.vote()[0][0]
 
     @property
     def confidence(self) -> float:
-        """Greatest confidence of the readings that won the vote; 0 for an unreadable script."""
+        """The greatest confidence of the readings with the winning text; 0 for an unreadable script."""
         best = self.text
         return max(reading.confidence * reading.is_readable for reading in self.readings if reading.text == best)
 
     @property
     def legibility(self) -> float:
-        """The probability that its letters are right, if readings were independent, without other signs.
+        """The probability that the letters are right, if readings were independent; punctuation is ignored.
 
-        Long lines may differ in a letter, as music notes at their ends are read as one.
+        In long lines one letter may differ, because the recogniser reads music notes at the ends as letters.
         """
         best = letters_of(self.text)
         wrong = [1 - one.confidence * one.is_readable for one in self.readings if _agree(letters_of(one.text), best)]
@@ -209,14 +210,14 @@ class LineTrack:
 
     @property
     def script(self) -> str | None:
-        """The unreadable script of most readings, or ``None``."""
+        """The unreadable script found by most readings, or ``None``."""
         scripts = [reading.script for reading in self.readings]
         return max(scripts, key=scripts.count, default=None)
 
     def vote(self) -> list[tuple[str, float]]:
-        """Return the texts of its readings by their share of the vote, the sum of their confidences.
+        """Return the texts of the readings with their vote shares: sums of confidences.
 
-        Texts with the letters of the most trusted ones come first, and then the most trusted signs.
+        Texts with the most trusted letters come first, sorted by their most trusted punctuation.
         """
         votes: dict[str, float] = {}
         by_letters: dict[str, float] = {}
@@ -229,7 +230,7 @@ class LineTrack:
         return [(text, votes[text] / total) for text in ranked]
 
     def add(self, picture: Picture, share: float) -> None:
-        """Note that a picture shows the line."""
+        """Record a frame that shows the line, and the visible share of its strokes."""
         self.last_frame, self.num_missed = picture.frame, 0
         self.shares.append(share)
         if share > WHOLE_STROKES:
@@ -238,18 +239,18 @@ class LineTrack:
             self._num_summed += 1
 
     def note_brightness(self, picture: Picture) -> None:
-        """Note how bright its parts are at a moment."""
+        """Record the brightness of the line's parts."""
         if self.is_settled and not self.num_missed and len(self._course) < MOST_MOMENTS:
             self._gauge = self._gauge or self.template
             self._course.append(self._gauge.brightness(picture.luma))
 
     @property
     def is_sung(self) -> bool:
-        """Whether its words change their colour one after the other."""
+        """Whether the words of the line change their colour one by one."""
         return is_sung(self._course)
 
     def absorb(self, other: LineTrack) -> None:
-        """Take over the frames and readings of a track of the same line."""
+        """Merge the frames and readings of another track of the same line into this track."""
         if other.first_frame < self.first_frame:
             self.first_frame, self.shares = other.first_frame, other.shares + self.shares
         else:
@@ -261,26 +262,26 @@ class LineTrack:
             other.grew_from.continued_by = self
 
     def take_mean(self) -> Gray | None:
-        """Return and discard the mean picture of the line, which is sharper than the moving background."""
+        """Return and discard the mean frame of the line, in which the text is sharper than a moving background."""
         total, self._sum = self._sum, None
         if total is None or self._num_summed < FEWEST_FOR_MEAN:
             return None
         return (total / self._num_summed).round().astype(np.uint8)
 
     def begin(self, frame: int) -> None:
-        """Move the first frame to a later one, before which a part of the line was missing."""
+        """Set a later first frame, because a part of the line was missing in earlier frames."""
         del self.shares[: frame - self.first_frame]
         self.first_frame = self.earliest_frame = frame
 
     def show(self, template: Template, shares: Sequence[float], first_frame: int, last_frame: int) -> None:
-        """Follow the line by another template of its strokes from now on."""
+        """Replace the template of the line's strokes."""
         self.template, self.shares = template, list(shares)
         self.first_frame, self.last_frame, self.num_missed = first_frame, last_frame, 0
         self._sum, self._num_summed = None, 0
 
 
 class LineTracker:
-    """Follows lines of text through a film whose pictures are shown to it in order."""
+    """Tracks lines of text through the successive frames of a video."""
 
     def __init__(self) -> None:
         self._watch: ChangeWatch | None = None
@@ -290,34 +291,34 @@ class LineTracker:
         self._moving: list[LineTrack] = []
         self._brightness: Gray | None = None
         self._differences: deque[float] = deque(maxlen=24)
-        #: The last frames with which another picture began, in order.
+        #: The last frames directly after a cut, in order.
         self.cuts: deque[int] = deque(maxlen=MOST_CUTS)
 
     @property
     def active(self) -> Sequence[LineTrack]:
-        """The lines that the last picture showed."""
+        """The still lines in the last frame."""
         return self._active
 
     @property
     def moving(self) -> Sequence[LineTrack]:
-        """The lines that move."""
+        """The moving lines."""
         return self._moving
 
     @property
     def remembered(self) -> range:
-        """The frames that a tracker with a saved state must be shown again by `remember`."""
+        """The frames to pass to `remember` after loading this state."""
         return range(self._recent[0].frame, self._recent[-1].frame + 1) if self._recent else range(0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all but the remembered pictures; its lines continue to change."""
+        """Return the state without the buffered frames. The state shares its line objects with the tracker."""
         return {name: value for name, value in vars(self).items() if name != "_recent"}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a copy of a saved state."""
+        """Restore a copy of a saved state."""
         vars(self).update(state)
 
     def see(self, picture: Picture, reader: PictureReader) -> list[LineTrack]:
-        """Take the next picture, in which ``reader`` finds and reads lines; return the tracks that have ended."""
+        """Process the next frame, whose lines ``reader`` detects and reads; return the tracks that have ended."""
         self.remember(picture)
         self._note_cut(picture)
         ended = self._follow(picture, reader)
@@ -327,7 +328,7 @@ class LineTracker:
                 self._watch = ChangeWatch(len(picture.luma))
             for track in self._active:
                 track.note_brightness(picture)
-            # Doubtful lines may be found again, with a better box.
+            # Lines with low confidence may be detected again, with a better box.
             known = [
                 track.box
                 for track in self._active
@@ -339,14 +340,14 @@ class LineTracker:
         return ended
 
     def finish(self, reader: PictureReader) -> list[LineTrack]:
-        """Return the tracks that last to the end."""
+        """Return the tracks that are still active at the end of the video."""
         for track in self._active:
             _read_mean(track, reader)
         ended, self._active, self._moving = self._active + self._moving, [], []
         return [track for track in ended if track.readings]
 
     def remember(self, picture: Picture) -> None:
-        """Keep a picture for some time, for texts that are found later."""
+        """Buffer a frame, to search it for the first frame of texts that are detected later."""
         recent = self._recent
         recent.append(picture)
         at_most = max(FEWEST_REMEMBERED, REMEMBERED_BYTES // max(picture.luma.nbytes, 1))
@@ -356,7 +357,7 @@ class LineTracker:
             recent.popleft()
 
     def _note_cut(self, picture: Picture) -> None:
-        """Note a cut: a picture that differs from the one before by far more than usual."""
+        """Record a cut if the frame differs from the previous frame by far more than usual."""
         step = max(1, len(picture.luma) // CUT_ROWS)
         before, self._brightness = (
             self._brightness,
@@ -371,7 +372,7 @@ class LineTracker:
         self._differences.append(difference)
 
     def _follow(self, picture: Picture, reader: PictureReader) -> list[LineTrack]:
-        """Look for the known lines in the next picture; return the lines that have ended."""
+        """Match the known lines with the next frame; return the lines that have ended."""
         gone = []
         for track in self._active:
             share = track.template.share(picture.luma)
@@ -397,9 +398,9 @@ class LineTracker:
         return [track for track in gone + lost if track.readings and track not in self._moving]
 
     def _renew(self, track: LineTrack, picture: Picture) -> bool:
-        """Follow a text by how it looks now that it has faded in."""
+        """Measure the strokes of a text again after it has faded in."""
         recent = [one for one in self._recent if one.frame >= track.earliest_frame]
-        # Pixels that stay while one text fades into another belong to both.
+        # While one text fades into another, pixels that stay the same belong to both texts.
         others = [] if track.is_fading else [one.luma for one in recent[-NUM_BACKGROUNDS - 1 : -1]]
         template = Template(picture.luma, track.box, others)
         if not template.is_usable:
@@ -407,7 +408,7 @@ class LineTracker:
         shares = _shares_before(template, recent)
         track.is_settled = not track.is_fading and picture.seconds - track.found_seconds >= SETTLED_SECONDS
         if len(shares) == len(recent) and track.first_frame < recent[0].frame:
-            # It was there before the first picture that is remembered.
+            # The text was already visible before the first buffered frame.
             shares = track.shares[: -len(shares)] + shares
             track.show(template, shares, track.first_frame, picture.frame)
         else:
@@ -415,7 +416,7 @@ class LineTracker:
         return True
 
     def _is_fading(self, track: LineTrack, picture: Picture) -> bool:
-        """Whether a text that was found is still fading in, perhaps over another that fades out."""
+        """Return whether a detected text is still fading in, possibly over another text that fades out."""
         is_new = picture.seconds - track.found_seconds < LONGEST_FADE_SECONDS
         return is_new and _num_fading(track.template, list(self._recent)) > 0
 
@@ -429,7 +430,7 @@ class LineTracker:
                 self._watch.forget((left / width, top / height, right / width, bottom / height))
 
     def _take_new(self, picture: Picture, boxes: Iterable[Box], reader: PictureReader) -> list[LineTrack]:
-        """Follow the found lines that are not followed yet; return tracks that they end."""
+        """Start tracks for detected lines without a track; return the tracks that these lines replace."""
         ended: list[LineTrack] = []
         for box in boxes:
             beside = [track for track in self._active if not track.num_missed and _overlap(track.box, box)]
@@ -446,7 +447,7 @@ class LineTracker:
                 earlier = shorter.follows
                 was_alone = shorter.first_read is not None and shorter.first_read < track.first_frame
                 if track.is_at_rest and was_alone:
-                    # While the longer text was there, it showed a part of that.
+                    # While the longer text was shown, the shorter template matched a part of it.
                     shorter.last_frame = track.first_frame - 1
                     del shorter.shares[shorter.num_frames :]
                     shorter.continued_by, track.follows = track, shorter
@@ -466,10 +467,10 @@ class LineTracker:
             return None
         recent = list(self._recent)
         if num_fading := _num_fading(template, recent, FADED_STEPS):
-            # It was not there before it began to fade in, though another text may look much like it.
+            # The text was not visible before its fade, although an earlier text may look similar.
             recent = recent[-num_fading:]
         shares = _shares_before(template, recent)
-        # Now that some pictures are known to show the text, its moving background can be separated from its strokes.
+        # The frames that show the text are now known, and are used to separate strokes from a moving background.
         alike = [one.luma for one in recent[len(recent) - len(shares) : -1]]
         if alike and not num_fading:
             chosen = np.linspace(0, len(alike) - 1, min(NUM_BACKGROUNDS, len(alike))).round().astype(int)
@@ -491,9 +492,9 @@ class LineTracker:
         )
 
     def _frame_of_growth(self, shorter: LineTrack, longer: LineTrack, picture: Picture) -> int:
-        """Return the frame in which a text that was read before grew into a longer one, or 0.
+        """Return the frame in which a text that was already read grew into a longer text, or 0.
 
-        Most strokes of the longer text belong to the shorter one, so only the added part counts.
+        The two texts share most strokes, so only the added part is compared.
         """
         left, top, right, bottom = longer.box
         end = max(shorter.box[2], left)
@@ -512,7 +513,7 @@ class LineTracker:
         return next((track for track in self._moving if _has_moved_to(track.box, box)), None)
 
     def _move(self, passed: LineTrack, picture: Picture) -> None:
-        """Continue a moving text, or start one, by a line that was not still."""
+        """Extend the track of a moving text by a line that ended before it was still, or start such a track."""
         track = self._find_moved_line(passed.box)
         if track is None:
             track = passed
@@ -522,7 +523,7 @@ class LineTracker:
         track.read_seconds = picture.seconds
 
     def _read_again(self, picture: Picture, reader: PictureReader) -> None:
-        """Read still lines, and once more a moment later."""
+        """Read still lines, and read them a second time shortly afterwards."""
         due = [
             track
             for track in self._active
@@ -538,15 +539,15 @@ class LineTracker:
             track.read_seconds = picture.seconds
 
 
-@lru_cache(maxsize=4096)  # votes ask for the same few texts again and again
+@lru_cache(maxsize=4096)  # votes call this repeatedly with few texts
 def letters_of(text: str) -> str:
-    """Return the letters and digits of a text; case does not count."""
+    """Return the letters and digits of a text, ignoring case."""
     return re.sub(r"\W", "", text).casefold()
 
 
 @lru_cache(maxsize=4096)
 def _agree(one: str, other: str) -> bool:
-    """Whether two readings have the same letters, or nearly the same if they are many."""
+    """Return whether two readings have the same letters or, if the readings are long, nearly the same."""
     if min(len(one), len(other)) < FEWEST_LETTERS_TO_AGREE:
         return one == other
     return SequenceMatcher(None, one, other).ratio() >= MOSTLY_EQUAL
@@ -564,7 +565,7 @@ def _read_mean(track: LineTrack, reader: PictureReader) -> None:
 
 
 def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]:
-    """Return the share of a text in the last pictures, from the first that shows it without a break."""
+    """Return the visible share of a text in each of the last frames, from the first of an unbroken series on."""
     shares: list[float] = []
     shows = 0
     for one in reversed(recent):
@@ -573,16 +574,16 @@ def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]
             shares.append(share)
             shows = len(shares)
         else:
-            shares.append(shares[-1])  # a frame in which it is hidden, if it was there before
+            shares.append(shares[-1])  # the text is hidden in this frame but visible in earlier ones
             if len(shares) - shows > MAX_GAP:
                 break
     return shares[shows - 1 :: -1]
 
 
 def _num_fading(template: Template, recent: Sequence[Picture], most_at_rest: int = 0) -> int:
-    """Return over how many of the last pictures a text has changed steadily, as in a fade; else 0.
+    """Return the number of recent frames over which a text faded steadily, or 0 if there was no fade.
 
-    It may have been at rest for ``most_at_rest`` steps since then.
+    The fade may have ended up to ``most_at_rest`` steps ago.
     """
     step = next(
         (
@@ -614,7 +615,7 @@ def _num_fading(template: Template, recent: Sequence[Picture], most_at_rest: int
 
 
 def _has_moved_to(one: Box, other: Box) -> bool:
-    """Whether a text may have moved from one place to another within a moment."""
+    """Return whether a text may have moved from one position to another within a moment."""
     height, own = one[3] - one[1], other[3] - other[1]
     if not 0.7 < own / height < 1.4:
         return False
@@ -630,7 +631,7 @@ def _overlap(one: Box, other: Box) -> bool:
 
 
 def _is_within(inner: Box, outer: Box) -> bool:
-    """Whether a line is another one, or a part of it: longer by less than half a letter."""
+    """Return whether a line is contained in another line, with a tolerance of less than half a letter."""
     height, own = outer[3] - outer[1], inner[3] - inner[1]
     slack = 0.5 * height
     return 0.5 < own / height < 2 and inner[0] >= outer[0] - slack and inner[2] <= outer[2] + slack

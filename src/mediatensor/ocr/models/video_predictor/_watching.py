@@ -1,13 +1,13 @@
-"""Watch the pictures of a video for text: whether a known one is still there, and where a new one may have appeared.
+"""Watch the frames of a video for text: check whether known texts are visible and where new text may have appeared.
 
-The strokes of a text are brighter or darker than their surroundings. A `Template` has the difference of each
-pixel from its surroundings where the text was found; the share of it in a picture shows how much of the text is there:
-1 all, 0 nothing or another text, and a fraction while it fades. This is a matched filter (G. L. Turin, "An introduction
+The strokes of a text are brighter or darker than their surroundings. A `Template` stores the difference of each pixel
+from its surroundings where the text was detected. Correlating it with a frame gives the visible share of the text: 1
+for all, 0 for none or another text, a fraction during a fade. This is a matched filter (G. L. Turin, "An introduction
 to matched filters", 1960).
 
-Text drawn into a video is still over a moving picture. Its strokes are edges that stay the same from one moment to
-the next, and that were not there at the last look. Moving things do not come to rest, and resting pictures do not
-change: `ChangeWatch` skips both.
+Text overlaid on a video stays still over moving content. Its strokes are edges that stay the same from one moment to
+the next, and that were absent at the last detection. `ChangeWatch` ignores moving objects, because they do not stay
+still, and still content, because it does not change.
 """
 
 from __future__ import annotations
@@ -25,55 +25,55 @@ Brightness = npt.NDArray[np.float32]
 Box = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels."""
 STROKE_CONTRAST = 0.3
-"""Pixels that differ from their surroundings by at least this share of the greatest difference are strokes."""
+"""Pixels with at least this share of the greatest difference from their surroundings are strokes."""
 MIN_STROKE_CONTRAST = 10.0
-"""Least greatest difference of strokes, which noise does not reach, of 255."""
+"""Least value of the greatest difference of strokes from their surroundings, of 255; noise is lower."""
 STILL_DIFFERENCE = 24
-"""A pixel of a stroke differs by less from frame to frame."""
+"""Greatest change of a stroke pixel from frame to frame."""
 INNER_CONTRAST = 0.45
-"""Pixels that differ by this share of the greatest difference are inside a stroke."""
+"""Pixels with at least this share of the greatest difference are inside a stroke."""
 NUM_PARTS = 16
-"""Parts from left to right whose brightness is followed: sung words change it one after the other."""
+"""Number of parts, from left to right, whose brightness is tracked to detect sung words."""
 FEWEST_IN_PART = 12
 LEAST_CHANGE = 6.0
-"""Sung words become brighter or darker by at least this much, of 255."""
+"""Least change of brightness of a sung word, of 255."""
 MOST_SUNG_BEFORE = 0.4
-"""Greatest share of parts that may have been sung when the text was found."""
+"""Greatest share of parts that may already have been sung at detection."""
 FEWEST_STEPS = 3
 MIN_STILL_SHARE = 0.25
-"""Least share of strokes that must be still; fewer may be a moving background."""
+"""Least share of strokes that must be still; a smaller share may be a moving background."""
 SMALL_HEIGHT = 360
-"""Approximate height in pixels of the small pictures that are compared."""
+"""Approximate height in pixels of the downscaled frames."""
 REST_DIFFERENCE = 12
-"""Greatest difference of a pixel at rest from one moment to the next, of 255."""
+"""Greatest change of a pixel at rest from one comparison to the next, of 255."""
 CHANGE_DIFFERENCE = 32
-"""Least difference of a changed pixel from the last look."""
+"""Least change of a pixel since the last detection."""
 EDGE_CONTRAST = 36
 """Least difference of strokes from their surroundings."""
 CELL_SIZE = 8
-"""Side of the cells in which edges are counted, in pixels."""
+"""Side in pixels of the cells in which edges are counted."""
 EDGES_IN_WINDOW = 36
-"""Least pixels of edges that may be text, in a window of WINDOW_CELLS cells on a row."""
+"""Least number of edge pixels that may be text, in a row of WINDOW_CELLS cells."""
 WINDOW_CELLS = 5
 MARGIN_CELLS = 3
-"""Rows of cells above and below that are looked at as well."""
+"""Rows of cells added to a band above and below."""
 HESITANT_COMPARISONS = 2
-"""After a look at a part of the picture, only changes that rest twice as long count for this many comparisons.
+"""After detection in a region, for this many comparisons a change there must rest twice as long to be accepted.
 
-Pictures that move in turns would otherwise be looked at again and again; new text there waits no longer than that.
+Without this, alternating content would trigger detection again and again. New text waits at most this long.
 """
 KNOWN_MARGIN = 5
-"""Outlines of known lines reach beyond their boxes by up to 1 / KNOWN_MARGIN of their height."""
+"""Outlines of known lines extend beyond their boxes by up to 1 / KNOWN_MARGIN of the box height."""
 _UNSEEN_BRIGHTNESS = -1000  # differs from every brightness
 
 
 class Template:
-    """The strokes of a text at one place.
+    """The strokes of a text at one position.
 
     Args:
-        luma: (H, W), a picture that shows the text.
+        luma: A frame (H, W) that shows the text.
         box: Left, top, right, bottom of its line, in pixels.
-        others: More pictures that show it: pixels that change among them are not part of the text.
+        others: More frames that show the text. Pixels that change among the frames are not part of the text.
     """
 
     def __init__(self, luma: Gray, box: Box, others: Sequence[Gray] = ()) -> None:
@@ -93,7 +93,7 @@ class Template:
             if (mask & still).sum() >= MIN_STILL_SHARE * mask.sum():
                 mask &= still
         weights = np.where(mask, strokes, 0)
-        # The background's own brightness must not count.
+        # Subtract the mean so that the brightness of the background has no effect.
         if mask.any():
             weights[mask] -= weights[mask].mean()
         norm = float((weights * picture).sum())
@@ -105,20 +105,20 @@ class Template:
         self._parts = [columns.ravel()[solid] for solid in self._solid]
 
     def part(self, luma: Gray) -> Gray:
-        """Return the part of a picture that holds the text."""
+        """Return the region of a frame that contains the text."""
         left, top, right, bottom = self.box
         return luma[top:bottom, left:right]
 
     def change(self, difference: npt.NDArray[np.float32]) -> float:
-        """Return the mean change of its strokes in the difference of a part of two pictures."""
+        """Return the mean change of the strokes, given the difference of this region between two frames."""
         return float(np.abs(difference[self._weights != 0]).mean())
 
     def share(self, luma: Gray) -> float:
-        """Return how much of the text a picture shows: 1 all, 0 nothing."""
+        """Return the visible share of the text in a frame, from 0 to 1."""
         return float(np.vdot(self._weights, self.part(luma)))
 
     def brightness(self, luma: Gray) -> Brightness:
-        """Return the mean brightness of bright and of dark strokes, from left to right."""
+        """Return the mean brightness of bright strokes and of dark strokes, from left to right."""
         pixels = self.part(luma).ravel()
         means = np.full((2, NUM_PARTS), np.nan, np.float32)
         for mean, solid, parts in zip(means, self._solid, self._parts, strict=True):
@@ -129,12 +129,12 @@ class Template:
 
 
 def is_sung(course: Sequence[Brightness]) -> bool:
-    """Whether a text changes its brightness word by word, from left to right, as in karaoke."""
+    """Return whether a text changes its brightness word by word, from left to right, as in karaoke."""
     return len(course) > FEWEST_STEPS and any(_steps_forward(one) for one in np.stack(course, axis=1))
 
 
 def _steps_forward(course: Brightness) -> bool:
-    """Whether each part, (moments, parts), changes once, and none before the one on its left."""
+    """Return whether each part, (moments, parts), changes once and not before the part to its left."""
     course = course[:, ~np.isnan(course).any(axis=0)]
     change = course[-1] - course[0]
     changed = np.abs(change) >= LEAST_CHANGE
@@ -151,7 +151,7 @@ def _steps_forward(course: Brightness) -> bool:
 
 
 def _blur(picture: npt.NDArray[np.float32], reach: int) -> npt.NDArray[np.float32]:
-    """Return the mean of the pixels up to ``reach`` pixels away, in rows and columns."""
+    """Return the mean over a square window that extends ``reach`` pixels in each direction."""
     padded = np.pad(picture, reach + 1, mode="edge").astype(np.float64)
     sums = padded.cumsum(0).cumsum(1)
     side = 2 * reach + 1
@@ -163,29 +163,29 @@ def _blur(picture: npt.NDArray[np.float32], reach: int) -> npt.NDArray[np.float3
 
 @dataclass(frozen=True)
 class Band:
-    """Rows of a picture, as fractions of its height."""
+    """A range of rows of a frame, as fractions of its height."""
 
     top: float
     bottom: float
 
 
 class ChangeWatch:
-    """Compare pictures, of this height, with the one before and with the state at the last look."""
+    """Compares each frame with the previous frame and with the frame at the last detection."""
 
     def __init__(self, height: int) -> None:
         self._step = max(1, round(height / SMALL_HEIGHT))
         self._earlier: npt.NDArray[np.int16] | None = None
         self._before: npt.NDArray[np.int16] | None = None
         self._looked_at: npt.NDArray[np.int16] | None = None
-        #: The parts of the picture in which text was looked for last, of each of the last comparisons.
+        #: For each of the last comparisons, the regions in which text was searched.
         self._searched: deque[list[tuple[slice, slice]]] = deque(maxlen=HESITANT_COMPARISONS)
 
     def see(self, luma: Gray, known: Sequence[Sequence[int]] = ()) -> list[Band]:
-        """Take the next picture; return the bands in which text may have appeared, from top to bottom.
+        """Take the next frame; return the bands in which text may have appeared, from top to bottom.
 
         Args:
-            luma: (H, W), some tenths of a second after the one before.
-            known: Left, top, right, bottom, in pixels, of known lines that the picture shows.
+            luma: (H, W), some tenths of a second after the previous frame.
+            known: Left, top, right, bottom, in pixels, of known lines that are visible in the frame.
         """
         small = luma[:: self._step, :: self._step].astype(np.int16)
         earlier, before = self._earlier, self._before
@@ -213,7 +213,7 @@ class ChangeWatch:
         return bands
 
     def forget(self, box: Sequence[float]) -> None:
-        """Count a relative box as not looked at: its text has gone, and another may be there already."""
+        """Mark a relative box as not searched, because its text has disappeared and new text may already be there."""
         if self._before is None or self._looked_at is None:
             return
         gone = _pixels(box, *self._before.shape)
@@ -225,16 +225,16 @@ class ChangeWatch:
         height = len(news)
         cells = count_in_cells(news)
         rows, columns = cells.shape
-        # Text is on cells of two rows if its line lies across them.
+        # If a line lies across two rows of cells, its edges are counted in both rows together.
         pairs = cells + np.concatenate([cells[1:], np.zeros((1, columns), np.int32)])
         sums = np.cumsum(np.pad(pairs, ((0, 0), (1, 0))), axis=1)
         window = min(WINDOW_CELLS, columns)
         hits = (sums[:, window:] - sums[:, :-window]).max(axis=1) >= EDGES_IN_WINDOW
         marked = np.zeros(rows + 2 * MARGIN_CELLS, bool)
-        for shift in range(2 * MARGIN_CELLS + 2):  # a hit is of its row and the next
+        for shift in range(2 * MARGIN_CELLS + 2):  # each entry covers its row of cells and the next row
             marked[shift : shift + rows] |= hits[: len(marked) - shift]
         marked = marked[MARGIN_CELLS : MARGIN_CELLS + rows]
-        # No known line is cut in two: its parts would be taken for other lines.
+        # Bands must not cut a known line, because the detector would report its parts as other lines.
         spans = sorted(
             (max(int(above * height) // CELL_SIZE - 1, 0), int(below * height) // CELL_SIZE + 2)
             for above, below in known
@@ -249,7 +249,7 @@ class ChangeWatch:
 
 
 def count_in_cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """Count the marked pixels of each cell: (rows, columns) of cells, the last of which may be cut off."""
+    """Count the marked pixels of each cell; return (rows, columns) of cells. The last cells may be incomplete."""
     height, width = mask.shape
     rows, columns = -(-height // CELL_SIZE), -(-width // CELL_SIZE)
     padded = np.zeros((rows * CELL_SIZE, columns * CELL_SIZE), np.uint8)
@@ -259,7 +259,7 @@ def count_in_cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
 
 
 def _pixels(box: Sequence[float], height: int, width: int) -> tuple[slice, slice]:
-    """Return rows and columns of a relative box in a picture."""
+    """Return slices of the rows and columns of a relative box."""
     left, top, right, bottom = box
     return (
         slice(int(top * height), int(np.ceil(bottom * height))),

@@ -46,39 +46,39 @@ __all__ = ["TextStream", "VideoTextPredictor"]
 
 KINDS: tuple[TextKind, ...] = get_args(TextKind)
 TALLEST_LINE = 0.25
-"""Greatest height of a line of text, as a share of the picture's."""
+"""Greatest height of a line of text, as a share of the frame's height."""
 FRAMES_UNTIL_COMPLETE = 12
-"""Lines that end together are known to have ended after this many frames."""
+"""Number of frames to wait for lines that end together."""
 FRAMES_OF_KNOWN_TIME = 256
-"""Number of frames whose times are kept, in addition to those at which a text begins."""
+"""Number of recent frames whose times are kept, in addition to the first frames of texts."""
 LEAST_CONFIDENCE = 0.4
-"""Lines that are less likely to be right are not part of a text."""
+"""Lines with a lower confidence are not part of a text."""
 LEAST_UNREAD_SECONDS = 0.5
-"""Unreadable text that stands for less time may be anything."""
+"""Unreadable text that is shown for less time is ignored, because it may be anything."""
 FEWEST_FRAMES = 3
-"""Least frames of a text."""
+"""Least number of frames of a text."""
 TIME_TOLERANCE = 1e-6
 LEAST_LOST_SECONDS, LEAST_LOST = 0.5, 0.05
-"""Files that are shorter than their headers say by more break off: in seconds, and as a share."""
+"""A file is truncated if it is shorter than its headers say by this many seconds and by this share."""
 
 Region = tuple[float, float, float, float]
 Progress = tuple[list[TextTrack], dict[str, Any]]
-"""Texts that have ended, and the state of the stream."""
+"""Finished texts, and the state of the stream."""
 _END = object()
 
 
 class VideoTextPredictor(nn.Module):
-    """Reads the text of videos; made by `video_text_predictor`.
+    """Reads the text of videos; created by `video_text_predictor`.
 
     Args:
         det_predictor: Finds lines of text.
         reco_predictor: Reads lines.
-        region: xmin, ymin, xmax, ymax of the part of the picture that is read, relative; ``None`` for all of it.
-        kinds: The kinds of text that are wanted; ``None`` for all.
-        min_confidence: Texts whose surest reading is less likely to be right are left out.
+        region: xmin, ymin, xmax, ymax of the region to read, relative to the frame; ``None`` for the whole frame.
+        kinds: The kinds of text to return; ``None`` for all kinds.
+        min_confidence: Texts with a lower confidence are dropped.
 
     Raises:
-        InvalidArgumentError: An argument is not among the accepted ones, or the recogniser does not read lines.
+        InvalidArgumentError: An argument is not accepted, or the recogniser does not read lines.
 
     Example:
         >>> from mediatensor.ocr import video_text_predictor
@@ -110,36 +110,36 @@ class VideoTextPredictor(nn.Module):
             raise InvalidArgumentError(f"min_confidence={min_confidence!r}: give a number in [0, 1].")
         self.min_confidence = float(min_confidence)
 
-    if TYPE_CHECKING:  # of a module's call, type checkers know nothing
+    if TYPE_CHECKING:  # type checkers cannot infer the type of a module's call
 
         def __call__(self, video: Any) -> VideoReading: ...
 
     def forward(self, video: Any) -> VideoReading:
-        """Read a video; on a terminal a bar shows the progress.
+        """Read a video. On a terminal, a bar shows the progress.
 
-        Frames that cannot be decoded are skipped and listed in ``problems`` of the result; if a file breaks off, the
-        texts up to there are returned.
+        Frames that cannot be decoded are skipped and listed in ``problems`` of the result. If a file is truncated, the
+        texts up to the truncation are returned.
 
         Args:
-            video: A `VideoDecoder`, or a source: a path, a URL, bytes, an open file.
+            video: A `VideoDecoder`, or a source: a path, a URL, bytes or an open file.
 
         Returns:
-            The texts by their start.
+            The texts, sorted by their start.
 
         Raises:
-            OpenError, StreamError: The video cannot be opened, or has no frame at all.
+            OpenError, StreamError: The video cannot be opened, or does not have any frames.
         """
         return self._read_on(video)
 
     def _read_on(
         self, video: Any, kept: Progress | None = None, keep: Callable[[Callable[[], Progress]], None] | None = None
     ) -> VideoReading:
-        """Read a video, or resume from ``kept``, the result of an interrupted call.
+        """Read a video, or resume an interrupted call from its state ``kept``.
 
-        ``keep`` is called after every frame, with a function that returns what another call can resume from.
+        ``keep`` is called after every frame with a function that returns the state for a later call.
 
         Raises:
-            InvalidArgumentError: ``kept`` is of another video.
+            InvalidArgumentError: ``kept`` belongs to another video.
         """
         tracks, state = kept or ([], None)
         tracks = list(tracks)
@@ -162,14 +162,14 @@ class VideoTextPredictor(nn.Module):
             )
 
     def stream(self, video: Any, *, state: dict[str, Any] | None = None) -> TextStream:
-        """Yield the texts of a video, each as soon as it has ended: for long films.
+        """Yield each text of a video as soon as it has ended; suitable for long videos.
 
         Args:
             video: As for a call.
-            state: Result of ``state_dict`` of another stream over this video, from which to resume.
+            state: Result of ``state_dict`` of another stream of this video, from which to resume.
 
         Returns:
-            An iterator of texts, with the times and problems of the video so far.
+            An iterator of texts, which also has the times and problems of the video so far.
 
         Example:
             >>> from mediatensor.ocr import video_text_predictor
@@ -182,7 +182,7 @@ class VideoTextPredictor(nn.Module):
 
 @dataclass(frozen=True)
 class _SlidePicture:
-    """Decodes the picture of a slide, (H, W, 3), each time it is asked for."""
+    """Decodes the image of a slide, (H, W, 3), each time it is requested."""
 
     video: Any
     frame: int
@@ -205,22 +205,22 @@ class _SlidePicture:
 
 
 class TextStream(Iterator[TextTrack]):
-    """The texts of a video as they end; made by `VideoTextPredictor.stream`.
+    """An iterator of the texts of a video in the order in which they end; created by `VideoTextPredictor.stream`.
 
     Args:
-        predictor: Reads.
+        predictor: The predictor that reads the frames.
         video: The video.
-        state: Where to resume.
+        state: The state from which to resume.
 
     Attributes:
         name: The name of the video.
         height: Height of the upright video in pixels.
-        width: Its width.
-        begin_seconds: The time at which the first frame is shown.
-        end_seconds: The time at which the last frame that was read ends.
-        num_frames: The frames of the video, as far as it could be read.
-        problems: Decoding problems, a sentence each.
-        slides: The slides that are no longer shown; the list grows.
+        width: Width of the upright video in pixels.
+        begin_seconds: The presentation time of the first frame.
+        end_seconds: The end time of the last frame that was read.
+        num_frames: The number of frames of the video, as far as they could be read.
+        problems: Decoding problems, one sentence each.
+        slides: The slides that are no longer shown; the list grows during iteration.
     """
 
     def __init__(self, predictor: VideoTextPredictor, video: Any, state: dict[str, Any] | None) -> None:
@@ -235,7 +235,7 @@ class TextStream(Iterator[TextTrack]):
         self._tracks = self._read()
 
     def _begin(self, state: dict[str, Any] | None) -> None:
-        """Open the video, and restore the state."""
+        """Open the video and restore the state."""
         metadata = self._decoder.metadata
         self.name = self._decoder._video.spec.source.file_name
         self.height, self.width = int(metadata.height or 0), int(metadata.width or 0)
@@ -255,9 +255,9 @@ class TextStream(Iterator[TextTrack]):
         self._judge = KindJudge(self._part[3] - self._part[1], self._part[2] - self._part[0], self._total_seconds)
         self.slides: list[Slide] = []
         self._watch = SlideWatch(self._part[3] - self._part[1])
-        self._pages: list[StillPage] = []  # of the slides
-        self._turned: list[StillPage] = []  # ended, but perhaps not slides
-        self._shown: list[int] = []  # the frames that the pictures of the slides are of
+        self._pages: list[StillPage] = []  # the pages of the slides
+        self._turned: list[StillPage] = []  # pages that have ended and may be slides
+        self._shown: list[int] = []  # the frames from which the images of the slides are taken
         self._ended: list[LineTrack] = []
         self._complete: list[TextTrack] = []
         self._starts: dict[int, float] = {}
@@ -282,7 +282,7 @@ class TextStream(Iterator[TextTrack]):
         raise StopIteration
 
     def _step(self) -> TextTrack | object | None:
-        """Return the next text that ended, ``None`` after a frame without one, or `_END`."""
+        """Process a frame: return a text that ended, ``None`` if there is none, or `_END` at the end."""
         self._check_whole()
         try:
             return next(self._tracks, _END)
@@ -301,7 +301,7 @@ class TextStream(Iterator[TextTrack]):
         raise TypeError("A stream cannot be pickled; pickle its state_dict(), and give it to stream(video, state=...).")
 
     def close(self) -> None:
-        """Release the video, if the stream opened it."""
+        """Close the video if the stream opened it."""
         self._tracks.close()
         self._release()
 
@@ -310,14 +310,14 @@ class TextStream(Iterator[TextTrack]):
             self._decoder.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the stream is: picklable, for ``stream(video, state=...)``, which continues with the next texts.
+        """Return the state, which is picklable, to resume with ``stream(video, state=...)`` at the next text.
 
         Raises:
             ClosedError: An exception ended the stream within a frame.
         """
         self._check_whole()
         return {
-            # Ended lines refer to lines that continue them: one copy of both.
+            # Ended lines refer to active lines that continue them, so both are copied together.
             "lines": copy.deepcopy((self._tracker.state_dict(), self._ended)),
             "complete": list(self._complete),
             "remembered": self._tracker.remembered,
@@ -335,7 +335,7 @@ class TextStream(Iterator[TextTrack]):
         }
 
     def _identity(self) -> tuple[Any, ...]:
-        """Return an identity of this video and the wanted texts, before anything is decoded."""
+        """Return an identity of the video and the predictor's settings, without decoding."""
         stated, predictor = self._decoder.metadata, self._predictor
         rates = (stated.codec, stated.average_fps_from_header, stated.num_frames_from_header)
         characters = hashlib.sha256(predictor.reco_predictor.model.vocab.encode()).hexdigest()
@@ -379,7 +379,7 @@ class TextStream(Iterator[TextTrack]):
         begin = self._remembered.start if self._remembered else first
         pictures = access_to(self._decoder).pictures(begin)
         total = max(len(self._decoder) - begin, 0)
-        with suppress(InvalidArgumentError):  # the approximate mode promises no frames
+        with suppress(InvalidArgumentError):  # in approximate mode the number of frames may be wrong
             self._promised = self._decoder.frame_index.pts_seconds.numpy()
         yield from self._take_complete()
         try:
@@ -428,19 +428,18 @@ class TextStream(Iterator[TextTrack]):
             yield self._complete.pop(0)
 
     def _note(self, problem: str) -> None:
-        """Note a problem, once: a stream that resumes at the end meets it again."""
+        """Add a problem unless it is already listed: a stream that resumes at the end meets it again."""
         if problem not in self.problems:
             self.problems.append(problem)
 
     def _note_missing(self, seconds: float | None) -> None:
-        """Note the frames of the file between the last picture and the one of a time, or the end of the file.
+        """Record the frames that are missing between the last decoded frame and a time, or the end of the file.
 
-        Frames of the file are identified by their times: in damaged files, frames are counted without most of the
-        missing ones.
+        Frames are identified by their times, because frame numbers in damaged files skip most of the missing frames.
         """
         times = self._promised
         here = after = len(times)
-        if seconds is not None:  # several frames may have one time
+        if seconds is not None:  # several frames may have the same time
             here, after = np.searchsorted(times, (seconds - TIME_TOLERANCE, seconds + TIME_TOLERANCE)).tolist()
         missing = times[self._num_passed : here]
         if len(missing):
@@ -458,7 +457,7 @@ class TextStream(Iterator[TextTrack]):
             self._note(f"The video breaks off after {found:.3f} seconds: the end of its file is missing.")
 
     def _note_scripts(self) -> None:
-        """Note the texts in scripts that cannot be read."""
+        """Record the texts in scripts that cannot be read."""
         for script, (number, first, last) in sorted(self._unread.items()):
             texts = "1 line of text" if number == 1 else f"{number} lines of text"
             self._note(
@@ -467,7 +466,7 @@ class TextStream(Iterator[TextTrack]):
             )
 
     def _take_slides(self, frame: int) -> None:
-        """Read the slides that are no longer shown since a frame."""
+        """Read the slides whose last frame is before ``frame``."""
         while self._turned and self._turned[0].last_frame < frame:
             page = self._turned.pop(0)
             lines = (*self._ended, *self._tracker.active)
@@ -480,7 +479,7 @@ class TextStream(Iterator[TextTrack]):
 
     def _read_slide(self, page: StillPage, lines: Sequence[LineTrack]) -> None:
         others = [line for line in lines if line.readings and not line.places and not is_on_page(line, page)]
-        # Another page that is wiped over it also adds ink, but does not rest.
+        # A page that is wiped over this page also adds ink, but is not at rest.
         last_frame = page.rest_frame if page.rest_frame > page.first_frame else page.last_frame
         began = page.grown_frame if page.first_frame < page.grown_frame <= last_frame else page.first_frame
         last_state = range(min(last_frame, page.last_frame - 1), began - 1, -1)
@@ -508,7 +507,7 @@ class TextStream(Iterator[TextTrack]):
         return _SlidePicture(self._video, frame, (self.height, self.width), self._part)
 
     def _forget_starts(self, frame: int) -> None:
-        """Keep only the times that may still be asked for: a film has very many."""
+        """Discard frame times that are no longer needed, because long videos have too many."""
         lines = (*self._tracker.active, *self._tracker.moving, *self._ended)
         kept = {stage.first_frame for line in lines for stage in line.stages}
         kept.update(frame for line in lines for frame, _ in line.places)
@@ -519,7 +518,7 @@ class TextStream(Iterator[TextTrack]):
         }
 
     def _join_lines(self, frame: int) -> None:
-        """Make the texts whose lines had all ended by a frame."""
+        """Build the texts whose lines had all ended before ``frame``."""
         waiting, active = self._ended, self._tracker.active
         join_interrupted(waiting, active)
         tie_growing_texts(waiting, active)
@@ -546,7 +545,7 @@ class TextStream(Iterator[TextTrack]):
         ]
         gone = {id(line) for group in complete for line in group.lines}
         gone |= {id(line) for line in left_out if line.last_frame <= frame and not is_awaited(line, active)}
-        # A line that says less than one that leaves now would remain without it.
+        # Drop lines that are worse than another line in this group, because they would otherwise remain without it.
         left = [line for line in waiting if id(line) in gone]
         gone |= {
             id(line) for line in left_out if line.continued_by is None and any(is_better(one, line) for one in left)
@@ -606,7 +605,7 @@ class TextStream(Iterator[TextTrack]):
         )
 
     def _is_on_slide(self, group: TrackGroup) -> bool:
-        """Whether the lines of a text are on a slide, which may still be shown."""
+        """Return whether the lines of a text are on a slide, including the slide shown now."""
         if any(line.places for line in group.lines):
             return False
         pages, page = self._pages[-4:], self._watch.page
@@ -623,7 +622,7 @@ class TextStream(Iterator[TextTrack]):
 
 
 def _rolled_places(line: LineTrack) -> list[tuple[int, Box]]:
-    """Return the frames in which a line that rolls up came to its places, and these places."""
+    """Return the positions of a line that rolls up, with the frame in which it reached each of them."""
     stages = line.stages
     return [
         (stage.first_frame, stage.box)
