@@ -57,7 +57,7 @@ def content_of_drawing(
         boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word.
         texts: The N words.
         font_sizes: float64 (N,); NaN where unknown.
-        is_bold: bool (N,).
+        is_bold: bool (N,): whether a word is set in heavy type.
         origins: float64 (N, 2): a point on the base line of each word; NaN where unknown.
         directions: float64 (N, 2): the direction of the base line; NaN where unknown.
         lines: float64 (M, 5): xmin, ymin, xmax, ymax of lines without their thickness, then the thickness.

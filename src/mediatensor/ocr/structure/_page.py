@@ -49,8 +49,8 @@ class PageContent:
 
     Attributes:
         width, height: Size of the page.
-        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word. They are clipped to the page and at least a
-            thousandth of its height wide and high, because untrusted files may put words anywhere.
+        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word. Boxes are clipped to the page and at least
+            a thousandth of its height wide and high, because untrusted files may put words anywhere.
         texts: The N words.
         line_ids: int64 (N,): the text line of each word. Two columns, or two cells of a row, may share a line.
         confidences: float64 (N,), in [0, 1]: probability that each word is right.
@@ -60,7 +60,7 @@ class PageContent:
         font_sizes: float64 (N,): type size of each word in a PDF file, in the unit of the page; NaN if unknown, as in
             images.
         is_bold: bool (N,): whether a word is set in heavy type, from a PDF file or measured by stroke thickness.
-        turns: int64 (N,): clockwise rotation of each word in a PDF file in degrees: 0, 90, 180 or 270; 0 in images.
+        turns: int64 (N,): clockwise rotation of each word in degrees: 0, 90, 180 or 270. It is 0 in most images.
         is_unread_scan: Whether embedded pictures cover the page of a PDF file that has no hidden words. Such a file
             lacks the text of the scan. Words on the page, such as stamps or filled-in fields, were added later.
     """
@@ -227,9 +227,8 @@ class PageStructure:
 
     Attributes:
         width, height: Size of the page, in the unit of all boxes.
-        regions: In reading order.
-        tables: In any order.
-        fields: In any order.
+        regions: Regions in reading order.
+        tables, fields: Tables and fields in any order.
     """
 
     width: float

@@ -1,8 +1,7 @@
-"""Transforms of pictures with their truth, for training: docTR's names, arguments and semantics, without torchvision.
+"""Training transforms of images and their targets, with docTR's names, arguments and semantics, without torchvision.
 
-Each takes a `Sample` and returns a new one, whose image, mask and target agree. Random
-numbers come from the global generators of Python, NumPy and PyTorch, as in docTR, so that seeds and the workers of a
-``DataLoader`` apply to them.
+Each transform takes a `Sample` and returns a new sample whose image, mask and target agree. As in docTR, random numbers
+come from the global generators of Python, NumPy and PyTorch, which seeds and ``DataLoader`` workers control.
 """
 
 from . import functional, modules

@@ -1,4 +1,4 @@
-"""The steps of the transforms as functions; docTR's module of this name."""
+"""The operations of the transforms as functions. docTR has a module of the same name."""
 
 from ._images import blur_image as blur_image
 from ._images import crop_detection, invert_colors, random_shadow, rotate_sample

@@ -1,4 +1,4 @@
-"""Colours, rotations, crops and shadows of pictures, with their boxes."""
+"""Change the colours of images, rotate and crop images with their boxes, and add shadows."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ...utils import rotate_abs_geoms
 from .base import create_shadow_mask, crop_boxes
 
 Array: TypeAlias = NDArray[Any]
-# How bright red, green and blue are, as torchvision weighs them.
+# Luminance weights of red, green and blue, as in torchvision.
 _LUMINANCE = (0.2989, 0.587, 0.114)
 # A Gaussian is cut off at this many standard deviations.
 _TRUNCATE = 4.0
 
 
 def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
-    """Turn a picture grey, tint it with a random colour, and invert it: dark on white becomes coloured on dark.
+    """Make an image grey, tint it with a random colour, and invert it: dark on white becomes coloured on dark.
 
     Args:
         img: (..., 3, H, W) or (..., 1, H, W): uint8 in [0, 255] or floating point in [0, 1].
-        min_val: Least factor, in [0, 1], of each colour before it is inverted, from PyTorch's random numbers.
+        min_val: Smallest factor, in [0, 1], of each colour before inversion. Factors are drawn by PyTorch.
 
     Returns:
-        (..., 3, H, W), of the dtype of the image.
+        (..., 3, H, W), in the dtype of the image.
 
     Raises:
-        InvalidArgumentError: The image has neither one channel nor three.
+        InvalidArgumentError: The image does not have one or three channels.
 
     Example:
         >>> import torch
@@ -54,16 +54,16 @@ def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
 
 
 def rotate_sample(img: Tensor, geoms: Array, angle: float, expand: bool = False) -> tuple[Tensor, NDArray[np.float32]]:
-    """Rotate a picture and its boxes about the centre: nearest pixels, black outside.
+    """Rotate an image and its boxes about the centre. Pixels are not interpolated; the outside is black.
 
     Args:
         img: (C, H, W), of any dtype.
-        geoms: Boxes (N, 4) or polygons (N, 4, 2), relative in [0, 1], or in pixels if any value is above 1.
-        angle: Degrees, counter-clockwise.
-        expand: Enlarge the picture so that no part of it is lost.
+        geoms: Boxes (N, 4) or polygons (N, 4, 2): relative in [0, 1], or in pixels if any value is above 1.
+        angle: Counter-clockwise angle in degrees.
+        expand: Whether to enlarge the image so that no part of it is lost.
 
     Returns:
-        The picture, and relative polygons (N, 4, 2), limited to [0, 1].
+        The image, and relative polygons, (N, 4, 2), clipped to [0, 1].
 
     Raises:
         InvalidArgumentError: ``geoms`` has another shape.
@@ -86,20 +86,20 @@ def rotate_sample(img: Tensor, geoms: Array, angle: float, expand: bool = False)
     in_pixels = geoms * np.array([width, height] * (1 if geoms.ndim == 3 else 2), geoms.dtype) if relative else geoms
     turned = rotate_abs_geoms(in_pixels, angle, (height, width), expand)
     size = np.array([rotated.shape[-1], rotated.shape[-2]], np.float32)
-    # Zeros that are off by rounding become zeros again.
+    # Remove rounding errors, so that exact zeros are zero.
     return rotated, (turned / size).round(15).clip(0, 1)
 
 
 def rotate_image(image: Tensor, angle: float, expand: bool = False) -> Tensor:
-    """Rotate a picture or mask (..., H, W) counter-clockwise about its centre by ``angle`` degrees."""
+    """Rotate an image or mask, (..., H, W), counter-clockwise about its centre by ``angle`` degrees."""
     height, width = image.shape[-2:]
     cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
     tall, wide = _expanded_size(height, width, cosine, sine) if expand else (height, width)
     dtype = torch.float64 if image.dtype == torch.float64 else torch.float32
-    # From each pixel of the result back to the one it comes from, about the centre, in halves of the size.
+    # For each pixel of the result, compute its source relative to the centre, in half sizes.
     x = torch.linspace(-wide / 2 + 0.5, wide / 2 - 0.5, wide, dtype=dtype, device=image.device)
     y = torch.linspace(-tall / 2 + 0.5, tall / 2 - 0.5, tall, dtype=dtype, device=image.device)[:, None]
-    # The factors come first: at right angles, places half between pixels are then rounded as by torchvision.
+    # Compute the factors first, so that at right angles positions between two pixels are rounded as in torchvision.
     across = x * (2 * cosine / width) - y * (2 * sine / width)
     down = x * (2 * sine / height) + y * (2 * cosine / height)
     grid = torch.stack([across, down], dim=-1)[None]
@@ -109,28 +109,28 @@ def rotate_image(image: Tensor, angle: float, expand: bool = False) -> Tensor:
 
 
 def _expanded_size(height: int, width: int, cosine: float, sine: float) -> tuple[int, int]:
-    """Return height and width of whole pixels around a turned picture that keeps its centre."""
+    """Return the height and width, in whole pixels, that contain a rotated image with the same centre."""
     sides = []
     for length, extent in (
         (height, abs(sine) * width + abs(cosine) * height),
         (width, abs(cosine) * width + abs(sine) * height),
     ):
-        # Excess below a ten-thousandth of a pixel comes from rounding.
+        # An excess below 1e-4 pixels is a rounding error.
         low, high = math.floor((length - extent) / 2 + 1e-4), math.ceil((length + extent) / 2 - 1e-4)
         sides.append(high - low)
     return sides[0], sides[1]
 
 
 def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, float, float]) -> tuple[Tensor, Array]:
-    """Crop a picture, without resizing, and its boxes.
+    """Crop an image without resizing, and crop its boxes.
 
     Args:
         img: (C, H, W).
-        boxes: (N, 4), relative in [0, 1], or in pixels if any value is above 1.
+        boxes: (N, 4): relative in [0, 1], or in pixels if any value is above 1.
         crop_box: (xmin, ymin, xmax, ymax) of the crop, relative. As in docTR, 1 is the last pixel, not its end.
 
     Returns:
-        The crop, at least one pixel wide and high, and boxes (M, 4) as from `crop_boxes`.
+        The crop, at least one pixel wide and high, and boxes (M, 4); see `crop_boxes`.
 
     Raises:
         InvalidArgumentError: ``crop_box`` is not relative.
@@ -151,7 +151,7 @@ def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, floa
 
 
 def crop_window(image: Tensor, crop_box: tuple[float, float, float, float]) -> tuple[int, int, int, int]:
-    """Return the pixels of a relative crop: left, top, right and bottom, at least one each way."""
+    """Return left, top, right and bottom of a relative crop in pixels. It is at least one pixel wide and high."""
     height, width = image.shape[-2:]
     left, right = (round(value * (width - 1)) for value in crop_box[0::2])
     top, bottom = (round(value * (height - 1)) for value in crop_box[1::2])
@@ -159,15 +159,15 @@ def crop_window(image: Tensor, crop_box: tuple[float, float, float, float]) -> t
 
 
 def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: float) -> Tensor:
-    """Add a random shadow with a soft edge to a picture.
+    """Add a random shadow with a soft edge to an image.
 
     Args:
         img: (C, H, W), floating point in [0, 1].
-        opacity_range: Least and greatest darkness, in [0, 1], drawn by NumPy like the shadow.
+        opacity_range: Smallest and largest darkness, in [0, 1]. Darkness and shadow are drawn by NumPy.
         **kwargs: Arguments of `create_shadow_mask`.
 
     Returns:
-        (C, H, W), of the dtype of the picture; float32 for integers.
+        (C, H, W), in the dtype of the image; float32 for integers.
 
     Example:
         >>> import torch
@@ -183,7 +183,7 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
 
 
 def blur_image(image: Tensor, sigma: float) -> Tensor:
-    """Blur a picture (..., H, W) by a Gaussian, mirrored at its edges; float64 stays, other dtypes become float32."""
+    """Blur an image, (..., H, W), by a Gaussian, mirrored at its edges. The result is float32, or float64 if it was."""
     image = image if image.dtype == torch.float64 else image.float()
     radius = int(_TRUNCATE * sigma + 0.5)
     if radius == 0:
@@ -192,12 +192,12 @@ def blur_image(image: Tensor, sigma: float) -> Tensor:
     weights = [math.exp(-(place**2) / (2 * sigma**2)) for place in range(-radius, radius + 1)]
     for axis in (-2, -1):
         length = image.shape[axis]
-        # ... c b a | a b c | c b a ..., however short the picture is.
+        # Mirror the image (... c b a | a b c | c b a ...) as often as needed.
         places = torch.arange(-radius, length + radius, device=image.device) % (2 * length)
         mirrored = image.index_select(axis, torch.minimum(places, 2 * length - 1 - places))
-        # Sums of moved pictures take a fifth of the time of a convolution with one channel.
+        # Adding shifted images takes a fifth of the time of a convolution with one channel.
         image = torch.zeros_like(image)
         for start, weight in enumerate(weights):
             image.add_(mirrored.narrow(axis, start, length), alpha=weight / sum(weights))
-    # Means are never out of the range of their values; sums of rounded weights can be.
+    # A mean is always within the range of its values, but a sum with rounded weights may not be.
     return image.clamp_(low, high)

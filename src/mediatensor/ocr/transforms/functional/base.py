@@ -1,4 +1,4 @@
-"""Boxes of a crop, and shadows as masks: the functions without tensors; docTR's module of this name."""
+"""Functions without tensors: crops of boxes, and shadow masks. docTR has a module of the same name."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from ...utils import rotate_abs_geoms
 __all__ = ["create_shadow_mask", "crop_boxes"]
 
 Array: TypeAlias = NDArray[Any]
-# Shadows on pictures up to this many pixels have finer edges; those on larger ones take less memory.
+# Up to this many pixels, shadow edges are drawn finer. Shadows on larger images take less memory.
 _FINE_PIXELS = 4_000_000
 
 
 def crop_boxes(boxes: Array, crop_box: tuple[float, float, float, float]) -> Array:
-    """Return boxes as they are in a crop of their image.
+    """Convert boxes of an image to boxes of a crop of the image.
 
     Args:
         boxes: (N, 4), each (xmin, ymin, xmax, ymax), relative in [0, 1] or in pixels.
-        crop_box: (xmin, ymin, xmax, ymax) of the crop, relative if the boxes are, in pixels otherwise.
+        crop_box: (xmin, ymin, xmax, ymax) of the crop, relative if the boxes are relative, otherwise in pixels.
 
     Returns:
-        A new array (M, 4), of the same kind, cut at the crop's edges, without boxes of which nothing is left.
+        A new array (M, 4), relative or in pixels like ``boxes``, clipped to the crop. Boxes outside the crop are left
+        out.
 
     Raises:
-        InvalidArgumentError: Boxes are relative and the crop is not, or the reverse.
+        InvalidArgumentError: Either the boxes or the crop is relative, but not both.
 
     Example:
         >>> import numpy as np
@@ -59,18 +60,18 @@ def create_shadow_mask(
     max_tip_width: float = 0.5,
     max_tip_height: float = 0.3,
 ) -> NDArray[np.float32]:
-    """Make a random shadow, which falls from one side of a picture to a tip within it and fades on the way.
+    """Make a random shadow, which fades from its base at one side of an image to a tip inside the image.
 
-    It draws docTR's eight random numbers from NumPy's global generator.
+    As in docTR, seven random numbers come from NumPy's global generator.
 
     Args:
         target_shape: Height and width of the mask.
-        min_base_width: Least width of the shadow at the side, as a part of the side.
-        max_tip_width: Greatest width of the tip.
-        max_tip_height: Greatest slant of the tip.
+        min_base_width: Smallest width of the base, relative to the side.
+        max_tip_width: Largest width of the tip.
+        max_tip_height: Largest slant of the tip.
 
     Returns:
-        (height, width) in [0, 1]: 1 is the darkest.
+        (height, width) in [0, 1]. 1 is the darkest.
 
     Example:
         >>> import numpy as np
@@ -106,9 +107,9 @@ def create_shadow_mask(
 
 
 def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, float]:
-    """Return (x, y) where a line meets the edge of a picture when its first point moves outward.
+    """Return (x, y) where a line meets the edge of an image when its first point moves outward.
 
-    ``line`` (2, 2) has the point to move and the one that stays; a point on the edge does not move.
+    ``line``, (2, 2), has the point that moves, then the fixed point. A point on the edge does not move.
 
     Raises:
         InvalidArgumentError: The points are the same, or the line does not meet the edge.
@@ -129,7 +130,7 @@ def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, floa
 
 
 def _extend_to_edge(outline: Array, shape: tuple[int, int]) -> Array:
-    """Move the base of a shadow's outline to the edge of the picture, with a corner if it is on two sides."""
+    """Move the base of a shadow outline to the image edge, and insert the corner if the base is on two sides."""
     height, width = shape
     outline = outline.copy()
     for base, tip in ((0, 3), (1, 2)):
@@ -143,12 +144,12 @@ def _extend_to_edge(outline: Array, shape: tuple[int, int]) -> Array:
 
 
 def _fill_outline(outline: Array, shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Fill an outline of pixels: 1 inside, 0 outside, and shades between."""
+    """Fill an outline with 1 inside, 0 outside, and shades between at the edge."""
     height, width = shape
-    # Drawn larger, so that the edge has shades when it is made smaller.
+    # Draw the outline larger, so that reducing it makes shades at the edge.
     times = 4 if height * width <= _FINE_PIXELS else 2
     canvas = Image.new("L", (width * times, height * times))
-    # The middle of a pixel is at half its width. The outline is half a pixel wide on either side, as OpenCV draws it.
+    # The centre of a pixel is at half its width. The outline extends half a pixel to either side, as in OpenCV.
     points = [(x, y) for x, y in ((outline + 0.5) * times - 0.5).tolist()]
     draw = ImageDraw.Draw(canvas)
     draw.polygon(points, fill=255)
@@ -158,7 +159,7 @@ def _fill_outline(outline: Array, shape: tuple[int, int]) -> NDArray[np.float32]
 
 
 def _darkness_of_shadow(quarter: int, shape: tuple[int, int]) -> Array:
-    """Return how dark a shadow is, by its origin: the top, the left, the bottom or the right."""
+    """Return the darkness of a shadow that starts at the top (0), the left (1), the bottom (2) or the right (3)."""
     height, width = shape
     rows, columns = np.arange(height)[:, None], np.arange(width)
     along = rows / max(height - 1, 1) if quarter % 2 == 0 else columns / max(width - 1, 1)

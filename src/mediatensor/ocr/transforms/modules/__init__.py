@@ -1,4 +1,4 @@
-"""Transforms of colours and of places, and compositions."""
+"""Transforms of colours and positions, and compositions of transforms."""
 
 from ._colours import ChannelShuffle, ColorInversion, GaussianBlur, GaussianNoise, RandomShadow
 from ._composition import ImageTorchvisionTransform, ImageTransform, OneOf, RandomApply, SampleCompose

@@ -1,6 +1,6 @@
-"""Transforms that change colours and light; boxes, masks and texts stay as they are.
+"""Transforms that change colours and light. Boxes, masks and texts stay unchanged.
 
-On a call, all raise InvalidArgumentError if the image is not a tensor (C, H, W); the image keeps its dtype.
+When called, all raise InvalidArgumentError if the image is not a tensor (C, H, W). Images keep their dtype.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ._samples import image_of, range_of
 
 
 class ColorInversion(Nested):
-    """Turn the image grey, tint it with a random colour, and invert it: white paper becomes a dark ground.
+    """Make the image grey, tint it with a random colour, and invert it: white paper becomes dark.
 
-    A grey image gets three channels.
+    The result of a grey image has three channels.
 
     Args:
-        min_val: Least factor, in [0, 1], of each colour before it is inverted.
+        min_val: Smallest factor, in [0, 1], of each colour before inversion.
 
     Raises:
         InvalidArgumentError: On a call: the image is not a tensor (..., 1 or 3, H, W).
@@ -38,7 +38,7 @@ class ColorInversion(Nested):
         self.min_val = min_val
 
     def extra_repr(self) -> str:
-        """Return the least factor."""
+        """Return the smallest factor."""
         return f"min_val={self.min_val}"
 
     def __call__(self, sample: Sample) -> Sample:
@@ -46,11 +46,11 @@ class ColorInversion(Nested):
 
 
 class GaussianNoise(nn.Module):
-    """Add normally distributed noise, different for each pixel and channel.
+    """Add normally distributed noise, independently for each pixel and channel.
 
     Args:
-        mean: Its mean, if white is 1.
-        std: Its standard deviation, if white is 1.
+        mean: Mean of the noise, where white is 1.
+        std: Standard deviation of the noise, where white is 1.
 
     Raises:
         InvalidArgumentError: On a call: the image is not a tensor (C, H, W).
@@ -70,7 +70,7 @@ class GaussianNoise(nn.Module):
         self.mean = mean
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with noise, limited to the range of its dtype."""
+        """Return the sample with noise. Values are clipped to the range of the dtype."""
         image = image_of(sample)
         noise = self.mean + self.std * torch.randn(image.shape, device=image.device)
         if image.dtype == torch.uint8:
@@ -78,18 +78,18 @@ class GaussianNoise(nn.Module):
         return sample.replace(image=(image + noise.to(image.dtype)).clamp(0, 1))
 
     def extra_repr(self) -> str:
-        """Return mean and deviation."""
+        """Return mean and standard deviation."""
         return f"mean={self.mean}, std={self.std}"
 
 
 class GaussianBlur(nn.Module):
-    """Blur by a Gaussian of random strength, the same for all channels.
+    """Blur the image by a Gaussian of random strength, which is the same for all channels.
 
     Args:
-        sigma: Least and greatest standard deviation, in pixels.
+        sigma: Smallest and largest standard deviation, in pixels.
 
     Raises:
-        InvalidArgumentError: ``sigma`` is not two numbers of at least 0, the lesser one first; on a call: the image is
+        InvalidArgumentError: ``sigma`` is not two numbers of at least 0, the smaller one first. On a call: the image is
             not a tensor (C, H, W).
 
     Example:
@@ -107,14 +107,14 @@ class GaussianBlur(nn.Module):
             raise InvalidArgumentError(f"sigma must be (least, greatest), both at least 0 (got {sigma}).")
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with its image blur_image, of the same dtype."""
+        """Return the sample with a blurred image of the same dtype."""
         image = image_of(sample)
         sigma = torch.empty(1, device="cpu").uniform_(*self.sigma_range).item()
         return sample.replace(image=_convert_floats(blur_image(image, sigma), image.dtype))
 
 
 class ChannelShuffle(nn.Module):
-    """Put the channels in a random order.
+    """Shuffle the channels randomly.
 
     Raises:
         InvalidArgumentError: On a call: the image is not a tensor (C, H, W).
@@ -129,20 +129,20 @@ class ChannelShuffle(nn.Module):
     """
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with the channels of its image in another order."""
+        """Return the sample with shuffled image channels."""
         image = image_of(sample)
         order = torch.rand(image.shape[-3], device="cpu").argsort().to(image.device)
         return sample.replace(image=image.index_select(-3, order))
 
 
 class RandomShadow(nn.Module):
-    """Add a random shadow with a soft edge, which falls from one side of the picture.
+    """Add a random shadow with a soft edge, which starts at one side of the image.
 
     Args:
-        opacity_range: Least and greatest darkness, in [0, 1]; (0.2, 0.8) by default.
+        opacity_range: Smallest and largest darkness, in [0, 1]; (0.2, 0.8) by default.
 
     Raises:
-        InvalidArgumentError: ``opacity_range`` is not two numbers; on a call: the image is not a tensor (C, H, W).
+        InvalidArgumentError: ``opacity_range`` is not two numbers. On a call: the image is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -157,7 +157,7 @@ class RandomShadow(nn.Module):
         self.opacity_range = (0.2, 0.8) if opacity_range is None else range_of("opacity_range", opacity_range)
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with a shadow on its image, of the same dtype."""
+        """Return the sample with a shadow on its image. The dtype stays the same."""
         image = image_of(sample)
         if image.dtype == torch.uint8:
             return sample.replace(image=_convert_floats(random_shadow(image.float(), self.opacity_range), torch.uint8))
@@ -169,5 +169,5 @@ class RandomShadow(nn.Module):
 
 
 def _convert_floats(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """Convert floats to pixels of a dtype, rounded and limited for integers."""
+    """Convert floats to the dtype of an image. For integers, values are rounded and clipped to [0, 255]."""
     return values.to(dtype) if dtype.is_floating_point else values.round().clamp(0, 255).to(dtype)

@@ -1,4 +1,4 @@
-"""Compositions of transforms: in sequence, one of several, sometimes, or on the image only."""
+"""Compositions of transforms: in sequence, one of several, with a probability, or only on the image."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class SampleCompose(Nested):
     """Apply transforms one after the other.
 
     Args:
-        transforms: Callables that take a sample and return one.
+        transforms: Callables that take a sample and return a sample.
 
     Example:
         >>> import numpy as np
@@ -38,10 +38,10 @@ class SampleCompose(Nested):
 
 
 class ImageTransform(Nested):
-    """Apply a transform that changes only the image; mask and target stay as they are.
+    """Apply a transform that changes only the image. Mask and target stay unchanged.
 
     Args:
-        transform: A callable that takes a sample and returns the new image, or a sample with it.
+        transform: A callable that takes a sample and returns the new image, or a sample with the new image.
 
     Example:
         >>> import torch
@@ -62,15 +62,15 @@ class ImageTransform(Nested):
 
     def __call__(self, sample: Sample) -> Sample:
         changed = self.img_transform(sample)
-        # The transforms of this package return samples; docTR puts such a sample where the image belongs.
+        # The transforms of this package return samples. docTR would use the whole sample as the image.
         return sample.replace(image=changed.image if isinstance(changed, Sample) else changed)
 
 
 class ImageTorchvisionTransform(Nested):
-    """Apply a transform of images, such as torchvision's, to the image of a sample. torchvision is not needed.
+    """Apply an image transform, such as a torchvision transform, to the image of a sample. torchvision is optional.
 
     Args:
-        transform: A callable that takes an image and returns one.
+        transform: A callable that takes an image and returns an image.
 
     Example:
         >>> import torch
@@ -95,7 +95,7 @@ class OneOf(Nested):
     """Apply one of several transforms, each with the same probability.
 
     Args:
-        transforms: Callables that take a sample and return one.
+        transforms: Callables that take a sample and return a sample.
 
     Example:
         >>> import torch
@@ -115,11 +115,11 @@ class OneOf(Nested):
 
 
 class RandomApply(Nested):
-    """Apply a transform with a probability; else return the sample as it is.
+    """Apply a transform with a probability. Otherwise, return the sample unchanged.
 
     Args:
-        transform: A callable that takes a sample and returns one.
-        p: The probability, in [0, 1].
+        transform: A callable that takes a sample and returns a sample.
+        p: Probability, in [0, 1].
 
     Example:
         >>> import torch

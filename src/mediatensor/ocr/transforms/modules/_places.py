@@ -1,4 +1,4 @@
-"""Transforms that move pixels, boxes and masks: resizing, flipping, turning, cropping."""
+"""Transforms that move pixels, boxes and masks: resize, flip, rotate and crop."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from ...utils.common_types import Nested, Sample
 from ..functional import crop_window, rotate_image, rotate_sample
 from ._samples import Array, corners_of, image_of, move_boxes, range_of
 
-# As torchvision names them, and as Pillow numbers them.
+# torchvision's names, and Pillow's numbers.
 _INTERPOLATIONS = {"nearest": 0, "bilinear": 2, "bicubic": 3, "nearest-exact": None}
 
 
 class Resize(nn.Module):
-    """Resize pictures of any size to one size.
+    """Resize images of any size to the same size.
 
     Args:
         size: Height and width of the result, or one number for both.
         interpolation: ``"bilinear"``, ``"bicubic"``, ``"nearest"`` or ``"nearest-exact"``, or torchvision's
-            ``InterpolationMode``. The first two smooth pictures that shrink.
-        preserve_aspect_ratio: Scale both sides alike, and pad with black.
-        symmetric_pad: Pad on all sides; else on the right and below.
-        return_padding_mask: A sample without a mask gets one, bool (height, width), False where there is padding.
+            ``InterpolationMode``. The first two smooth images that shrink.
+        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad with black.
+        symmetric_pad: Whether to pad on all sides; otherwise on the right and below.
+        return_padding_mask: Whether a sample without a mask gets one, bool (height, width). It is False on padding.
 
     Raises:
-        InvalidArgumentError: The size is not two positive integers, or the interpolation is unknown; on a call: the
-            image is not a tensor (C, H, W), or the target of another kind.
+        InvalidArgumentError: The size is not two positive integers, or the interpolation is unknown. On a call: the
+            image is not a tensor (C, H, W), or the target has another type.
 
     Example:
         >>> import numpy as np
@@ -69,14 +69,14 @@ class Resize(nn.Module):
         self.return_padding_mask = return_padding_mask
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample at the size.
+        """Return the resized sample.
 
         Args:
-            sample: Its image is (C, H, W) of any dtype; its target, if boxes, relative.
+            sample: The image is (C, H, W) of any dtype. If the target is boxes, they are relative.
 
         Returns:
-            A sample whose image has the same dtype, whose boxes are relative to the padded picture, and whose mask is
-            (height, width), nearest pixels, 0 where there is padding.
+            A sample with an image of the same dtype, boxes relative to the padded image, and a mask (height, width).
+            Masks are not interpolated, and are 0 on padding.
         """
         image, mask = image_of(sample), sample.mask
         box = Letterbox(self.size, self.preserve_aspect_ratio, self.symmetric_pad)
@@ -106,16 +106,16 @@ class Resize(nn.Module):
 
 
 class RandomResize(nn.Module):
-    """With a probability, scale height and width by random factors.
+    """Scale height and width by random factors, with a probability.
 
     Args:
-        scale_range: Least and greatest factor, from NumPy's random numbers.
-        preserve_aspect_ratio: Scale both sides alike, and pad with black; or the probability of that.
-        symmetric_pad: Pad on all sides; else on the right and below; or the probability of that.
-        p: The probability of another size.
+        scale_range: Smallest and largest factor. Factors are drawn by NumPy.
+        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad with black. May be a probability.
+        symmetric_pad: Whether to pad on all sides; otherwise on the right and below. May be a probability.
+        p: Probability of resizing.
 
     Raises:
-        InvalidArgumentError: ``scale_range`` is not two positive numbers; on a call: as `Resize`.
+        InvalidArgumentError: ``scale_range`` is not two positive numbers. On a call: see `Resize`.
 
     Example:
         >>> import torch
@@ -142,7 +142,7 @@ class RandomResize(nn.Module):
         self.p = p
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample at another size, or as it is."""
+        """Return the resized or unchanged sample."""
         if not _draw_chance(self.p):
             return sample
         scales = [np.random.uniform(*self.scale_range) for _ in range(2)]
@@ -165,16 +165,16 @@ class RandomResize(nn.Module):
 
 
 class RandomHorizontalFlip(nn.Module):
-    """With a probability, mirror the image.
+    """Mirror the image horizontally, with a probability.
 
-    Polygons keep the order of their points, as in docTR: the first is then at the top right.
+    Polygons keep the order of their points, as in docTR, so the first point of a mirrored polygon is at the top right.
 
     Args:
-        p: The probability.
+        p: Probability of mirroring.
 
     Raises:
-        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), the target of another kind, or a
-            text, which cannot be read when mirrored.
+        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), or the target has another type or is a
+            text, because mirrored texts cannot be read.
 
     Example:
         >>> import numpy as np
@@ -191,7 +191,7 @@ class RandomHorizontalFlip(nn.Module):
         self.p = p
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample mirrored, or as it is."""
+        """Return the mirrored or unchanged sample."""
         if not _draw_chance(self.p):
             return sample
         _refuse_text(sample, "mirrored")
@@ -204,14 +204,14 @@ class RandomHorizontalFlip(nn.Module):
 
 
 class RandomRotate(Nested):
-    """Rotate about the centre by a random angle: nearest pixels, black outside.
+    """Rotate about the centre by a random angle. Pixels are not interpolated; the outside is black.
 
     Args:
-        max_angle: Degrees. The angle is uniform up to this in either direction, from Python's random numbers.
-        expand: Enlarge the picture so that no part of it is lost.
+        max_angle: Largest angle in degrees, in either direction. The angle is drawn uniformly by Python's ``random``.
+        expand: Whether to enlarge the image so that no part of it is lost.
 
     Raises:
-        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), or the target of another kind.
+        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), or the target has another type.
 
     Example:
         >>> import numpy as np
@@ -232,9 +232,9 @@ class RandomRotate(Nested):
         return f"max_angle={self.max_angle}, expand={self.expand}"
 
     def __call__(self, sample: Sample) -> Sample:
-        """Return the sample turned: boxes relative, around the turned ones; polygons turned.
+        """Return the rotated sample. Boxes are relative and enclose the rotated boxes; polygons are rotated.
 
-        Parts outside of the picture are cut off, and boxes of which nothing is left are left out.
+        Boxes are clipped to the image, and boxes outside the image are left out.
         """
         angle = random.uniform(-self.max_angle, self.max_angle)
         image = image_of(sample)
@@ -249,15 +249,15 @@ class RandomRotate(Nested):
 
 
 class RandomCrop(Nested):
-    """Crop a random part of the picture, without resizing, unless all boxes of a kind would be lost.
+    """Crop a random part of the image without resizing. If all boxes of a kind would be lost, do not crop.
 
     Args:
-        scale: Least and greatest area of the part, if the picture's is 1.
-        ratio: Least and greatest ratio of width to height of the part, if the picture's is 1.
+        scale: Smallest and largest area of the crop, relative to the image.
+        ratio: Smallest and largest aspect ratio (width to height) of the crop, relative to the image.
 
     Raises:
-        InvalidArgumentError: The arguments are not two positive numbers each; on a call: the image is not a tensor
-            (C, H, W), the target of another kind, or a text, whose letters would be cut off.
+        InvalidArgumentError: An argument is not two positive numbers. On a call: the image is not a tensor (C, H, W),
+            or the target has another type or is a text, because letters would be cut off.
 
     Example:
         >>> import numpy as np
@@ -280,9 +280,9 @@ class RandomCrop(Nested):
         return f"scale={self.scale}, ratio={self.ratio}"
 
     def __call__(self, sample: Sample) -> Sample:
-        """Return the sample cropped, or as it is; boxes are cut at the edges, relative if they were, else in pixels.
+        """Return the cropped or unchanged sample. Boxes are clipped to the crop, and stay relative or in pixels.
 
-        Boxes of which nothing is left are left out.
+        Boxes outside the crop are left out.
         """
         _refuse_text(sample, "cropped")
         scale, ratio = random.uniform(*self.scale), random.uniform(*self.ratio)
@@ -345,7 +345,7 @@ def _mirror_boxes(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
 def _cut_boxes(
     boxes: Array, crop_box: tuple[float, float, float, float], window: tuple[int, int, int, int]
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Cut boxes or polygons, and find which are left: relative ones by the crop, others by its pixels."""
+    """Clip relative boxes or polygons to ``crop_box``, others to ``window``. Return them, and which are not empty."""
     relative = boxes.max() <= 1
     edges = np.array(crop_box, _convert_to_floats(boxes)) if relative else np.array(window, boxes.dtype)
     corners = boxes.reshape(len(boxes), -1, 2) - edges[:2]

@@ -1,4 +1,4 @@
-"""Check the samples of transforms, and change the boxes in their targets."""
+"""Check samples, and change the boxes in their targets."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ....errors import InvalidArgumentError
 from ...utils import Sample
 
 Array: TypeAlias = NDArray[Any]
-# Boxes or polygons as they become, and which of them are left: bool (N,).
+# Takes boxes or polygons. Returns the changed ones, and which of the N are kept: bool (N,).
 Change: TypeAlias = Callable[[Array], tuple[Array, NDArray[np.bool_]]]
 
 
 def image_of(sample: Sample) -> Tensor:
-    """Return the image of a sample, a tensor (..., C, H, W) with pixels."""
+    """Return the image of a sample after checking that it is a non-empty tensor (..., C, H, W)."""
     image = sample.image
     if isinstance(image, Tensor) and image.ndim >= 3 and image.numel():
         return image
@@ -27,19 +27,19 @@ def image_of(sample: Sample) -> Tensor:
 
 
 def range_of(name: str, limits: object) -> tuple[float, float]:
-    """Return ``limits`` as a tuple of two finite numbers."""
+    """Return ``limits`` as a tuple after checking that it is two finite numbers."""
     if isinstance(limits, tuple | list) and len(limits) == 2 and len(finite_numbers(limits)) == 2:
         return limits[0], limits[1]
     raise InvalidArgumentError(f"{name} must be two finite numbers (got {shown(limits)}).")
 
 
 def move_boxes(target: Any, change: Change) -> Any:
-    """Return a target whose arrays of boxes and polygons are changed by ``change``.
+    """Return a target in which ``change`` was applied to all arrays of boxes and polygons.
 
-    Texts and class numbers stay as they are; ``"labels"`` next to ``"boxes"`` are reduced to the boxes that are left.
+    Texts and class numbers stay unchanged. ``"labels"`` next to ``"boxes"`` keep only the entries of the kept boxes.
 
     Raises:
-        InvalidArgumentError: The target is of another kind, or an array of another shape.
+        InvalidArgumentError: The target has another type, or an array has another shape.
     """
     if not isinstance(target, dict):
         return _take_kept(*change(target)) if _has_boxes(target, is_value=False) else target
@@ -53,13 +53,13 @@ def move_boxes(target: Any, change: Change) -> Any:
 
 
 def corners_of(boxes: Array) -> tuple[Array, Array]:
-    """Return the least and the greatest x and y of boxes or polygons: (N, 2) each."""
+    """Return the smallest and the largest x and y of each box or polygon, (N, 2) each."""
     corners = boxes.reshape(len(boxes), -1, 2)
     return corners.min(axis=1), corners.max(axis=1)
 
 
 def _has_boxes(value: object, *, is_value: bool) -> bool:
-    """Whether these are boxes or polygons, and not empty, a text or class numbers."""
+    """Whether a value is a non-empty array of boxes or polygons. Texts and class numbers are accepted, too."""
     if isinstance(value, np.ndarray):
         if value.size == 0 or (value.ndim < 2 and (is_value or value.size == 1)):
             return False
