@@ -83,15 +83,14 @@ class VideoStreamMetadata(VideoStreamHeaderMetadata):
     """Metadata of the stream of a `VideoDecoder`.
 
     Attributes:
-        begin_stream_seconds_from_content: Time of the first frame in seconds, from the index; ``None`` without an
-            index.
-        end_stream_seconds_from_content: Time at which the last frame ends, from the index.
+        begin_stream_seconds_from_content: Time of the first frame in seconds; ``None`` if there is no index.
+        end_stream_seconds_from_content: End time of the last frame in seconds.
         num_frames_from_content: Number of frames in the index.
-        duration_seconds: From the content if it is known, else from the header.
-        begin_stream_seconds: From the content, else from the header, else 0.
-        end_stream_seconds: From the content, else begin + duration.
-        num_frames: From the content, else from the header, else duration times rate.
-        average_fps: Frames per second: from the content, else from the header.
+        duration_seconds: Duration from the content if it is known, otherwise from the header.
+        begin_stream_seconds: Start time from the content, otherwise from the header, otherwise 0.
+        end_stream_seconds: End time from the content, otherwise start time plus duration.
+        num_frames: Number from the content, otherwise from the header, otherwise duration times rate.
+        average_fps: Frames per second from the content, otherwise from the header.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -246,9 +245,9 @@ class AudioStreamMetadata(AudioStreamHeaderMetadata):
     """Metadata of the stream of an `AudioDecoder` or a `WavDecoder`, from its header and its first frame.
 
     Attributes:
-        duration_seconds: From the header of the stream, else of the container; ``None`` if neither states it.
+        duration_seconds: Duration from the stream's header, otherwise from the container's; ``None`` if unknown.
         begin_stream_seconds: Time of the first sample in seconds; 0 if the header does not state it.
-        end_stream_seconds: Begin plus duration.
+        end_stream_seconds: Start time plus duration.
 
     Example:
         >>> from mediatensor.decoders import AudioDecoder

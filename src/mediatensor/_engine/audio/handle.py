@@ -77,8 +77,8 @@ class AudioHandle:
             try:
                 samples = samples_of(stream.slices(plan), plan, length)
             except UnknownPositionError:
-                # The second stream has its own reader. The first one continues to seek, so that the samples of a range
-                # do not depend on earlier ranges.
+                # The second stream has its own reader. The first stream still seeks, so that the samples of a range do
+                # not depend on earlier ranges.
                 if self._sequential_stream is None:
                     self._sequential_stream = AudioStream(self._open_reader(self._num_threads), is_sequential=True)
                 stream = self._sequential_stream

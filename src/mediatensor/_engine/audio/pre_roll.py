@@ -69,7 +69,7 @@ _LOW_RATE, _LOW_RATE_MP3_LENGTH = 32_000, 40 * 576
 
 # Pre-roll in seconds after which these codecs are nearly exact. AAC then differs only in its noise. Layers I and II
 # differ in the error of rounding to 16 bits, which FFmpeg carries over from sample to sample. DTS predicts samples of
-# its bands from four earlier ones; after a second, the error was 7.6e-6. The value for Opus is for its spectral mode
+# its bands from four earlier samples; after a second, the error was 7.6e-6. The value for Opus is for its spectral mode
 # (CELT): its filter repeats the signal at the distance of its pitch, at most 1022 samples, with a gain of up to 0.75.
 # After 47 repetitions in a second, the error is 1e-6.
 _FADING_SECONDS = {"aac": 0.2, "aac_latm": 0.2, "dca": 1.0, "mp1": 0.1, "mp2": 0.1, "opus": 1.0}
@@ -295,7 +295,7 @@ def _is_pause(packet: bytes) -> bool:
 
 
 def _end_of_stream(packet: bytes, at: int) -> int:
-    """Return the end of the self-delimited frames at ``at`` (RFC 6716, appendix B); beyond a broken packet."""
+    """Return the end of the self-delimited frames at ``at`` (RFC 6716, appendix B); it may exceed a broken packet."""
     code, at = packet[at] & 3, at + 1
     num_frames, have_one_size, num_padding = (1, 2, 2)[code] if code < 3 else 0, code == 1, 0
     if code == 3:

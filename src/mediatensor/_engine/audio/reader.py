@@ -5,7 +5,7 @@ earlier frames. Here, a seek finds the byte position of a frame. The packets aft
 read from the beginning:
 
 * MP3 of constant bit rate: the position of a frame is computed (`ConstantFrames`).
-* MP3 of variable bit rate and AAC: frame headers are read one after the other (`FrameWalk`).
+* MP3 of variable bit rate and AAC: frame headers are read one after another (`FrameWalk`).
 
 FFmpeg misjudges the length of some Vorbis packets in Ogg, so its time stamps disagree with the decoded samples. Here,
 time stamps are counted in samples from the first packet. After a seek, counting starts at a position that is confirmed

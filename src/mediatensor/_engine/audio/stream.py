@@ -229,7 +229,7 @@ class AudioStream:
 
     def _position_after_seek(self, clock: SampleClock, pts: int | None, end: int | None, start: int | None) -> int:
         """Return the first sample of a frame by its time stamp, if that agrees with counting from ``end``."""
-        # A stream may change its profile midway.
+        # The profile may change within a stream.
         if self._has_profiles and (profile := self.reader.profile) != self._bounded_profile:
             if has_unbounded_memory(self.codec, profile):
                 raise UnknownPositionError
@@ -320,7 +320,7 @@ class AudioStream:
         return None
 
     def _fills_memory(self, memory: OpusMemory, packets: list[Any], pts: int) -> bool:
-        """Append Opus packets up to a time stamp. Return whether a new decoder decodes the last one correctly."""
+        """Append Opus packets up to a time stamp. Return whether a new decoder decodes the last packet correctly."""
         is_right = True
         for packet in packets:
             is_right = memory.take(bytes(packet))
@@ -333,7 +333,7 @@ class AudioStream:
         return is_right
 
     def _opus_packets(self, packets: list[Any], memory: OpusMemory) -> Iterator[Any]:
-        """Yield the packets that were already read, and check further packets until the decoder state is complete."""
+        """Yield ``packets``, then further packets until a new decoder would be in the right state."""
         yield from packets
         while not memory.is_complete and (packet := self.reader.read_packet()) is not None:
             if not memory.take(bytes(packet)):
@@ -434,7 +434,7 @@ class _RewindBuffer:
         return self._items[0][0] if self._items else 0
 
     def replay(self, start: int) -> tuple[Iterator[DecodedPacket], int]:
-        """Return the decoded packets from sample ``start`` on, and their first sample. Pass each one to `note`."""
+        """Return the decoded packets from sample ``start`` on, and their first sample. Pass each packet to `note`."""
         first, self._num_replayed = self.begin, 0
         for position, _, _ in reversed(self._items):
             self._num_replayed += 1

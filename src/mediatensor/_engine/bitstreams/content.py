@@ -363,8 +363,6 @@ def _plain_packet_test(codec: str | None, breaks: BreakDetector | None) -> Calla
 
 
 class _Av1Inspector(PacketInspector):
-    """Inspects AV1, where sequence headers determine the layout of frame headers."""
-
     def __init__(self, extradata: bytes) -> None:
         super().__init__("av1", extradata)
         parser = Av1Content(extradata)
@@ -372,8 +370,6 @@ class _Av1Inspector(PacketInspector):
 
 
 class _H264Inspector(PacketInspector):
-    """Inspects H.264, where gaps in picture numbers show lost packets."""
-
     def __init__(self, extradata: bytes) -> None:
         self._parser = H264Parser(extradata, is_thorough=False)
         self.pass_plain = self._parser.read_plain
@@ -390,8 +386,6 @@ class _H264Inspector(PacketInspector):
 
 
 class _HevcInspector(PacketInspector):
-    """Inspects HEVC, where the lengths of units must add up to the packet's size."""
-
     def __init__(self, extradata: bytes) -> None:
         self._length_size = hevc_length_size(extradata)
         self._hevc_breaks = HevcBreaks(extradata, is_at_start=True)

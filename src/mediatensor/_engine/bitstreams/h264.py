@@ -50,7 +50,7 @@ _HARMLESS = frozenset((_DELIMITER, 12, 14))  # filler, prefix
 _PASSED = frozenset((_SEI, _SPS, _PPS, _DELIMITER))
 _FORBIDDEN_BIT, _REFERENCE, _KIND = 0x80, 0x60, 0x1F
 _LAST_KIND = 23  # higher kinds do not occur in streams
-# First bytes of units: all possible first bytes, and those of slices.
+# All possible first bytes of units, and the first bytes of slices.
 _POSSIBLE_HEADERS = frozenset(byte for byte in range(_FORBIDDEN_BIT) if 0 < byte & _KIND <= _LAST_KIND)
 _SLICE_HEADERS = frozenset(byte for byte in range(_FORBIDDEN_BIT) if byte & _KIND in _SLICES)
 
@@ -86,7 +86,7 @@ _FIELD_PAIR = {PictureStructure.TOP_FIELD, PictureStructure.BOTTOM_FIELD}
 
 @dataclass(frozen=True)
 class _OrderCount:
-    """Fields of slice headers for picture order counts."""
+    """The fields of slice headers that encode picture order counts."""
 
     kind: int  # pic_order_cnt_type
     num_bits: int = 0  # size of pic_order_cnt_lsb (kind 0)
@@ -547,7 +547,6 @@ def _skip_picture_identity(bits: BitReader, sequence: _SequenceParameters, pictu
 
 
 def _skip_references(bits: BitReader, sequence: _SequenceParameters, picture: _PictureParameters, kind: int) -> None:
-    """Skip the reference lists and their weights."""
     if kind in (_I, _SI):
         return
     if kind == _B:

@@ -317,8 +317,6 @@ class _H264Counts(_Counts, H264Parser):
 
 
 class _HevcCounts(_Counts):
-    """Reads picture order counts of HEVC."""
-
     _VCL = frozenset((*range(10), *range(16, 22)))
 
     def __init__(self, extradata: bytes) -> None:

@@ -1,7 +1,7 @@
-"""Parse the boxes of ISO media files (MP4, QuickTime): their places and their fields. No box is trusted.
+"""Parse the boxes of ISO media files (MP4, QuickTime): their positions and their fields. No box is trusted.
 
-Invalid boxes raise `MalformedBoxError`. Sizes are checked before anything is read or allocated, so the cost is bounded
-by the size of the file.
+Invalid boxes raise `MalformedBoxError`. Sizes are checked before reading or allocating, so the size of the file bounds
+the cost.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-#: Reads (position, size) bytes of a file, fewer at its end.
+#: Function that reads bytes of a file, given (position, size); it returns fewer at the end of the file.
 ReadAt = Callable[[int, int], bytes]
 
-# More than any honest file has; a fragment is two boxes.
+# More boxes than any valid file has; a fragment is two boxes.
 _MAX_TOP_LEVEL_BOXES = 1 << 21
-# Ten times the header of a video of one day.
+# Ten times the size of the header of a video of one day.
 _MAX_BOX_BYTES = 1 << 28
 _MAX_CHILDREN = 1 << 16
 
@@ -31,7 +31,7 @@ class MalformedBoxError(Exception):
 
 
 class Box(NamedTuple):
-    """The place of a box: ``kind`` (four characters), and where its header, its content and the next box start."""
+    """A box: ``kind`` (four characters), and the positions of its header, its content and the next box."""
 
     kind: bytes
     start: int
@@ -40,7 +40,7 @@ class Box(NamedTuple):
 
 
 def _box_at(header: bytes, start: int, end: int) -> Box:
-    """Parse a box header at ``start``, inside a range that ends at ``end`` (ISO 14496-12, 4.2)."""
+    """Parse a box header at ``start`` that must end before ``end`` (ISO 14496-12, 4.2)."""
     if len(header) < 8:
         raise MalformedBoxError("a box header is cut off")
     size, kind = _SHORT_HEADER.unpack_from(header)
@@ -57,7 +57,7 @@ def _box_at(header: bytes, start: int, end: int) -> Box:
 
 
 def top_level_boxes(read_at: ReadAt, file_size: int) -> Iterator[Box]:
-    """Yield the outermost boxes of a file, reading only their headers."""
+    """Yield the outermost boxes of a file; only their headers are read."""
     position = 0
     for _ in range(_MAX_TOP_LEVEL_BOXES):
         if position >= file_size:
@@ -69,7 +69,7 @@ def top_level_boxes(read_at: ReadAt, file_size: int) -> Iterator[Box]:
 
 
 def read_box(read_at: ReadAt, box: Box) -> memoryview:
-    """Return the content of a box; raise `MalformedBoxError` if it is too large for a header, or cut off."""
+    """Return the content of a box; raise `MalformedBoxError` if it is cut off or too large for a header box."""
     size = box.end - box.body
     if size > _MAX_BOX_BYTES:
         raise MalformedBoxError(f"box {box.kind!r} has {size} bytes")
@@ -79,7 +79,7 @@ def read_box(read_at: ReadAt, box: Box) -> memoryview:
     return memoryview(data)
 
 
-#: (kind, content) of boxes.
+#: Pairs (kind, content) of boxes.
 Boxes = list[tuple[bytes, memoryview]]
 
 
@@ -99,7 +99,7 @@ def children(data: memoryview) -> Boxes:
             raise MalformedBoxError("a box header is cut off")
         size, kind = _SHORT_HEADER.unpack_from(data, position)
         body, stop = position + 8, position + size
-        if size < 8 or stop > end:  # another form of size, or an invalid one
+        if size < 8 or stop > end:  # a 64-bit size, a size of 0, or an invalid size
             _, _, body, stop = _box_at(bytes(data[position : position + _HEADER_BYTES]), position, end)
         boxes += [(kind, data[body:stop])]
         position = stop
@@ -107,7 +107,7 @@ def children(data: memoryview) -> Boxes:
 
 
 def find_all(data: memoryview | Boxes, *path: bytes) -> list[memoryview]:
-    """Return the contents of all boxes at a path, such as ``b"trak", b"mdia"``, in a box or among boxes."""
+    """Return the contents of all boxes at a path, such as ``b"trak", b"mdia"``, in a box or in a list of boxes."""
     first, *rest = path
     contents = [content for kind, content in (data if isinstance(data, list) else children(data)) if kind == first]
     for name in rest:
@@ -124,7 +124,7 @@ def find(data: memoryview | Boxes, *path: bytes) -> memoryview:
 
 
 class Fields:
-    """Reads the fields of a box that starts with a version and flags, in order."""
+    """Reads the fields of a box in order. The box must start with a version and flags."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -144,7 +144,7 @@ class Fields:
         return int.from_bytes(self._data[start : self._position], "big", signed=True)
 
     def skip(self, num_bytes: int) -> None:
-        """Skip bytes that must exist."""
+        """Skip bytes; raise `MalformedBoxError` if the box ends before them."""
         if self._position + num_bytes > self._size:
             raise MalformedBoxError("a box ends before its fields do")
         self._position += num_bytes
@@ -152,7 +152,7 @@ class Fields:
     def array(self, count: int, dtype: str, columns: int = 1) -> NDArray[np.int64]:
         """Read ``count`` rows of numbers as int64: (count,), or (count, columns)."""
         start = self._position
-        self.skip(count * columns * np.dtype(dtype).itemsize)  # fails before anything is allocated
+        self.skip(count * columns * np.dtype(dtype).itemsize)  # raises before anything is allocated
         numbers = np.frombuffer(self._data[start : self._position], dtype).astype(np.int64)
         return numbers if columns == 1 else numbers.reshape(count, columns)
 

@@ -1,12 +1,12 @@
-"""Detect files that were joined end to end, from a few looks at them. Pure functions on bytes.
+"""Detect files that were joined end to end, from a few of their bytes. Pure functions on bytes.
 
-Players play the result of ``cat a.flac b.flac`` to its end. But its times restart, so that a seek by time can lead to
-either part, and the header describes only the first part. Formats number their pages, frames or blocks, or store times
-in them; in a file of one part, these only grow::
+Players play the result of ``cat a.flac b.flac`` to its end. But its times restart, so a seek by time can end in either
+part, and the header describes only the first part. These formats number their pages, frames or blocks, or store times
+in them. In a file of one part, the numbers only grow::
 
     one part       |0    1    2    3    4    5    6    7 |
     joined         |0    1    2    3 |0    1    2    3   |
-    looks             ^    ^    ^    ^    ^    ^    ^       some number is smaller than the previous one
+    bytes read        ^    ^    ^    ^    ^    ^    ^       a number is smaller than the previous one
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FEW_BYTES, _MANY_BYTES = 1 << 14, 1 << 20
 _OGG_PAGE = struct.Struct("<4sBBqIIIB")
 _OGG_SIGN, _OGG_BEGINS = b"OggS", 2
 _OGG_HEAD_BYTES = _OGG_PAGE.size + 255 + 64
-# The longest page, so that every look contains the start of a page.
+# Size of the longest page, so that each read contains the start of a page.
 _OGG_LOOK_BYTES = _OGG_PAGE.size + 255 + 255 * 255
 
 # Sign, size, version, track, part, samples in all, first sample, samples.
@@ -56,9 +56,7 @@ _TS_SECOND, _TS_WRAP = 90_000, 1 << 33
 
 
 def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
-    """Return whether numbers or times that should only grow decrease somewhere in a file (``format_name`` as in
-    FFmpeg).
-    """
+    """Return whether numbers or times decrease in a file where they should only grow; ``format_name`` is FFmpeg's."""
     if format_name == "ogg":
         return _ogg_restarts(read_at, file_size)
     if format_name == "mpegts":
@@ -71,9 +69,9 @@ def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
 
 
 def _read_looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b"") -> Iterator[bytes]:
-    """Yield bytes from places spread over the file, in order; the last ones are at its end.
+    """Yield bytes from places spread over the file, in order; the last bytes are at the file's end.
 
-    If a sign is in the last few of the bytes, only these are read.
+    If ``sign`` is near the end of a place's bytes, only that end is read.
     """
     if num_bytes * _NUM_LOOKS >= file_size:
         yield read_at(0, file_size)
@@ -89,7 +87,7 @@ def _read_looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b
 
 
 def _numbers_restart(numbers: Iterator[tuple[int, int, int]]) -> bool:
-    """Check (first sample, one past the last, total in the header or 0): they must grow, and not beyond the total."""
+    """Return whether sample numbers decrease or exceed the total; items are (first, one past the last, total or 0)."""
     reached = 0
     for first, last, total in numbers:
         if first < reached or (total and last > total):
@@ -99,7 +97,7 @@ def _numbers_restart(numbers: Iterator[tuple[int, int, int]]) -> bool:
 
 
 def _find_signs(data: bytes, *signs: bytes) -> Iterator[int]:
-    """Yield the positions of some signs, sign by sign."""
+    """Yield all positions of each sign, one sign after another."""
     for sign in signs:
         at = data.find(sign)
         while at >= 0:
@@ -115,7 +113,7 @@ class OggLink:
     """A part of an Ogg chain."""
 
     start: int  # its first byte
-    # By serial number: the granules of the first, the second and the last page, and the first packet.
+    # By serial number: the granules of the first, the second and the last page; and the stream's first packet.
     granules: dict[int, list[int]] = field(default_factory=dict)
     headers: dict[int, bytes] = field(default_factory=dict)
 
@@ -131,7 +129,7 @@ class OggLink:
             granules = self.granules.get(serial)
             if codec and rate and granules:
                 per_page = granules[1] - granules[0] if len(granules) > 1 else granules[0]
-                # Live streams need not start with 0.
+                # In live streams, the first granule may be far from 0.
                 begin = 0 if granules[0] <= 2 * per_page else granules[0] - per_page
                 if codec == "opus" and begin == 0:
                     begin = int.from_bytes(header[10:12], "little")
@@ -148,7 +146,7 @@ def _ogg_restarts(read_at: ReadAt, file_size: int) -> bool:
             _, version, flags, _, serial, number, _, num_lengths = _OGG_PAGE.unpack_from(data, at)
             begins = bool(flags & _OGG_BEGINS)
             if version == 0:
-                # All streams of a part begin before any other page.
+                # In each part, the first pages of all streams come before any other page.
                 if (begins and has_begun) or (not begins and number < reached.get(serial, 1)):
                     return True
                 if not begins and serial not in reached:
@@ -161,7 +159,7 @@ def _ogg_restarts(read_at: ReadAt, file_size: int) -> bool:
 
 
 def ogg_links(read_at: ReadAt, file_size: int) -> list[OggLink]:
-    """Return the parts of a chain, by walking from page to page."""
+    """Return the parts of a chain by reading the header of each page."""
     links: list[OggLink] = []
     has_begun = True
     position = 0
@@ -205,7 +203,7 @@ def _ogg_kind(header: bytes) -> tuple[str, int, int]:
 
 
 def flac_seconds(read_at: ReadAt, file_size: int) -> float | None:
-    """Return the length of all parts of a joined file together; ``None`` if one does not state it."""
+    """Return the total length of all parts of a joined file; ``None`` if a part does not state its length."""
     seconds = 0.0
     for position in range(0, file_size, _MANY_BYTES):
         data = read_at(position, _MANY_BYTES + 8 + _FLAC_FACTS_BYTES)
@@ -236,7 +234,7 @@ def _flac_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, i
     for data in _read_looks(read_at, file_size, max(_FLAC_LOOK_BYTES, 3 * largest)):
         stretches = _flac_frame_pairs(data, _find_signs(data, b"\xff\xf8"))
         first = next(stretches, None)
-        if first is None:  # numbers count samples
+        if first is None:  # in this stream, numbers count samples
             stretches = _flac_frame_pairs(data, _find_signs(data, b"\xff\xf9"))
             first = next(stretches, None)
         if first is not None:
@@ -251,7 +249,7 @@ def _flac_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, i
 def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yield (first sample, one past the last) of pairs of consecutive frames.
 
-    Audio that looks like a frame header is not followed by the header of the next frame.
+    Audio data that look like a frame header are skipped, because no header of the next frame follows them.
     """
     for (number, length, is_counted), (following, last_length, _) in pairwise(_flac_frames(data, places)):
         if following == number + (1 if is_counted else length):
@@ -260,13 +258,13 @@ def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int,
 
 
 def _flac_frames(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int, bool]]:
-    """Yield (number, samples, whether numbers count frames) of the places that look like a frame."""
+    """Yield (number, samples, whether numbers count frames) for the places that look like a frame."""
     for at in places:
         header = data[at : at + _FLAC_HEADER_BYTES]
         if len(header) < _FLAC_HEADER_BYTES:
             return
         length_code, rate_code, lead = header[2] >> 4, header[2] & 15, header[4]
-        # The number is coded like characters in UTF-8, with up to seven bytes.
+        # The number is encoded like a UTF-8 character, with up to seven bytes.
         num_bytes = 8 - (lead ^ 0xFF).bit_length()
         if not length_code or rate_code == 15 or header[3] >> 4 > 10 or header[3] & 1 or num_bytes in (1, 8):
             continue
@@ -286,7 +284,7 @@ def _flac_frames(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int,
 
 
 def _crc8(data: bytes) -> int:
-    """Return the checksum of FLAC's frame headers.
+    """Return the checksum of a FLAC frame header.
 
     >>> _crc8(b"123456789")
     244
@@ -299,7 +297,7 @@ def _crc8(data: bytes) -> int:
 
 @cache
 def _crc8_table() -> bytes:
-    """Return the table of the polynomial x^8 + x^2 + x + 1."""
+    """Return the CRC table of the polynomial x^8 + x^2 + x + 1."""
     values = list(range(256))
     for _ in range(8):
         values = [value << 1 ^ 0x107 if value & 0x80 else value << 1 for value in values]
@@ -321,13 +319,14 @@ def _wavpack_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int
 class WavPackParts:
     """The parts of a joined file."""
 
-    # (first byte, one past the last) of parts that other bytes, such as tags, separate; adjacent parts are one span.
+    # (first byte, one past the last) of each span. Adjacent parts form one span; other bytes, such as tags, separate
+    # spans.
     spans: list[tuple[int, int]] = field(default_factory=list)
-    num_seconds: float | None = 0.0  # of all parts together; `None` if one does not state it
+    num_seconds: float | None = 0.0  # total of all parts; `None` if a part does not state its length
 
 
 def wavpack_parts(read_at: ReadAt, file_size: int) -> WavPackParts:
-    """Find the parts of a joined file by walking from block to block."""
+    """Find the parts of a joined file by reading the header of each block."""
     parts = WavPackParts()
     position = end = 0
     while position < file_size:
@@ -359,7 +358,7 @@ def _is_wavpack_block(header: bytes) -> bool:
 
 
 def _next_wavpack_block(read_at: ReadAt, position: int, file_size: int) -> int:
-    """Return the start of the next block after a position; the end of the file if there is none."""
+    """Return the start of the next block after a position, or the end of the file if there is no other block."""
     position += 1
     while position < file_size:
         data = read_at(position, _MANY_BYTES + _WAVPACK_BLOCK.size + 4)
@@ -383,7 +382,7 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
             continue
         whole = data[: len(data) - (len(data) - start) % _TS_PACKET_BYTES]
         flags = zip(whole[start + 1 :: _TS_PACKET_BYTES], whole[start + 3 :: _TS_PACKET_BYTES], strict=True)
-        # Packets in which a unit begins.
+        # Only packets in which a unit starts have a time.
         for at in [start + _TS_PACKET_BYTES * i for i, (a, b) in enumerate(flags) if a & 0x40 and b & 0x10]:
             body = at + 4 + (1 + data[at + 4] if data[at + 3] & 0x20 else 0)
             pes = data[body : min(body + 14, at + _TS_PACKET_BYTES)]
@@ -392,7 +391,7 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
             pts = (pes[9] >> 1 & 7) << 30 | (pes[10] << 8 | pes[11]) >> 1 << 15 | (pes[12] << 8 | pes[13]) >> 1
             stream = (data[at + 1] & 0x1F) << 8 | data[at + 2]
             step_back = reached.get(stream, pts) - pts
-            # Frames are reordered, and the clock wraps once a day.
+            # Smaller steps back come from reordered frames; larger steps are the clock's wrap, once a day.
             if _TS_SECOND < step_back < _TS_WRAP // 2:
                 return True
             reached[stream] = pts
@@ -403,9 +402,9 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
 
 
 class FrameWalk:
-    """Finds frame N of bare MPEG audio or AAC (ADTS) by walking from header to header, from the last frame found.
+    """Finds frame N of bare MPEG audio or AAC (ADTS) by reading header after header from the last frame found.
 
-    FFmpeg computes times of bare frames from everything that it parses, even bytes between two files.
+    FFmpeg computes times of bare frames from all bytes that it parses, including bytes between joined files.
     """
 
     def __init__(self, is_mp3: bool) -> None:
@@ -413,9 +412,7 @@ class FrameWalk:
         self._reached: tuple[int, int] | None = None
 
     def place_of(self, read_at: ReadAt, first: int, number: int) -> int | None:
-        """Return where a frame starts; ``None`` unless all frames before it, from ``first``, are adjacent and of one
-        rate.
-        """
+        """Return where a frame starts; ``None`` if frames from ``first`` are not adjacent or change their rate."""
         header = read_at(first, _FRAME_HEADER_BYTES)
         place, reached = self._reached or (first, 0)
         if reached > number:
@@ -431,10 +428,10 @@ class FrameWalk:
 
 
 def _walk_mpeg_audio(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
-    """Return (place, number) after the adjacent frames in ``data`` that have the layer and rate of ``first``."""
+    """Return (offset after the frames, their number) for adjacent frames with the layer and rate of ``first``."""
     sizes: dict[tuple[int, int], int] = {}
     at = number = 0
-    # Minimal work a frame: an hour has 140,000 frames.
+    # This loop must do little work per frame, because an hour has 140,000 frames.
     while at < stop and number < most and data[at] == 0xFF:
         key = data[at + 1], data[at + 2]
         size = sizes.get(key)
@@ -449,7 +446,7 @@ def _walk_mpeg_audio(data: bytes, stop: int, first: bytes, most: int) -> tuple[i
 
 
 def _walk_adts(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
-    """Do the same for AAC frames."""
+    """Return the result of `_walk_mpeg_audio` for AAC frames."""
     rate = first[2] & 0x3C
     at = number = 0
     while at < stop and number < most and data[at] == 0xFF and data[at + 1] & 0xF6 == 0xF0:
@@ -467,12 +464,12 @@ def _walk_adts(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, in
 
 
 def begins_file(data: bytes) -> bool:
-    """Return whether a packet contains a sign of the start or the end of a file."""
+    """Return whether a packet contains a tag or header that only occurs at the start or the end of a file."""
     return data.startswith(_SIGNS_OF_ENDS) or any(sign in data for sign in _SIGNS_OF_BEGINNINGS)
 
 
 def id3_end(data: bytes) -> int:
-    """Return where an ID3 tag that exceeds its packet ends, counted from the packet's first byte; 0 without a tag."""
+    """Return where an ID3 tag that exceeds its packet ends, relative to the packet; 0 if there is no tag."""
     at = data.find(b"ID3")
     size = data[at + 6 : at + 10]
     if at < 0 or len(size) < 4 or max(size) > 0x7F:

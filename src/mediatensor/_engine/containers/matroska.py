@@ -5,7 +5,7 @@
     EBML  Segment [Info  Tracks  Cluster [Timestamp  SimpleBlock  BlockGroup [Block  BlockDuration ...] ...]  Cues ...]
 
 Only the headers of blocks and the first bytes of their payloads are read. References are to RFC 8794 (EBML) and RFC
-9559 (Matroska). Anything unusual raises `MalformedBoxError`: the packets then have to be read.
+9559 (Matroska). Anything unusual raises `MalformedBoxError`; then the caller must read the packets themselves.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _COMPRESSION_SETTINGS = 0x4255
 DEFAULT_TIMESTAMP_SCALE = 1_000_000
 _MAX_CHILDREN = 1 << 12
 _MAX_TRACK_NUMBER = 126  # one byte
-# The demuxer makes streams of video, audio, subtitles and metadata (5.1.4.1.3).
+# The demuxer makes streams of tracks with video, audio, subtitles and metadata (5.1.4.1.3).
 _VIDEO, _TYPES_OF_STREAMS = 1, frozenset((1, 2, 0x11, 0x21))
 _MAX_NANOSECONDS = 1 << 60
 
 
 class TrackEntry(NamedTuple):
-    """Facts of the header that determine the packets of a track."""
+    """The fields of a track's header that determine its packets."""
 
     number: int  # the track's number
     octets: tuple[int, ...]  # first bytes of the blocks of all tracks
@@ -43,12 +43,11 @@ class TrackEntry(NamedTuple):
     stripped: bytes  # bytes at the start of every frame that the file omits
 
 
-#: (ID, content) of elements.
+#: Pairs (ID, content) of elements.
 _Elements = list[tuple[int, bytes]]
 
 
 def _split_elements(data: bytes) -> _Elements:
-    """Split ``data`` into its elements."""
     elements: _Elements = []
     at, end = 0, len(data)
     while at < end:
@@ -71,7 +70,7 @@ def _contents_of(elements: _Elements, kind: int) -> list[bytes]:
 
 
 def _unsigned(elements: _Elements, kind: int, default: int) -> int:
-    """Return the number in the only element of a kind."""
+    """Return the number in the only element of a kind, or ``default``."""
     contents = _contents_of(elements, kind)
     if len(contents) > 1 or any(len(content) > 8 for content in contents):
         raise MalformedBoxError(f"more than one number {kind:X}")
@@ -79,7 +78,7 @@ def _unsigned(elements: _Elements, kind: int, default: int) -> int:
 
 
 def timestamp_scale(info: bytes) -> int:
-    """Return the nanoseconds of a tick (5.1.2.9)."""
+    """Return the length of a tick in nanoseconds (5.1.2.9)."""
     nanoseconds = _unsigned(_split_elements(info), _TIMESTAMP_SCALE, DEFAULT_TIMESTAMP_SCALE)
     if not 0 < nanoseconds <= _MAX_NANOSECONDS:
         raise MalformedBoxError(f"ticks of {nanoseconds} nanoseconds")
@@ -87,7 +86,7 @@ def timestamp_scale(info: bytes) -> int:
 
 
 def track_entry(tracks: bytes, track_index: int) -> TrackEntry:
-    """Parse the entry of a track; ``track_index`` counts the tracks for which the demuxer makes streams."""
+    """Parse the entry of a track. ``track_index`` counts only tracks for which the demuxer makes streams."""
     entries = [_split_elements(content) for content in _contents_of(_split_elements(tracks), _TRACK_ENTRY)]
     numbers = [_unsigned(entry, _TRACK_NUMBER, 0) for entry in entries]
     streams = [entry for entry in entries if _unsigned(entry, _TRACK_TYPE, 0) in _TYPES_OF_STREAMS]
@@ -109,7 +108,7 @@ def track_entry(tracks: bytes, track_index: int) -> TrackEntry:
 
 
 def _stripped_header(entry: _Elements) -> bytes:
-    """Return the bytes that are omitted at the start of every frame (5.1.4.1.31)."""
+    """Return the bytes that the file omits at the start of every frame (5.1.4.1.31)."""
     encodings = [_split_elements(content) for container in _contents_of(entry, _CONTENT_ENCODINGS) for content in
                  _contents_of(_split_elements(container), _CONTENT_ENCODING)]  # fmt: skip
     if not encodings:
@@ -129,7 +128,7 @@ def _stripped_header(entry: _Elements) -> bytes:
     return settings[0]
 
 
-#: Bytes of each payload that are read with the header of its block.
+#: Number of payload bytes that are read together with a block's header.
 PAYLOAD_BYTES = 16
 
 _EBML, _SEGMENT, _INFO, _TRACKS, _CLUSTER = 0x1A45DFA3, 0x18538067, 0x1549A966, 0x1654AE6B, 0x1F43B675
@@ -147,41 +146,41 @@ _OF_ADDITIONS = {
     _BLOCK_MORE: frozenset((_BLOCK_ADD_ID, _BLOCK_ADDITIONAL, _VOID, _CRC_32)),
 }
 
-# A day with 30 frames and 50 audio packets a second has 7 million.
+# A day of 30 frames and 50 audio packets per second has 7 million elements.
 _MAX_ELEMENTS = 1 << 23
-# Headers contain configuration records of codecs, of some kilobytes.
+# Headers contain the codecs' configuration records, which have some kilobytes.
 _MAX_HEADER_BYTES = 1 << 24
 _MAX_TICKS = 1 << 60
 
-# Start of a block: ID and size, the block's header (track, time, flags), and some of its payload.
+# First bytes of a block that are read: ID and size, the block's header (track, time, flags), some of its payload.
 _MAX_SIZE_BYTES, _BLOCK_HEADER_BYTES = 8, 4
 _HEAD_BYTES = 1 + _MAX_SIZE_BYTES + _BLOCK_HEADER_BYTES + PAYLOAD_BYTES
 _KEY, _LACING, _XIPH, _FIXED = 0x80, 0x06, 0x02, 0x04
-# Of up to 256 frames.
+# Lace headers can describe up to 256 frames.
 _MAX_LACE_HEADER_BYTES = 1 << 16
-# At this number, heads are packed into arrays, without the heads of other tracks.
+# After this many blocks, the first bytes of the track's blocks are packed into arrays. Other blocks are discarded.
 _PACKED_BLOCKS = 1 << 15
-# Bytes of a size field by its first byte (RFC 8794, 4).
+# Size of a size field by its first byte (RFC 8794, 4).
 _SIZE_BYTES = np.array([9 - octet.bit_length() for octet in range(256)])
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The frames of one track in file order; each is a packet."""
+    """The frames of one track in file order. Each frame is a packet."""
 
     nanoseconds: int  # length of a tick
     time: Int64Array  # in ticks
     duration: Int64Array  # in ticks; 0 is unknown
     size: Int64Array  # in bytes, including stripped bytes
-    position: Int64Array  # where the frame's block starts, after its size field; laced frames share it
-    is_key: NDArray[np.bool_]  # whether the container says that it needs no other frame
+    position: Int64Array  # where the frame's block starts, after its size field; laced frames have the same position
+    is_key: NDArray[np.bool_]  # whether the container marks the frame as independent of other frames
     payload: NDArray[np.uint8]  # first bytes, (N, `PAYLOAD_BYTES`); undefined after the end of shorter frames
     start: Int64Array  # where the frame's payload starts in the file
     stripped: bytes  # bytes at the start of every frame that the file omits
 
 
 class _Element(NamedTuple):
-    """An element: its ID, and where its content starts and ends (``None`` if its size is unknown)."""
+    """An element: its ID, the start of its content, and the end of its content (``None`` if its size is unknown)."""
 
     kind: int
     body: int
@@ -191,15 +190,15 @@ class _Element(NamedTuple):
 def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window_bytes: int) -> Blocks:
     """Return all frames of a video track.
 
-    ``track_index`` counts the tracks with video, audio or subtitles in the header's order. ``window_bytes`` are read at
-    once, and bytes inside a window are not read again. Anything unusual raises `MalformedBoxError`.
+    ``track_index`` counts the tracks for which the demuxer makes streams, in the header's order. The file is read in
+    windows of ``window_bytes``, which are parsed from memory. Anything unusual raises `MalformedBoxError`.
     """
     return _Walk(read_at, file_size, track_index, max(window_bytes, _HEAD_BYTES)).blocks()
 
 
 @dataclass
 class _Walk:
-    """A walk over a file from start to end; the first four attributes are `blocks_of_track`'s arguments."""
+    """Reads a file from start to end. The first four attributes are the arguments of `blocks_of_track`."""
 
     read_at: ReadAt
     file_size: int
@@ -210,12 +209,12 @@ class _Walk:
     nanoseconds: int = DEFAULT_TIMESTAMP_SCALE
     track: TrackEntry | None = None
     num_elements: int = 0
-    # Starts and first bytes of blocks of all tracks that are not packed yet; and of the track's blocks, packed.
+    # Starts and first bytes of unpacked blocks of all tracks, and packed arrays of the track's own blocks.
     positions: list[int] = field(default_factory=list)
     heads: list[bytes] = field(default_factory=list)
     packed: list[tuple[Int64Array, NDArray[np.uint8]]] = field(default_factory=list)
     clusters: list[tuple[int, int]] = field(default_factory=list)  # (start, time)
-    # (duration, whether it refers to no other block) of blocks in groups, by the start of the block's header.
+    # For blocks in groups, by the start of the block's header: (duration, whether it refers to no other block).
     groups: dict[int, tuple[int, bool]] = field(default_factory=dict)
 
     def blocks(self) -> Blocks:
@@ -257,7 +256,7 @@ class _Walk:
         return _Element(kind, body, None if size == ones else body + size)
 
     def _look_at(self, position: int) -> int:
-        """Load the bytes of a header into `data`, and return their place in it."""
+        """Load the bytes of a header into `data`, and return the header's offset in `data`."""
         at = position - self.start
         if not 0 <= at <= len(self.data) - _HEAD_BYTES:
             self.data = self.read_at(position, self.window_bytes)
@@ -267,7 +266,6 @@ class _Walk:
         return at
 
     def _read_content(self, element: _Element) -> bytes:
-        """Return the content of a small element."""
         if element.end is None or element.end > self.file_size or element.end - element.body > _MAX_HEADER_BYTES:
             raise MalformedBoxError(f"a header {element.kind:X} of an impossible size")
         content = self.read_at(element.body, element.end - element.body)
@@ -276,7 +274,7 @@ class _Walk:
         return content
 
     def _read_number(self, element: _Element) -> int:
-        """Return the unsigned number in an element, of at most 8 bytes."""
+        """Return the unsigned number in an element. It has at most 8 bytes."""
         content = self._read_content(element)
         if len(content) > 8:
             raise MalformedBoxError(f"a number {element.kind:X} of {len(content)} bytes")
@@ -304,12 +302,12 @@ class _Walk:
             position = element.end
 
     def _read_cluster(self, cluster: _Element) -> int:
-        """Note the blocks of a cluster; return where the segment's next element starts."""
+        """Record the blocks of a cluster; return where the segment's next element starts."""
         if self.track is None:
             raise MalformedBoxError("clusters before tracks")
         end = self.file_size if cluster.end is None else min(cluster.end, self.file_size)
         position = cluster.body
-        # Writers put the time first, after checksums at most.
+        # Writers put the time first; only a few small elements may precede it.
         while (element := self._parse_element(position)).kind != _TIMESTAMP:
             if element.kind not in _OF_CLUSTER or element.end is None or element.end >= end:
                 raise MalformedBoxError("a cluster that does not begin with its time")
@@ -338,9 +336,9 @@ class _Walk:
         return position if cluster.end is None else cluster.end
 
     def _note_simple_blocks(self, position: int, end: int) -> int:
-        """Note consecutive simple blocks, up to a limit; return where the next element starts.
+        """Record consecutive simple blocks up to ``end``; return where the next element starts.
 
-        There are many blocks, so the time of the whole walk depends on this loop.
+        Files have many blocks, so this loop determines how long reading a file takes.
         """
         read_at, window_bytes = self.read_at, self.window_bytes
         add_position, add_head = self.positions.append, self.heads.append
@@ -375,7 +373,7 @@ class _Walk:
         if position > end:
             if end < self.file_size:
                 raise MalformedBoxError(f"a block that does not fit into its cluster at byte {before}")
-            # The file is cut off inside this block, which the demuxer drops.
+            # The file is cut off inside this block, and the demuxer drops such a block.
             self.positions.pop()
             self.heads.pop()
         if self.num_elements > _MAX_ELEMENTS:
@@ -414,7 +412,7 @@ class _Walk:
             self.groups[body] = duration, is_key
 
     def _check_nesting(self, parent: _Element, kind: int) -> None:
-        """Check the additions to a block: the demuxer drops a block with unknown ones."""
+        """Check the additions to a block, because the demuxer drops a block with unknown additions."""
         position, end = parent.body, parent.end or 0
         while position < end:
             element = self._parse_element(position)
@@ -425,7 +423,7 @@ class _Walk:
             position = element.end
 
     def _pack(self) -> None:
-        """Store the blocks of the track as arrays, with heads that start at their own headers."""
+        """Store the starts and first bytes of the track's own blocks as arrays."""
         heads = np.frombuffer(b"".join(self.heads), np.uint8)
         positions = np.array(self.positions, np.int64)
         if len(heads) != len(positions) * _HEAD_BYTES:
@@ -485,7 +483,7 @@ class _Walk:
         return replace(blocks, payload=whole[:, :PAYLOAD_BYTES]) if len(stripped) else blocks
 
     def _split_laced_blocks(self, blocks: Blocks, lacing: NDArray[np.uint8], default_duration: int) -> Blocks:
-        """Split the blocks that hold several frames (10.3)."""
+        """Split blocks that contain several frames (10.3)."""
         laces: dict[int, list[tuple[int, int]]] = {}
         count = np.ones(len(lacing), np.int64)
         for number in np.flatnonzero(lacing).tolist():
@@ -520,7 +518,7 @@ class _Walk:
 
 
 def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return (position, size) of the frames of a block from ``begin`` to ``end``, whose first bytes are ``header``.
+    """Return (position, size) of the frames in a block from ``begin`` to ``end`` that starts with ``header``.
 
     >>> _split_laces(bytes([1, 0x83]), 0x06, 100, 110)
     [(102, 3), (105, 5)]
@@ -546,7 +544,7 @@ def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple
                         raise MalformedBoxError("a block that is cut off")
                     half = 1 << 7 * length
                     size = int.from_bytes(header[at : at + length], "big") & half - 1
-                    if number:  # a signed difference from the previous size
+                    if number:  # the stored value is a signed difference from the previous size
                         size += sizes[-1] - (half // 2 - 1)
                     at += length
                 sizes.append(size)
@@ -560,7 +558,7 @@ def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple
 
 
 def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, NDArray[np.uint8]]:
-    """Return (size of blocks, offset of their header from their ID, header and first bytes) from heads of elements."""
+    """Return (block size, offset of the block's header from its ID, header and first payload bytes) of all blocks."""
     count = len(heads)
     size, start = np.zeros(count, np.int64), np.zeros(count, np.int64)
     bodies = np.zeros((count, _BLOCK_HEADER_BYTES + PAYLOAD_BYTES), np.uint8)

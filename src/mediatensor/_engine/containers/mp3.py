@@ -1,14 +1,14 @@
-"""Locate every frame of an MP3 file of constant bit rate, from its start and a few looks at the rest.
+"""Locate every frame of an MP3 file of constant bit rate from its first bytes and a few frames in between.
 
-Frames of one bit rate have equal lengths except for rounding to bytes, so that frame n starts at the n-th multiple of a
-fraction::
+Frames of one bit rate have equal lengths except for rounding to bytes. So frame n starts at n times a fractional
+length::
 
     128 kbit/s at 44.1 kHz: 417.96 bytes      0     417     835    1253    1671  ...
                                               |------|-------|-------|-------|
     frame                                     0      1       2       3       4
 
-The file's own statements are not trusted: its first frames and some frames between must have these places, and the last
-frame must end where the file does. In joined files the rounding restarts, so a frame may be some bytes off its place.
+The encoder's tag is not trusted: the first frames and some frames in between must be at these positions, and the last
+frame must end where the file does. In joined files, rounding restarts, so a frame may be off by some bytes.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ _ID3V1_BYTES = 128
 _APE_FOOTER_BYTES = 32
 _APE_HAS_HEADER = 1 << 31
 
-# By the number of the version: 3 is MPEG-1, 2 is MPEG-2, 0 is MPEG-2.5.
+# By version number: 3 is MPEG-1, 2 is MPEG-2, 0 is MPEG-2.5.
 _SAMPLE_RATES = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (11_025, 12_000, 8_000)}
 _KILOBITS_MPEG_1 = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _KILOBITS_MPEG_2 = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _KILOBITS_LAYER_2 = (32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384)
 _KILOBITS_LAYER_1_MPEG_2 = (32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256)
 
-# Sync, version, layer, checksum, bit rate and sample rate. Padding and the joint mode of channels may vary.
+# Header bits that all frames share: sync, version, layer, checksum, bit rate and sample rate.
 _KEY_MASK = 0xFFFFFC00
 _MONO = 3
 
-# Enough for the pattern of padding to repeat: at 44.1 kHz and its halves, lengths are multiples of 1/49 byte.
+# In this many frames, the pattern of padding repeats: at 44.1 kHz and its halves, lengths are multiples of 1/49 byte.
 _NUM_FRAMES_SEEN, _MIN_FRAMES_SEEN = 64, 50
 _NUM_PROBES = 8
 
-# How far off its place a frame may be; less than a quarter of a frame, so that it cannot be another frame.
+# How far a frame may be from its computed position: less than a quarter of a frame, so it cannot be another frame.
 _MAX_SHIFT_BYTES = 16
 
-# The tag of LAME, from its name.
+# Number of bytes to read of a tag, which starts with its name.
 _TAG_BYTES = 144
 _HAS_FRAMES, _HAS_BYTES, _HAS_TABLE, _HAS_QUALITY = 1, 2, 4, 8
 _TABLE_BYTES = 100
 _STATES_PADDING = (b"LAME", b"Lavf", b"Lavc")
 _AT_PADDING = 21
-# The decoder's delay, which the padding includes.
+# The padding in the tag includes this delay of the decoder.
 _DECODER_DELAY = 529
 
 
@@ -63,7 +63,7 @@ _DECODER_DELAY = 529
 class FrameHeader:
     """The header of a layer III frame."""
 
-    key: int  # bits that all frames of one bit rate share
+    key: int  # bits that all frames of one bit rate have in common
     sample_rate: int  # samples per second
     samples_per_frame: int  # 1152, or 576 below 32 kHz
     length: Fraction  # bytes of a frame, before rounding
@@ -90,25 +90,25 @@ class ConstantFrames:
     num_padding: int  # samples at the end that are not audio, according to the encoder
 
     def position(self, number: int) -> int:
-        """Return the computed place of a frame in the file."""
+        """Return the computed position of a frame in the file."""
         # Integers are ten times as fast as fractions.
         numerator, denominator = self.length.numerator, self.length.denominator
         phase = self.phase.numerator * denominator // self.phase.denominator
         return self.first_position + (number * numerator + phase) // denominator
 
     def is_frame(self, data: Any, size: int, may_be_longer: bool) -> bool:
-        """Return whether a packet of ``size`` bytes is a whole frame, perhaps followed by other bytes."""
+        """Return whether a packet of ``size`` bytes is a whole frame, and has no more bytes unless it may be longer."""
         value = int.from_bytes(memoryview(data)[:_HEADER_BYTES], "big")
         rest = size - self.length.numerator // self.length.denominator
         return value & _KEY_MASK == self.key and rest >= 0 and (rest <= 1 or may_be_longer)
 
     @property
     def max_shift(self) -> int:
-        """Return how many bytes off its `position` a frame may be."""
+        """Return the largest distance in bytes between a frame and its `position`."""
         return min(_MAX_SHIFT_BYTES, floor(self.length / 4))
 
     def num_discarded(self, number: int) -> int:
-        """Return how many samples at the end of a frame are padding."""
+        """Return the number of padding samples at the end of a frame."""
         num_after = (self.num_frames - 1 - number) * self.samples_per_frame
         if num_after < 0:
             return 0
@@ -116,16 +116,16 @@ class ConstantFrames:
 
 
 def header_key(data: bytes) -> int | None:
-    """Return the bits that headers of one bit rate share; ``None`` if it is not a layer III header."""
+    """Return the bits that headers of one bit rate have in common; ``None`` if ``data`` is not a layer III header."""
     header = _parse_header(data)
     return None if header is None else header.key
 
 
 def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
-    """Return the frames of an MP3 file if they certainly have one bit rate, else ``None``.
+    """Return the frames of an MP3 file if its bit rate is certainly constant, otherwise ``None``.
 
-    ``None`` means another format, a variable bit rate, bytes after the audio that are not a tag, or another number of
-    frames than stated.
+    ``None`` also means that the file has another format, bytes after the audio that are not a tag, or another number of
+    frames than it states.
     """
     begin = after_id3(read_at)
     first = _parse_header(read_at(begin, _HEADER_BYTES))
@@ -158,7 +158,7 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
 
 
 def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether an MP3 file has the length in the encoder's tag, so that nothing was appended or inserted."""
+    """Return whether an MP3 file has the length in its encoder's tag, so that nothing was appended or inserted."""
     begin = after_id3(read_at)
     header = _parse_header(read_at(begin, _HEADER_BYTES))
     if header is None:
@@ -168,12 +168,12 @@ def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
     if tag[:4] not in (b"Xing", b"Info") or not flags & _HAS_BYTES:
         return False
     at = 8 + 4 * bool(flags & _HAS_FRAMES)
-    # Some encoders count the tag itself.
+    # Some encoders include the tag's own frame in the length.
     return 0 <= _start_of_end_tags(read_at, file_size) - begin - int.from_bytes(tag[at : at + 4], "big") <= header.size
 
 
 def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | None:
-    """Return where a frame starts, at or near its place; ``None`` if no frame there is followed by another one."""
+    """Return the start of a frame at or near its computed position; ``None`` unless another frame follows it."""
     place = frames.position(number)
     begin = max(0, place - frames.max_shift)
     around = read_at(begin, place - begin + frames.max_shift + _HEADER_BYTES)
@@ -207,7 +207,7 @@ def _parse_header(data: bytes) -> FrameHeader | None:
 
 
 def mp3_frame_size(header: bytes) -> int:
-    """Return the bytes of a frame of any layer according to its header; 0 if it is not one."""
+    """Return the size of a frame of any layer from its header; 0 if the header is invalid."""
     return _frame_size(header[1:3]) if header[0] == 0xFF else 0
 
 
@@ -231,7 +231,7 @@ def _frame_size(header: bytes) -> int:
 
 
 def after_id3(read_at: ReadAt) -> int:
-    """Return where the tags at the start end."""
+    """Return the end of the tags at the start of a file."""
     position = 0
     for _ in range(_MAX_ID3_TAGS):
         data = read_at(position, _ID3_HEADER_BYTES)
@@ -244,7 +244,6 @@ def after_id3(read_at: ReadAt) -> int:
 
 
 def _start_of_end_tags(read_at: ReadAt, file_size: int) -> int:
-    """Return where the tags at the end start."""
     end = file_size
     if end >= _ID3V1_BYTES and read_at(end - _ID3V1_BYTES, 3) == b"TAG":
         end -= _ID3V1_BYTES
@@ -272,7 +271,7 @@ def _parse_info(tag: bytes) -> tuple[int | None, int]:
 
 
 def _walk_frames(data: bytes, key: int) -> Iterator[int]:
-    """Yield where adjacent frames of one kind start in ``data``."""
+    """Yield the offsets of adjacent frames with the same key in ``data``."""
     at = 0
     while (header := _parse_header(data[at : at + _HEADER_BYTES])) is not None and header.key == key:
         yield at
@@ -280,20 +279,20 @@ def _walk_frames(data: bytes, key: int) -> Iterator[int]:
 
 
 def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, Fraction] | None:
-    """Return (bytes of a frame, phase) that explain the frames' places; ``None`` if no rounding to bytes does."""
+    """Return (bytes of a frame, phase) that explain the frames' offsets; ``None`` if rounding does not explain them."""
     if len(offsets) < _MIN_FRAMES_SEEN:
         return None
     low = max(offset - number * length for number, offset in enumerate(offsets))
     high = min(offset + 1 - number * length for number, offset in enumerate(offsets))
     if low < high:
         return length, low
-    # Some encoders never pad, so their bit rate is slightly off.
+    # Some encoders never pad frames, so their bit rate is slightly off.
     sizes = {after - before for before, after in pairwise(offsets)}
     return (Fraction(sizes.pop()), Fraction(0)) if len(sizes) == 1 else None
 
 
 def _frames_are_in_place(read_at: ReadAt, frames: ConstantFrames, end: int) -> bool:
-    """Return whether some frames are near their places, and no other frame fits after the last one."""
+    """Return whether some frames are near their positions, and the last frame ends where the audio does."""
     last = frames.num_frames - 1
     if last < 1 or abs(frames.position(last) + frames.length - end) > frames.length + frames.max_shift:
         return False

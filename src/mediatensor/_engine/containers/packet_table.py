@@ -1,4 +1,4 @@
-"""The packets of a stream as columns of numbers, from a scan of the file or from the tables in its header."""
+"""The packets of a stream as columns of numbers, from a scan of the file or from the tables in the file's header."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Int64Array = NDArray[np.int64]
 class PacketTable:
     """The packets of one stream in decode order."""
 
-    pts: Int64Array  # in the stream's time base; `NO_PTS` if missing
-    dts: Int64Array  # likewise
+    pts: Int64Array  # presentation time in the stream's time base; `NO_PTS` if missing
+    dts: Int64Array  # decode time in the stream's time base; `NO_PTS` if missing
     duration: Int64Array  # in the stream's time base; 0 if unknown
     size: Int64Array  # in bytes
     position: Int64Array  # byte offset in the file, -1 if unknown
     is_key: BoolArray  # key frame flag of the container (or parser)
-    is_discard: BoolArray  # to be decoded but not shown (edit lists)
-    is_hidden: BoolArray  # decodes to no frame: only updates references, or has no picture
+    is_discard: BoolArray  # whether to decode but not show it (edit lists)
+    is_hidden: BoolArray  # whether it decodes to no frame: only updates references, or has no picture
     is_broken: BoolArray  # flagged corrupt by the demuxer, encrypted, invalid, of another codec, or after a loss
-    is_field: BoolArray  # one field of a frame
+    is_field: BoolArray  # whether it is one field of a frame
     disposable: Int8Array  # whether no other picture refers to it: a `Disposable`, int8
-    reasons_to_decode: tuple[str, ...] = ()  # breaks in the stream that can make the frames fewer than the pictures
-    read_error: str | None = None  # why reading stopped before the end of the file, if it did
-    changes_palette: bool = False  # some packets have palettes, which apply to the packets after them
+    reasons_to_decode: tuple[str, ...] = ()  # breaks in the stream, after which there may be fewer frames than pictures
+    read_error: str | None = None  # why reading stopped before the end of the file; `None` if it did not
+    changes_palette: bool = False  # whether packets have palettes, which apply to the packets after them
 
     def __len__(self) -> int:
         return len(self.pts)

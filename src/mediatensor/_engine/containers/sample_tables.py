@@ -2,14 +2,14 @@
 
 ::
 
-    moov ─► stsz stsc stco   where every sample is             ┐
-            stts ctts        its duration, and its delay       ├─ matched by position ─► PacketTable
-    the demuxer's own list   order, dts, flags: the result of  ┘
-                             edit lists and their repair
+    moov ─► stsz stsc stco   position and size of each sample  ┐
+            stts ctts        duration and delay of each sample ├─ matched by position ─► PacketTable
+    the demuxer's own list   order, dts and flags, after edit  ┘
+                             lists and repairs by the demuxer
 
     moov (trex: defaults)  sidx  [moof (traf: tfhd tfdt trun...) mdat]  [moof mdat] ... ─► PacketTable
 
-References are to ISO/IEC 14496-12. Anything unusual raises `MalformedBoxError`: the packets then have to be read.
+References are to ISO/IEC 14496-12. Anything unusual raises `MalformedBoxError`; then the caller must read the packets.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _ENCRYPTED = (b"encv", b"drmi", b"drms")
 
 @dataclass(frozen=True)
 class Track:
-    """A track of the header.
+    """A track according to the file's header.
 
-    ``edits`` has (duration in movie ticks, first media tick; -1 for an empty edit). ``num_samples`` is 0 in a
-    fragmented file. ``sample_table`` has the boxes of ``stbl``.
+    ``edits`` has pairs (duration in movie ticks, first media tick), where -1 means an empty edit. ``num_samples`` is 0
+    in a fragmented file. ``sample_table`` has the boxes of ``stbl``.
     """
 
     time_scale: int
@@ -41,9 +41,10 @@ class Track:
 
 
 def find_track(moov: memoryview, track_id: int) -> Track:
-    """Return the track of an identifier.
+    """Return the track with an identifier.
 
-    Raises `MalformedBoxError` unless it exists once, in this file, unencrypted, with a single description.
+    Raises `MalformedBoxError` unless exactly one track has it, and its samples are in this file, not encrypted, and
+    have a single description.
     """
     header = children(moov)
     tracks = [trak for trak in map(children, find_all(header, b"trak")) if _track_id(trak) == track_id]
@@ -116,7 +117,7 @@ def _edits(trak: Boxes) -> tuple[tuple[int, int], ...]:
 
 
 def _num_samples(table: Boxes) -> int:
-    """Return the number of samples in ``stsz`` or ``stz2``, which have it at the same place (8.7.3)."""
+    """Return the number of samples in ``stsz`` or ``stz2``; both store it at the same offset (8.7.3)."""
     fields = Fields(sizes_box(table)[1])
     fields.unsigned()
     return fields.unsigned()
@@ -135,10 +136,10 @@ def _only_box(table: Boxes, kinds: tuple[bytes, ...], content: str) -> tuple[byt
 
 # 60 frames per second for three days.
 _MAX_SAMPLES = 1 << 24
-# Longer durations are damage; `_MAX_SAMPLES` shorter ones cannot overflow.
+# Longer durations are damage. The sum of `_MAX_SAMPLES` shorter durations cannot overflow.
 _MAX_DURATION = 1 << 31
 
-# Entries of the demuxer's list that are compared: at each end, and spread in between.
+# Number of entries of the demuxer's list that are compared: at each end, and spread in between.
 _NUM_AT_ENDS, _NUM_SPREAD = 32, 256
 # Boxes other than ``stss`` that mark key frames.
 _OTHER_KEY_FRAMES = frozenset((b"stps", b"sbgp"))
@@ -148,16 +149,16 @@ _OTHER_KEY_FRAMES = frozenset((b"stps", b"sbgp"))
 class Samples:
     """The samples of a track in decode order."""
 
-    position: Int64Array  # their places in the file, int64 (N,)
+    position: Int64Array  # position in the file, int64 (N,)
     size: Int64Array
-    duration: Int64Array  # ticks until the next one is decoded, int64 (N,)
+    duration: Int64Array  # ticks until the next sample is decoded, int64 (N,)
     delay: Int64Array  # ticks from decoding to presentation, without `shift`, int64 (N,)
-    shift: int  # ticks that the demuxer subtracts from decoding times, so that presentation is never before decoding
+    shift: int  # ticks that the demuxer subtracts from decode times, so that they never exceed presentation times
 
 
 @dataclass(frozen=True)
 class DemuxedSamples:
-    """The demuxer's list of the packets that it will return, in that order; columns of length N."""
+    """The demuxer's list of the packets that it will return, in this order; columns of length N."""
 
     position: Int64Array
     dts: Int64Array
@@ -170,12 +171,12 @@ class DemuxedSamples:
 
 
 def read_samples(track: Track, file_size: int) -> Samples:
-    """Return the samples in the header's tables.
+    """Return the samples from the tables in the header.
 
     Raises `MalformedBoxError` if the tables contradict each other, or a sample is outside the file.
     """
     table, count = track.sample_table, track.num_samples
-    if not 0 < count <= min(_MAX_SAMPLES, file_size):  # before anything of that size is allocated
+    if not 0 < count <= min(_MAX_SAMPLES, file_size):  # check this before allocating memory for the samples
         raise MalformedBoxError(f"{count} samples in {file_size} bytes")
     size = _sizes(table, count)
     if (size <= 0).any() or int(size.sum()) > file_size:
@@ -191,9 +192,9 @@ def read_samples(track: Track, file_size: int) -> Samples:
 
 
 def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedSamples | None:
-    """Return the demuxer's list as it should be if the edit list keeps all samples; ``None`` if it must be read.
+    """Compute the demuxer's list, assuming that the edit list keeps all samples; ``None`` if it cannot be computed.
 
-    ``first_dts`` is the first decoding time in the demuxer's list.
+    ``first_dts`` is the first decode time in the demuxer's list.
     """
     kinds = {kind for kind, _ in track.sample_table}
     parts = sum(start >= 0 for _, start in track.edits)
@@ -214,7 +215,7 @@ def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedS
 
 
 def entries_to_compare(is_key: BoolArray) -> Int64Array:
-    """Choose entries to compare with the demuxer's list: both ends, key frames, and some in between."""
+    """Choose entries to compare with the demuxer's list: at both ends, at key frames, and some in between."""
     count = len(is_key)
     is_chosen = np.zeros(count, bool)
     is_chosen[:_NUM_AT_ENDS] = is_chosen[-_NUM_AT_ENDS:] = True
@@ -266,7 +267,7 @@ def _sizes(table: Boxes, count: int) -> Int64Array:
 
 
 def _positions(table: Boxes, size: Int64Array, file_size: int) -> Int64Array:
-    """Return the samples' positions: they are stored in chunks, one after the other (8.7.4 and 8.7.5)."""
+    """Return the positions of the samples, which are stored one after another in chunks (8.7.4 and 8.7.5)."""
     chunk_offset = _chunk_offsets(table)
     if (chunk_offset < 0).any() or (chunk_offset > file_size).any():
         raise MalformedBoxError("chunks beyond the end of the file")
@@ -276,7 +277,7 @@ def _positions(table: Boxes, size: Int64Array, file_size: int) -> Int64Array:
     ends = np.cumsum(size)
     begins = ends - size
     first_of_chunk = np.cumsum(per_chunk) - per_chunk
-    # `first_of_chunk` of an empty chunk may point after the last sample.
+    # For an empty chunk, `first_of_chunk` may be after the last sample.
     before_chunk = begins[np.minimum(first_of_chunk, len(size) - 1)]
     return np.asarray(np.repeat(chunk_offset - before_chunk, per_chunk) + begins, np.int64)
 
@@ -301,7 +302,7 @@ def _samples_per_chunk(data: memoryview, num_chunks: int) -> Int64Array:
 
 
 def _expand_runs(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Array, Int64Array]:
-    """Return (value of each of ``count`` samples, value of each run) from a table of runs."""
+    """Expand a table of runs; return (value of each of ``count`` samples, value of each run)."""
     fields = Fields(data)
     num_runs = fields.unsigned()
     runs = np.frombuffer(fields.rest()[: num_runs * 8], [("length", ">u4"), ("value", dtype)])
@@ -313,7 +314,7 @@ def _expand_runs(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int6
 
 
 def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
-    """Return (delay from decoding to presentation of each sample, the demuxer's shift of decoding times)."""
+    """Return (delay from decoding to presentation of each sample, ticks that the demuxer subtracts from dts)."""
     contents = find_all(table, b"ctts")
     if not contents:
         return np.zeros(count, np.int64), 0
@@ -322,15 +323,15 @@ def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
     delay, runs = _expand_runs(contents[0], count, ">i4")
     if (np.abs(runs) >= 1 << 28).any():  # the demuxer's limit
         raise MalformedBoxError("invalid composition times")
-    # The demuxer ignores the last two runs, because writers put nonsense there.
+    # The demuxer ignores the last two runs, because some writers store invalid values there.
     return delay, int(max(0, (-runs[:-2]).max(initial=0)))
 
 
 def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
-    """Return the number of the header's sample for each entry of the demuxer's list."""
+    """Return the header's sample number for each entry of the demuxer's list."""
     position, size = samples.position, samples.size
     if demuxed.position is position and not (position[1:] < position[:-1] + size[:-1]).any():
-        return np.arange(len(position))  # `expected_entries`, in file order
+        return np.arange(len(position))  # the list is from `expected_entries`, in file order
     order = np.argsort(position, kind="stable")
     in_file = position[order]
     if (np.diff(in_file) < size[order][:-1]).any():
@@ -343,7 +344,7 @@ def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
 
 
 def _check_times(track: Track, demuxed: DemuxedSamples, sample: Int64Array, samples: Samples) -> None:
-    """Check that the demuxer's decoding times are the sums of durations, except for one jump at each edit."""
+    """Check that the demuxer's decode times are sums of durations, except for one jump at each edit."""
     expected = np.cumsum(samples.duration) - samples.duration - samples.shift
     shift = demuxed.dts - expected[sample]
     leaps = np.count_nonzero(shift[1:] != shift[:-1])
@@ -356,7 +357,7 @@ def _check_times(track: Track, demuxed: DemuxedSamples, sample: Int64Array, samp
         raise MalformedBoxError("decoding times that do not ascend")
 
 
-# Larger than any file; adding sizes to it cannot overflow.
+# Larger than any file, but small enough that adding sizes to it cannot overflow.
 _MAX_POSITION = 1 << 61
 
 # 8.8.7 and 8.8.8
@@ -370,7 +371,7 @@ _NO_KEY = 0x01000000 | 0x00010000
 
 @dataclass(frozen=True)
 class _SampleDefaults:
-    """Default properties of the samples of a track or of one fragment."""
+    """Default properties of samples, for a track or for one fragment."""
 
     duration: int
     size: int
@@ -379,9 +380,9 @@ class _SampleDefaults:
 
 @dataclass
 class _FragmentRuns:
-    """Columns of the runs read so far, their number of samples and its limit.
+    """The columns of the runs that were read, the number of their samples, and the limit for this number.
 
-    ``shift`` is what the demuxer adds to presentation times after these fragments, so that none is negative.
+    ``shift`` is the number of ticks that the demuxer adds to later presentation times, so that none is negative.
     """
 
     limit: int
@@ -430,18 +431,18 @@ def _track_defaults(moov: memoryview, track_id: int) -> _SampleDefaults:
 
 
 def _edit_offset(track: Track) -> int:
-    """Return the ticks by which the edit list shifts the track: a pause, then the media from some tick."""
+    """Return the ticks by which the edit list shifts the track: an optional pause, then media from a tick on."""
     edits = list(track.edits)
     pause = edits.pop(0)[0] if edits and edits[0][1] == -1 else 0
     if len(edits) > 1 or any(start < 0 for _, start in edits):
         raise MalformedBoxError("an edit list of several parts in a fragmented file")
     start = edits[0][1] if edits else 0
-    # Rounded to the nearest, halves away from zero, as the demuxer does.
+    # Round to the nearest tick, halves away from zero, as the demuxer does.
     return start - (2 * pause * track.time_scale + track.movie_time_scale) // (2 * track.movie_time_scale)
 
 
 def _data_offset_base(header: Fields, moof_start: int, *, is_first: bool) -> int:
-    """Return the position from which the data offsets of a fragment count (8.8.7.1)."""
+    """Return the position to which the data offsets of a fragment are relative (8.8.7.1)."""
     if header.flags & _BASE_DATA_OFFSET:
         return header.unsigned(8)
     if not (header.flags & _BASE_IS_MOOF or is_first):
@@ -474,7 +475,7 @@ def _read_fragment(
 
 
 def _read_run(run: Fields, base: int, dts: int, defaults: _SampleDefaults, runs: _FragmentRuns) -> int:
-    """Append one run; return the decoding time after it."""
+    """Append the samples of one run; return the decode time after them."""
     count = run.unsigned()
     if not run.flags & _DATA_OFFSET:
         raise MalformedBoxError("a run without the place of its samples")

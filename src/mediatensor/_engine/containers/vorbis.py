@@ -1,11 +1,12 @@
-"""Locate the samples of Vorbis packets in Ogg, by the sizes of their blocks and the positions that pages state.
+"""Locate the samples of Vorbis packets in Ogg, from the sizes of their blocks and the positions in page headers.
 
-A page states the sample at which its last packet ends. FFmpeg miscounts the samples of a short block after a long one,
-and therefore the times of many packets, in reading and in writing. The first byte of a packet gives the size of its
-block, and a packet has a quarter of the samples of its own block and the previous one::
+A page header states the sample at which the page's last packet ends. FFmpeg miscounts the samples of a short block
+after a long block, both in reading and in writing, so it returns wrong times for many packets. The first byte of a
+packet determines the size of its block. The number of samples in a packet is a quarter of the sum of its block and the
+previous block::
 
     block            2048   256   256  2048  2048
-    samples of it    1024   576   128   576  1024
+    samples          1024   576   128   576  1024
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _PAGE = struct.Struct("<4sBBqIIIB")
 _SIGN, _CONTINUES, _ENDS = b"OggS", 1, 4
 _USUAL_PAGE_BYTES = 8192
 
-# How far to read for two pages that agree.
+# Number of bytes in which two pages with consistent positions must be found.
 _MAX_BYTES = 1 << 20
 
 _IDENTIFICATION, _SETUP = b"\x01vorbis", b"\x05vorbis"
@@ -30,12 +31,12 @@ _MAX_MAPPING = 63
 
 @dataclass(frozen=True)
 class VorbisModes:
-    """The block size (in samples) of each mode; a packet starts with the number of its mode."""
+    """The block size in samples of each mode. A packet starts with the number of its mode."""
 
     block_sizes: tuple[int, ...]
 
     def block_size(self, first_byte: int) -> int | None:
-        """Return the samples of a packet's block; ``None`` if it is not audio.
+        """Return the size of a packet's block in samples; ``None`` if the packet is not audio.
 
         >>> modes = VorbisModes((256, 2048))
         >>> [modes.block_size(byte) for byte in (0b00, 0b10, 0b01)]
@@ -46,7 +47,7 @@ class VorbisModes:
 
 
 def vorbis_modes(extradata: bytes) -> VorbisModes | None:
-    """Return the modes of a stream from its three headers as FFmpeg stores them; ``None`` if they are invalid."""
+    """Return the modes of a stream from its three headers, as FFmpeg stores them; ``None`` if they are invalid."""
     headers = _split_headers(extradata)
     if headers is None or not headers[0].startswith(_IDENTIFICATION) or not headers[2].startswith(_SETUP):
         return None
@@ -54,8 +55,8 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
         return None
     exponents = headers[0][_BLOCK_SIZES_AT]
     sizes = 1 << (exponents & 15), 1 << (exponents >> 4)
-    # The modes are the last part of a header whose other parts cannot be skipped. So they are read from its end, which
-    # is a set bit. Their number comes before the first one.
+    # The modes are the last part of a header whose other parts cannot be skipped. So they are read backwards from the
+    # end of the header, which is a set bit. The number of modes comes before the first mode.
     bits = int.from_bytes(headers[2], "little")
     at = bits.bit_length() - 1
     blocks: list[int] = []
@@ -72,7 +73,7 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
 
 
 def _split_headers(extradata: bytes) -> list[bytes] | None:
-    """Split the three headers, which follow their number and the lengths of the first two, coded as in a page."""
+    """Split the three headers. Before them are their count and two lengths, encoded as in a page."""
     if not extradata.startswith(b"\x02"):
         return None
     at, lengths = 1, []
@@ -89,20 +90,20 @@ def _split_headers(extradata: bytes) -> list[bytes] | None:
 
 
 def first_packet_end(read_at: ReadAt, position: int, modes: VorbisModes) -> tuple[int, int] | None:
-    """Return the size of the first packet that starts on a page, and the sample at which it ends according to pages.
+    """Return the size of the first packet that starts on a page, and the sample at which it ends.
 
-    The result is ``None`` unless two pages agree. ``modes`` are the stream's.
+    Return ``None`` unless two pages agree about this sample. ``modes`` are the modes of the stream.
     """
     stop = position + _MAX_BYTES
     serial: int | None = None
     first_size: int | None = None
-    # For each packet: its block, and the sample at which it ends if the first packet ends at 0.
+    # For each packet: its block size, and the sample at which it ends if the first packet ends at sample 0.
     blocks: list[int] = []
     ends: list[int] = []
     size = 0
     is_open = False
-    # Where the first packet ends according to each page. FFmpeg's files may state the end of a short block too late,
-    # always by `lateness`; the end of a long block is right.
+    # The end of the first packet according to each page. In files by FFmpeg, the stated end of a short block may be too
+    # late by `lateness`. The stated end of a long block is always right.
     certain: list[int] = []
     uncertain: list[int] = []
     longest = max(modes.block_sizes)
@@ -121,7 +122,7 @@ def first_packet_end(read_at: ReadAt, position: int, modes: VorbisModes) -> tupl
         serial = page_serial if serial is None else serial
         if page_serial != serial:
             continue
-        # The last page may state an earlier end, without the encoder's padding.
+        # On the last page, the stated end may exclude the encoder's padding.
         if flags & _ENDS:
             return None
         is_skipped = bool(flags & _CONTINUES) and not is_open

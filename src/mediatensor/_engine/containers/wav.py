@@ -1,4 +1,4 @@
-"""Parse the header of a WAV file: chunks, format, and the place of the samples.
+"""Parse the header of a WAV file: its chunks, its format, and the position of the samples.
 
 The formats are RIFF, RIFX (big-endian), RF64 and BW64 (64-bit sizes in a chunk ``ds64``) and Sony's W64 (the same
 chunks with GUIDs for names). Sizes are limited to the size of the file.
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from ...errors import OpenError, StreamError
 from .boxes import ReadAt
 
-# Limit of the chunks before the audio; files have a handful.
+# Limit for the number of chunks before the audio; usual files have a handful.
 _MAX_CHUNKS = 10_000
-# Bytes to read at once.
+# Number of bytes to read at once.
 _WINDOW_BYTES = 4096
-# Bytes to read of a chunk "fmt " or "ds64"; later ones are not needed.
+# Number of bytes to read of a chunk "fmt " or "ds64"; the bytes after them are not needed.
 _MAX_CHUNK_BYTES = 64
 _MAX_SAMPLE_RATE = 2**31 - 1
 
 _UNKNOWN_SIZE = 0xFFFFFFFF
 _EXTENSIBLE = 0xFFFE
 _INTEGER, _FLOAT = 1, 3
-# Bytes 4 to 16 of sub-format GUIDs that start with a format tag: the usual ones, and those of ambisonic audio.
+# Bytes 4 to 16 of GUIDs whose first bytes are a format tag: the usual GUIDs, and the GUIDs of ambisonic audio.
 _GUID_TAILS = (bytes.fromhex("00001000800000aa00389b71"), bytes.fromhex("2107d3118644c8c1ca000000"))
 _TAG_NAMES = {
     0x0002: "Microsoft ADPCM",
@@ -55,7 +55,7 @@ class SampleEncoding:
 
 @dataclass(frozen=True)
 class WavHeader:
-    """The place and encoding of the samples."""
+    """The position and encoding of the samples."""
 
     encoding: SampleEncoding  # encoding of each sample
     num_channels: int  # at least 1; the samples of all channels are interleaved
@@ -66,15 +66,13 @@ class WavHeader:
 
     @property
     def frame_bytes(self) -> int:
-        """Return the bytes of one sample of all channels."""
+        """Return the size in bytes of one sample of all channels."""
         return self.num_channels * self.encoding.num_bytes
 
 
 @dataclass(frozen=True)
 class _Container:
-    """The layout of chunks. ``byte_order`` is `struct`'s. W64 has GUIDs, and 64-bit sizes that include the chunk's
-    header.
-    """
+    """The layout of chunks. ``byte_order`` is for `struct`. W64 names chunks by GUIDs, and sizes include the header."""
 
     byte_order: str
     is_w64: bool = False
@@ -95,7 +93,7 @@ class _Container:
         return name, int(struct.unpack_from("<Q", head, 16)[0]) - self.head_bytes
 
     def after(self, end: int) -> int:
-        """Return where the chunk after one that ends at ``end`` starts."""
+        """Return where the next chunk starts after a chunk that ends at ``end``."""
         alignment = 8 if self.is_w64 else 2
         return -(-end // alignment) * alignment
 
@@ -103,11 +101,11 @@ class _Container:
 def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
     """Find the format and the samples of a WAV file; ``name`` is for messages.
 
-    ``read_at`` is called for the chunks before the samples, never for samples.
+    ``read_at`` is only called for chunks before the samples.
 
     Raises:
-        OpenError: if it is not a WAV file, or contradicts itself.
-        StreamError: if its audio is compressed, or has an unsupported format.
+        OpenError: if the file is not a WAV file, or its header contradicts itself.
+        StreamError: if the audio is compressed, or has an unsupported format.
     """
     container = _detect_container(read_at(0, 40), name)
     found: dict[bytes, bytes] = {}
@@ -146,7 +144,7 @@ def _detect_container(beginning: bytes, name: str) -> _Container:
 
 
 def _walk_chunks(read_at: ReadAt, file_size: int, container: _Container, name: str) -> Iterator[tuple[bytes, int, int]]:
-    """Yield (name, offset of the content, size of the content) of the chunks, in file order."""
+    """Yield (name, offset of the content, size of the content) of each chunk in file order."""
     position, start, window = container.first_chunk, 0, b""
     for _ in range(_MAX_CHUNKS):
         if position + container.head_bytes > file_size:
@@ -168,7 +166,7 @@ def _walk_chunks(read_at: ReadAt, file_size: int, container: _Container, name: s
 
 
 def _data_size(size: int, ds64: bytes | None, container: _Container) -> int:
-    """Return the stated bytes of audio; programs that write to a pipe state 0 or all ones."""
+    """Return the stated size of the audio; 2**64 for 0 and all ones, which programs state when writing to a pipe."""
     if not container.is_w64 and size == _UNKNOWN_SIZE:
         size = struct.unpack_from("<Q", ds64, 8)[0] if ds64 is not None and len(ds64) >= 16 else 0
     return size if size > 0 else 2**64
@@ -183,7 +181,7 @@ def _parse_format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncodin
         tag = _sub_format(fmt, byte_order, name)
     if num_channels == 0 or not 1 <= sample_rate <= _MAX_SAMPLE_RATE:
         raise OpenError(f"{name} is damaged: it states {num_channels} channels and {sample_rate} samples per second.")
-    # Widths that are not whole bytes fill the upper bits of whole bytes.
+    # Samples whose width is not whole bytes fill the upper bits of whole bytes.
     num_bytes = (num_bits + 7) // 8
     encoding = _find_encoding(tag, num_bytes, byte_order == ">")
     if encoding is None:
@@ -203,7 +201,7 @@ def _parse_format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncodin
 def _sub_format(fmt: bytes, byte_order: str, name: str) -> int:
     """Return the format tag in the GUID of a WAVE_FORMAT_EXTENSIBLE.
 
-    Its valid bits change nothing: samples fill their container from the top.
+    The field for valid bits is ignored, because samples fill their bytes from the highest bit.
     """
     if len(fmt) < 40:
         raise OpenError(f"{name} is damaged: its extensible chunk 'fmt' has {len(fmt)} bytes, 40 are needed.")
@@ -230,7 +228,7 @@ def _find_encoding(tag: int, num_bytes: int, is_big_endian: bool) -> SampleEncod
     return None if names is None else SampleEncoding(*names, num_bytes, tag == _FLOAT, is_big_endian)
 
 
-# The loudspeakers of the mask's bits, lowest first.
+# The loudspeakers for the bits of the mask, lowest bit first.
 # fmt: off
 _SPEAKERS = ("FL", "FR", "FC", "LFE", "BL", "BR", "FLC", "FRC", "BC", "SL", "SR", "TC", "TFL", "TFC", "TFR", "TBL",
              "TBC", "TBR")
@@ -251,7 +249,7 @@ _NAMES = {
 
 
 def layout_name(mask: int, num_channels: int) -> str | None:
-    """Return the name of a layout; ``None`` if the mask does not describe all channels.
+    """Return the name of a channel layout; ``None`` if the mask does not describe all channels.
 
     >>> layout_name(0b11, 2), layout_name(0b110000, 2), layout_name(0, 2)
     ('stereo', '2 channels (BL+BR)', None)

@@ -1,7 +1,7 @@
-"""AVIF pictures of 10 and 12 bits: the depth of a file, and its YUV planes as RGB of 16 bits. Pure; no I/O.
+"""Find the depth of AVIF files, and convert YUV planes of 10 and 12 bits to RGB of 16 bits. Pure; no I/O.
 
-Pillow's decoder cuts them to 8 bits. The formulas are from H.273. Subsampled chroma is interpolated bilinearly, as
-in libavif.
+Pillow's decoder reduces such pictures to 8 bits. The formulas are from H.273. Subsampled chroma is interpolated
+bilinearly, as in libavif.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..pyav.still_images import PlanarPicture
 
 __all__ = ["MATRICES", "avif_depth", "rgb_16_bands"]
 
-# Kr and Kb of matrices of H.273, by number. Images without a matrix use BT.601.
+# Kr and Kb of the matrices in H.273, by number. Images without a matrix use BT.601.
 _WEIGHTS = {
     1: (0.2126, 0.0722),
     2: (0.299, 0.114),
@@ -27,7 +27,7 @@ _WEIGHTS = {
     9: (0.2627, 0.0593),
 }
 
-#: Numbers of the matrices that pictures may have (H.273); 0 is the identity, for planes that are RGB.
+#: Supported matrices by number in H.273; 0 is the identity, for planes that are already RGB.
 MATRICES = frozenset((0, *_WEIGHTS))
 
 _CONFIGURATION = b"av1C"
@@ -35,7 +35,7 @@ _MARKER_AND_VERSION = 0x81
 
 
 def avif_depth(data: bytes) -> int:
-    """Bits per sample of an AVIF file: 8, 10 or 12, the largest of its parts.
+    """Return the bits per sample of an AVIF file: 8, 10 or 12, the largest depth of its parts.
 
     >>> avif_depth(b"av1C" + bytes([0x81, 0x20, 0x4C, 0]))
     10
@@ -51,7 +51,7 @@ def avif_depth(data: bytes) -> int:
 
 
 def rgb_16_bands(picture: PlanarPicture, num_rows: int) -> Iterator[tuple[int, list[NDArray[np.uint16]]]]:
-    """The picture in bands of rows: (first row, planes), either R, G and B or only gray, with 16 bits.
+    """Yield bands of rows as (first row, planes); the planes are R, G and B or only gray, with 16 bits.
 
     >>> gray = PlanarPicture([np.array([[64, 940]], np.uint16)], 10, False, 1, False)
     >>> [(top, [plane.tolist() for plane in planes]) for top, planes in rgb_16_bands(gray, 8)]
@@ -79,7 +79,7 @@ def rgb_16_bands(picture: PlanarPicture, num_rows: int) -> Iterator[tuple[int, l
 
 
 def _normalized(plane: NDArray[Any], picture: PlanarPicture, *, is_chroma: bool) -> NDArray[Any]:
-    """Samples scaled to [0, 1], chroma to [-1/2, 1/2]."""
+    """Return samples scaled to [0, 1], or chroma scaled to [-1/2, 1/2]."""
     scale = 1 << picture.depth - 8
     least = 128 * scale if is_chroma else 0 if picture.is_full_range else 16 * scale
     span = (1 << picture.depth) - 1 if picture.is_full_range else (224 if is_chroma else 219) * scale
@@ -88,13 +88,13 @@ def _normalized(plane: NDArray[Any], picture: PlanarPicture, *, is_chroma: bool)
 
 
 def _enlarged(plane: NDArray[Any], height: int, width: int, top: int, stop: int) -> NDArray[Any]:
-    """Rows ``top`` to ``stop`` of a plane, scaled up to the size of the picture."""
+    """Return rows ``top`` to ``stop`` of a plane that is scaled up to the size of the picture."""
     rows = plane[top:stop] if plane.shape[0] == height else _doubled(plane, 0, top, stop)
     return rows if plane.shape[1] == width else _doubled(rows, 1, 0, width)
 
 
 def _doubled(plane: NDArray[Any], axis: int, start: int, stop: int) -> NDArray[Any]:
-    """A part of a plane with twice as many rows or columns: 3/4 of the nearest one and 1/4 of the next nearest."""
+    """Return a part of a plane with twice as many rows or columns: 3/4 of the nearest and 1/4 of the next one."""
     places = np.arange(start, stop)
     near = places // 2
     far = np.clip(near + np.where(places % 2, 1, -1), 0, plane.shape[axis] - 1)

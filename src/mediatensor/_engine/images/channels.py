@@ -1,6 +1,6 @@
 """Convert the channels and depth of an image, and check the arguments for them. Pure; no I/O.
 
-A picture, or a band of its rows, is a list of planes: 2-D arrays, one for each channel.
+A picture, or a band of its rows, is a list of planes: one 2-D array for each channel.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ __all__ = ["ImageReadMode", "Layout", "Planes", "check_mode", "check_output_dtyp
 
 Planes = Sequence[NDArray[Any]]
 
-# In ten-thousandths. They add up to 9999, so that white of 16 bits becomes 65528.
+# Weights for gray in ten-thousandths. They add up to 9999, so white of 16 bits becomes 65528.
 _RED, _GREEN, _BLUE, _WHOLE = 2989, 5870, 1140, 10_000
 
 
 class ImageReadMode(Enum):
-    """Which channels decoded images have; functions take the name as well, in any case.
+    """The channels of decoded images. Functions also accept the name, in any case.
 
     Attributes:
         UNCHANGED: The channels of the file: 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha). A palette
-            becomes RGB, with alpha if one of its colours is transparent. CMYK stays four channels of ink, 255 being
+            becomes RGB, with alpha if one of its colours is transparent. CMYK has four channels of ink, where 255 is
             full ink.
         GRAY: One channel: 0.2989 R + 0.587 G + 0.114 B, rounded.
         GRAY_ALPHA: Two channels: gray, and alpha (opaque if the file has none).
@@ -50,7 +50,7 @@ class ImageReadMode(Enum):
 
 
 class Layout(Enum):
-    """The channels of a picture, in order, by Pillow's letters for them."""
+    """The channels of a picture in order, named by Pillow's letters."""
 
     GRAY = "L"
     GRAY_ALPHA = "LA"
@@ -79,13 +79,13 @@ _LAYOUTS = {
 
 
 def check_mode(mode: object) -> ImageReadMode:
-    """Return the mode with this name.
+    """Return the mode with a name.
 
     >>> check_mode("rgba")
     <ImageReadMode.RGB_ALPHA: 'RGB_ALPHA'>
 
     Raises:
-        SourceTypeError: (a TypeError) if it is not a string.
+        SourceTypeError: (a TypeError) if ``mode`` is not a string.
         InvalidArgumentError: if there is no such mode.
     """
     if isinstance(mode, ImageReadMode):
@@ -100,7 +100,7 @@ def check_mode(mode: object) -> ImageReadMode:
 
 
 def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16] | None:
-    """Return the numpy type; ``None`` for "auto", the type of the file."""
+    """Return the numpy type of a dtype; ``None`` for "auto", which keeps the type of the file."""
     if isinstance(output_dtype, torch.dtype) and output_dtype in (torch.uint8, torch.uint16):
         return np.uint8 if output_dtype == torch.uint8 else np.uint16
     if isinstance(output_dtype, str) and output_dtype == "auto":
@@ -111,7 +111,7 @@ def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16]
 
 
 def wanted_layout(stored: Layout, mode: ImageReadMode) -> Layout:
-    """The channels of the result."""
+    """Return the channels of the result."""
     return _LAYOUTS.get(mode, stored)
 
 
@@ -121,7 +121,7 @@ def convert(
     wanted: Layout,
     dtype: type[np.uint8] | type[np.uint16] | Literal["uint8", "uint16"],
 ) -> Planes:
-    """Convert planes to another layout and depth. Channels are converted at the depth of the file, then the depth.
+    """Convert planes to another layout and depth: first the channels at the stored depth, then the depth.
 
     Args:
         planes: uint8 or uint16.
@@ -161,7 +161,7 @@ def _gray_of_rgb(colours: Planes) -> NDArray[Any]:
 
 
 def _rgb_of_cmyk(inks: Planes) -> Planes:
-    """(255 - ink) (255 - black) / 255, rounded."""
+    """Compute (255 - ink) (255 - black) / 255, rounded."""
     not_black = 255 - inks[3].astype(np.uint32)
     return [(((255 - ink.astype(np.uint32)) * not_black + 127) // 255).astype(np.uint8) for ink in inks[:3]]
 
@@ -172,5 +172,5 @@ def _of_depth(plane: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     if dtype == np.uint16:
         wide: NDArray[Any] = np.multiply(plane, 257, dtype=np.uint16)
         return wide
-    # 257 is odd, so no value lies halfway.
+    # 257 is odd, so no value is exactly halfway between two results.
     return ((plane.astype(np.uint32) + 128) // 257).astype(np.uint8)

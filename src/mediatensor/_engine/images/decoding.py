@@ -1,4 +1,4 @@
-"""Decode the bytes of one image to a tensor, within a limit of pixels."""
+"""Decode the bytes of one image to a tensor, with a limit for its pixels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["MAX_BYTES_PER_PIXEL", "MAX_FILE_BYTES", "MAX_PIXELS", "decode", "rea
 #: Default of `max_pixels`: Pillow's limit, a quarter of a GiB at three bytes per pixel.
 MAX_PIXELS = 178_956_970
 
-#: Most bytes of a result, for each pixel of `max_pixels`.
+#: Limit for the size of a result in bytes, for each pixel of `max_pixels`.
 MAX_BYTES_PER_PIXEL = 16
 
 
@@ -44,19 +44,19 @@ def decode(
     Args:
         data: The whole file.
         name: Name of the file in messages.
-        kind: The format it must have, one of `FORMATS`; ``None`` for any.
+        kind: The required format, one of `FORMATS`; ``None`` for any format.
         mode: Channels of the result.
         dtype: Type of the result; ``None`` for the type of the file.
-        max_pixels: Most pixels of one picture; ``None`` for no limit.
-        num_threads: Threads of decoders that can use several.
-        is_upright: Whether images are rotated according to their EXIF orientation.
+        max_pixels: Largest number of pixels in a picture; ``None`` for no limit.
+        num_threads: Number of threads for decoders that can use several.
+        is_upright: Whether to rotate images according to their EXIF orientation.
 
     Returns:
         A contiguous tensor (C, H, W), or (N, C, H, W) if the file has several pictures.
 
     Raises:
-        OpenError: if the file is not of the format, cannot be read, or exceeds the limit.
-        DecodeError: if it is damaged or incomplete.
+        OpenError: if the file has another format, cannot be read, or exceeds the limit.
+        DecodeError: if the file is damaged or incomplete.
         MissingDependencyError: if a package for the format is missing.
     """
     kind = _check_kind(data, name, kind)
@@ -70,7 +70,7 @@ def decode(
         raise
     except DamagedImageError as error:
         raise _damaged(name, kind, error) from None
-    except Exception as error:  # Pillow raises almost anything for headers that make no sense
+    except Exception as error:  # Pillow raises many kinds of exceptions for invalid headers
         raise OpenError(f"Could not open {name} as a {kind.upper()} image: {_text(error)}.") from error
     if image.width < 1 or image.height < 1:
         raise OpenError(f"{name} says that its picture has {image.width}x{image.height} pixels: there is none.")
@@ -91,7 +91,7 @@ def decode(
     pixels: NDArray[Any] = buffers.empty(shape, dtype)
     try:
         for number, bands in enumerate(image.read()):
-            # (C, H, W) as it is stored; writing to it turns the picture upright.
+            # (C, H, W) as stored in the file; writing to this view rotates the picture upright.
             picture = orientation.undo(pixels[number].transpose(1, 2, 0)).transpose(2, 0, 1)
             for top, planes in bands:
                 rows = picture[:, top : top + len(planes[0])]
@@ -99,7 +99,7 @@ def decode(
                     rows[channel] = plane
     except (MediaTensorError, MemoryError):
         raise
-    except Exception as error:  # Pillow again
+    except Exception as error:  # Pillow raises many kinds of exceptions
         raise _damaged(name, kind, error) from error
     return torch.from_numpy(pixels if image.num_frames > 1 else pixels[0])
 
@@ -135,21 +135,21 @@ def _text(error: Exception) -> str:
     return str(error).rstrip(".") or type(error).__name__
 
 
-#: Largest image file that is read.
+#: Largest size of an image file in bytes.
 MAX_FILE_BYTES = 1 << 30
 
 _FILE_SCHEME = "file:"
 
 
 def read_bytes(source: object) -> tuple[bytes, str]:
-    """Return (the bytes, the name of the source in messages).
+    """Read a whole source; return (its bytes, its name for messages).
 
     Args:
-        source: Whatever `make_source` takes. A file object is read from its beginning, and stays open.
+        source: Any source that `make_source` accepts. A file object is read from its start, and stays open.
 
     Raises:
-        SourceTypeError, SourceNotFoundError, ReadError: as `make_source`.
-        OpenError: if the source has no bytes, more than `MAX_FILE_BYTES`, or is of a kind that only FFmpeg reads.
+        SourceTypeError, SourceNotFoundError, ReadError: as in `make_source`.
+        OpenError: if the source is empty, has more than `MAX_FILE_BYTES`, or only FFmpeg can read it.
     """
     made = make_source(source)
     if isinstance(made, UrlSource) and made.url.startswith(_FILE_SCHEME):
@@ -170,7 +170,7 @@ def _read_path(source: PathSource) -> bytes:
     num_bytes = 0
     try:
         with open(path, "rb", buffering=0) as file:
-            # The size first, so that a plain file comes in one piece; a pipe says 0.
+            # Read a plain file in one call, with its size; the size of a pipe is 0.
             size = max(1, os.fstat(file.fileno()).st_size)
             _check_size(size, path)
             while part := file.read(size):

@@ -1,4 +1,4 @@
-"""Which format an image file has, by how it begins; its EXIF orientation; and the headers of WebP. Pure; no I/O."""
+"""Detect image formats from first bytes, read EXIF orientation, and parse headers of WebP. Pure; no I/O."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = [
 #: Names of the formats that can be decoded, as users write them.
 FORMATS = ("jpeg", "png", "webp", "gif", "avif", "heic", "bmp")
 
-#: How many bytes `sniff` looks at.
+#: Number of bytes that `sniff` needs.
 NUM_SNIFFED_BYTES = 64
 
 _AVIF_BRANDS = frozenset((b"avif", b"avis"))
 _HEIC_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"))
-# Many texts start with "BM"; in a BMP file, the next header has one of a few lengths.
+# Many texts start with "BM". In BMP files, the size of the second header is one of these.
 _BMP_HEADER_SIZES = frozenset((12, 40, 52, 56, 64, 108, 124))
 
-# What people pass by mistake.
+# Other formats that users pass by mistake.
 _OTHERS = (
     (b"II*\0", "a TIFF image"),
     (b"MM\0*", "a TIFF image"),
@@ -41,7 +41,7 @@ _OTHERS = (
 
 
 def sniff(data: bytes | memoryview) -> str | None:
-    """Return the format, or ``None`` if it cannot be decoded.
+    """Return the format, or ``None`` if it is unsupported.
 
     >>> sniff(b"GIF89a"), sniff(b"RIFF....WEBPVP8 "), sniff(b"GIF88a")
     ('gif', 'webp', None)
@@ -65,7 +65,7 @@ def sniff(data: bytes | memoryview) -> str | None:
 
 
 def _sniff_brands(begin: bytes) -> str | None:
-    """From a ``ftyp`` box: the major brand says it, or, if that is a general one, the compatible brands."""
+    """Return the format from a ``ftyp`` box: from its major brand if that is specific, or its compatible brands."""
     size = int.from_bytes(begin[:4], "big")
     for at in (8, *range(16, min(len(begin), size), 4)):
         brand = begin[at : at + 4]
@@ -77,7 +77,7 @@ def _sniff_brands(begin: bytes) -> str | None:
 
 
 def look_like(data: bytes | memoryview) -> str:
-    """What some bytes seem to be, in words.
+    """Return the apparent format of the data in words.
 
     >>> look_like(b"II*" + bytes(5))
     'a TIFF image'
@@ -97,7 +97,7 @@ def look_like(data: bytes | memoryview) -> str:
 
 
 def exif_orientation(exif: bytes | None) -> int:
-    """The orientation that EXIF data gives, 1 to 8; 1 (upright) if it gives none or is damaged.
+    """Return the orientation in EXIF data, 1 to 8; 1 (upright) if it is missing or damaged.
 
     >>> exif_orientation(b"II*" + struct.pack("<BIHHHII", 0, 8, 1, 0x0112, 3, 1, 6) + bytes(4))
     6
@@ -120,19 +120,19 @@ def exif_orientation(exif: bytes | None) -> int:
     return 1
 
 
-# Flags of a WebP file.
+# Bits of the flags in a WebP file.
 _ANIMATION, _ALPHA = 0x02, 0x10
 
 
 class DamagedImageError(Exception):
-    """Internal: the file is damaged or incomplete; the text says how."""
+    """The file is damaged or incomplete; the message states the reason. Callers never get this internal error."""
 
 
 def webp_canvas(data: bytes) -> tuple[int, int]:
-    """(width, height) in pixels that a WebP decoder will allocate.
+    """Return the (width, height) in pixels that a WebP decoder will allocate.
 
     Raises:
-        DamagedImageError: if the file is cut or begins with no known chunk.
+        DamagedImageError: if the file is truncated, or its first chunk is unknown.
 
     >>> webp_canvas(b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + bytes(8) + bytes([9, 0, 0, 4, 0, 0]))
     (10, 5)
@@ -153,7 +153,7 @@ def webp_canvas(data: bytes) -> tuple[int, int]:
 
 
 def webp_with_alpha(data: bytes) -> bytes | None:
-    """Return an animated WebP file with its alpha flag set; ``None`` if it is set, or the file is not animated.
+    """Return an animated WebP file with its alpha flag set; ``None`` if it is already set or the file is not animated.
 
     >>> file = b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes([2, 0, 0, 0]) + bytes(6)
     >>> (webp_with_alpha(file) or b"")[20]

@@ -1,7 +1,7 @@
-"""The blocks of a GIF file, and its pictures as they are shown.
+"""Parse the blocks of a GIF file, and compose its pictures as they are shown.
 
-Pillow composes animations by settings of the process, and shows a cut file up to where it was cut. Therefore Pillow
-only decompresses the palette indices of one picture at a time; parsing and composing are done by this module.
+Pillow's composition of animations depends on process-wide settings, and Pillow accepts truncated files. Therefore
+Pillow only decompresses the palette indices of one picture at a time; this module parses and composes.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class GifFrame(NamedTuple):
     """One picture of a GIF file.
 
     Attributes:
-        left, top: Where its first pixel lies on the canvas.
-        width, height: In pixels.
-        is_interlaced: Whether the rows come in four passes.
+        left, top: Position of its first pixel on the canvas.
+        width, height: Size in pixels.
+        is_interlaced: Whether the rows are stored in four passes.
         palette: Colours, three bytes each.
-        transparent: Palette index that leaves the canvas as it is; ``None`` if there is none.
-        disposal: How its region is treated before the next image is drawn.
+        transparent: Palette index that does not change the canvas; ``None`` if there is none.
+        disposal: How to treat its region before drawing the next picture.
         start, stop: Byte range of its compressed data in the file.
     """
 
@@ -53,8 +53,8 @@ class GifFile(NamedTuple):
     """The parsed blocks of a GIF file.
 
     Attributes:
-        width, height: Size of the canvas in pixels; a first picture that is larger extends it.
-        background: Colour of the canvas where no picture covers it, (R, G, B).
+        width, height: Size of the canvas in pixels. If the first picture is larger, it extends the canvas.
+        background: Colour (R, G, B) of the canvas where no picture covers it.
         frames: The pictures.
     """
 
@@ -65,7 +65,7 @@ class GifFile(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """RGB if the pictures cover the canvas at all times, else RGB and alpha."""
+        """RGB if pictures cover the canvas at all times, otherwise RGB and alpha."""
         for number, frame in enumerate(self.frames):
             covers = not (frame.left or frame.top) and frame.width >= self.width and frame.height >= self.height
             bares = frame.disposal == _RESTORE_TO_BACKGROUND and number < len(self.frames) - 1
@@ -80,7 +80,7 @@ def parse_gif(data: bytes) -> GifFile:
     """Parse the blocks of a file.
 
     Raises:
-        DamagedImageError: if the file ends before its trailer, or has a block of no known kind.
+        DamagedImageError: if the file ends before its trailer, or has a block of an unknown kind.
     """
     frames: list[GifFrame] = []
     transparent: int | None
@@ -125,20 +125,20 @@ def _palette_bytes(flags: int) -> int:
 
 
 def single_gif(data: bytes, frame: GifFrame) -> bytes:
-    """Return a GIF file with a single image and no palette, so that a decoder returns its indices."""
+    """Return a GIF file with one picture and no palette, so that a decoder returns palette indices."""
     size = struct.pack("<HH", frame.width, frame.height)
     descriptor = b"\x2c" + bytes(4) + size + bytes([_INTERLACED * frame.is_interlaced])
     return b"".join([b"GIF89a", size, bytes(3), descriptor, data[frame.start : frame.stop], bytes([_TRAILER])])
 
 
 def composed_gif(gif: GifFile, decode: Callable[[GifFrame], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    """The canvas after each picture: (4, H, W) RGB and alpha, one array that changes.
+    """Yield the canvas (4, H, W) as RGB and alpha after each picture. It is always the same array.
 
-    Where no picture covers the canvas, it is transparent, with the background colour under the zero alpha.
+    Where no picture covers the canvas, alpha is 0, and the colour is the background colour.
 
     Args:
         gif: The file.
-        decode: Gives the indices of one picture, (H, W).
+        decode: Returns the palette indices of one picture, (H, W).
     """
     bare = np.array([*gif.background, 0], np.uint8).reshape(4, 1, 1)
     canvas = np.empty((4, gif.height, gif.width), np.uint8)

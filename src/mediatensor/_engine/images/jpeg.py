@@ -1,4 +1,4 @@
-"""The headers of a JPEG file, and a file whose data ends too early. Pure; no I/O."""
+"""Parse the headers of a JPEG file, and complete a file whose data end too early. Pure; no I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .formats import DamagedImageError
 
 __all__ = ["MAX_JPEG_SCANS", "JpegHeaders", "completed_jpegs", "read_jpeg_headers"]
 
-#: Most scans of a JPEG. Each scan of a progressive one goes over the whole picture again, however few bytes it has.
+#: Largest number of scans in a JPEG. Each scan of a progressive JPEG takes time for the whole picture, even if it is
+#: small.
 MAX_JPEG_SCANS = 500
 
 _NO_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
@@ -18,7 +19,7 @@ _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 _START_OF_SCAN, _END_OF_IMAGE, _APP1, _RESTART_INTERVAL = 0xDA, b"\xff\xd9", 0xE1, 0xDD
 
-# 64 coefficients of a code of two bits and one bit.
+# A block of zeros is at most 64 coefficients, with a code of two bits and one more bit each.
 _MAX_BYTES_OF_ZEROS_PER_BLOCK = 24
 
 
@@ -26,10 +27,10 @@ class JpegHeaders(NamedTuple):
     """The parsed headers of a JPEG file.
 
     Attributes:
-        exif: The EXIF data, if there is any.
-        num_mcus: How many minimum coded units (MCUs) a scan with all components has.
+        exif: The EXIF data; ``None`` if there are none.
+        num_mcus: Number of minimum coded units (MCUs) in a scan with all components.
         blocks_per_mcu: Blocks of 8x8 samples in each MCU.
-        restart_interval: MCUs between two restart markers; 0 if there are no such markers.
+        restart_interval: MCUs between two restart markers; 0 if there are no restart markers.
     """
 
     exif: bytes | None
@@ -39,10 +40,10 @@ class JpegHeaders(NamedTuple):
 
 
 def read_jpeg_headers(data: bytes) -> JpegHeaders:
-    """Parse the headers of a JPEG file, up to its first scan, and check that the file has an end.
+    """Parse the headers of a JPEG file up to its first scan, and check that the file has an end marker.
 
     Raises:
-        DamagedImageError: if the file is cut, or has more than `MAX_JPEG_SCANS`.
+        DamagedImageError: if the file is truncated, or has more than `MAX_JPEG_SCANS`.
     """
     exif = None
     num_components = num_mcus = blocks_per_mcu = restart_interval = 0
@@ -59,7 +60,7 @@ def read_jpeg_headers(data: bytes) -> JpegHeaders:
             continue
         length = int.from_bytes(data[at + 2 : at + 4], "big")
         if marker == _START_OF_SCAN:
-            # One that has all components is the only one, unless the file is progressive.
+            # In a file that is not progressive, a scan with all components is the only scan.
             has_many_scans = num_components != data[at + 4]
             break
         if marker in _START_OF_FRAME and length > 7:
@@ -72,7 +73,7 @@ def read_jpeg_headers(data: bytes) -> JpegHeaders:
         at += 2 + length
     if data.rfind(_END_OF_IMAGE) < at:
         raise DamagedImageError(f"it has no end: {len(data)} bytes are not the whole file")
-    # Within a scan this pair of bytes does not occur; before it, thumbnails may have some.
+    # These two bytes do not occur inside a scan, but thumbnails before the first scan may contain them.
     num_scans = data.count(bytes((0xFF, _START_OF_SCAN)), at) if has_many_scans else 1
     if num_scans > MAX_JPEG_SCANS:
         raise DamagedImageError(f"it has {num_scans} scans, more than the {MAX_JPEG_SCANS} that are accepted")
@@ -80,7 +81,7 @@ def read_jpeg_headers(data: bytes) -> JpegHeaders:
 
 
 def _mcus(frame: bytes) -> tuple[int, int]:
-    """(how many minimum coded units, blocks in each), from a frame header after its precision."""
+    """Return (number of minimum coded units, blocks in each) from a frame header without its precision."""
     height, width = struct.unpack_from(">HH", frame)
     factors = [(factor >> 4, factor & 15) for factor in frame[6::3]]
     columns, rows = (max((pair[axis] for pair in factors), default=1) or 1 for axis in (0, 1))
@@ -88,10 +89,10 @@ def _mcus(frame: bytes) -> tuple[int, int]:
 
 
 def completed_jpegs(data: bytes, headers: JpegHeaders) -> Iterator[bytes]:
-    """A JPEG file with enough data for a whole picture inserted before its end, in several ways.
+    """Yield versions of a JPEG file with data for a whole picture inserted before its end.
 
-    If one of these decodes without an error, nothing was wrong with the file but that its data ends too early. The
-    inserted bits are zero, which are codes in every Huffman table. The ways differ in the bits that complete the code
+    If any version decodes without an error, the only damage to the file is that its data end too early. The inserted
+    bits are zeros, which are valid codes in every Huffman table. The versions differ in the bits that complete the code
     at which the data may have been cut.
     """
     end = data.rfind(_END_OF_IMAGE)

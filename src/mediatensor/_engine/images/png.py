@@ -1,7 +1,7 @@
-"""The chunks of a PNG file: their checksums, and the frames of an animation composed.
+"""Parse the chunks of a PNG file, check their checksums, and compose the frames of an animation.
 
 Pillow does not check the checksums of pixels, and composes translucent frames only approximately. Therefore Pillow gets
-a plain PNG of one frame, made of chunks that were checked. Text, profiles and other chunks are left out.
+a plain PNG with one frame, made of chunks that were checked. Text, profiles and other chunks are left out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LAYOUTS = {0: Layout.GRAY, 2: Layout.RGB, 3: Layout.RGB, 4: Layout.GRAY_ALPHA, 
 _DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 _PALETTE = 3
 
-# (first column, first row, columns apart, rows apart) of the passes of an interlaced picture.
+# (first column, first row, column step, row step) of the passes of an interlaced picture.
 _PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
 _PIECE_BYTES = 1 << 20
 
@@ -46,11 +46,11 @@ class PngFrame(NamedTuple):
     """One picture of a PNG file.
 
     Attributes:
-        width, height: In pixels.
-        left, top: Where its first pixel lies on the canvas.
-        dispose: How its region is treated before the next frame is drawn.
+        width, height: Size in pixels.
+        left, top: Position of its first pixel on the canvas.
+        dispose: How to treat its region before drawing the next frame.
         blend: Whether it replaces its region or is composed over it.
-        parts: Byte ranges of its compressed data in the file, (start, stop).
+        parts: Byte ranges (start, stop) of its compressed data in the file.
     """
 
     width: int
@@ -69,10 +69,10 @@ class PngFile(NamedTuple):
         width, height: Size of the canvas in pixels.
         bit_depth: Bits per sample, 1 to 16.
         color_type: 0 gray, 2 RGB, 3 palette, 4 gray and alpha, 6 RGB and alpha.
-        is_interlaced: Whether the pixels come in seven passes.
+        is_interlaced: Whether the pixels are stored in seven passes.
         palette: Colours, three bytes each.
-        transparency: The chunk that gives a palette alpha, or one colour that is transparent; ``None`` without.
-        exif: The EXIF data, if there is any.
+        transparency: The chunk with the palette's alpha or one transparent colour; ``None`` if there is none.
+        exif: The EXIF data; ``None`` if there are none.
         frames: One frame, or the frames of the animation.
     """
 
@@ -88,7 +88,7 @@ class PngFile(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """The channels after palette and transparent colour are applied."""
+        """The channels after the palette and the transparent colour are applied."""
         stored = _LAYOUTS[self.color_type]
         return stored if self.transparency is None else stored.with_alpha()
 
@@ -97,7 +97,7 @@ class PngFile(NamedTuple):
         return self.bit_depth == 16
 
     def transparent_colour(self) -> tuple[int, ...] | None:
-        """The transparent colour, one sample per channel, at the depth of decoded pixels; ``None`` if there is none."""
+        """Return the transparent colour, one sample per channel, at the depth of decoded pixels; ``None`` if none."""
         if self.transparency is None or self.color_type == _PALETTE:
             return None
         samples = struct.unpack(f">{_LAYOUTS[self.color_type].num_channels}H", self.transparency)
@@ -109,7 +109,7 @@ def parse_png(data: bytes) -> PngFile:
     """Parse the chunks of a file and check their checksums.
 
     Raises:
-        DamagedImageError: if anything is cut, damaged, or not in its place.
+        DamagedImageError: if a chunk is missing, truncated, damaged, or in the wrong place.
     """
     chunks = _chunks(data)
     kind, start, stop = next(chunks)
@@ -153,7 +153,7 @@ def parse_png(data: bytes) -> PngFile:
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """(kind, start, stop) of the contents of each chunk up to the last one."""
+    """Yield (kind, start, stop) of the content of each chunk, up to the last chunk."""
     view, at, kind = memoryview(data), len(SIGNATURE), b""
     while kind != b"IEND":
         if at + 12 > len(data):
@@ -197,17 +197,17 @@ def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
     view = memoryview(data)
     for start, stop in frame.parts:
         if data[start - 4 : start] == b"IDAT":
-            parts.append(view[start - 8 : stop + 4])  # as it is, with its checksum
+            parts.append(view[start - 8 : stop + 4])  # copy the chunk unchanged, with its checksum
         else:
             parts += _chunk(b"IDAT", view[start:stop])
     return b"".join([*parts, *_chunk(b"IEND", b"")])
 
 
 def check_num_bytes(data: bytes, png: PngFile, frame: PngFrame) -> None:
-    """Check that there is data for every row; FFmpeg's codec leaves missing rows as they are.
+    """Check that there are data for every row, because FFmpeg's codec does not fill missing rows.
 
     Raises:
-        DamagedImageError: if there is less.
+        DamagedImageError: if there are fewer bytes than needed.
     """
     row_bits = png.bit_depth * _LAYOUTS[png.color_type].num_channels
     passes = _PASSES if png.is_interlaced else [(0, 0, 1, 1)]
@@ -231,7 +231,7 @@ def _chunk(kind: bytes, content: bytes | memoryview) -> list[bytes | memoryview]
 
 
 def animation_layout(png: PngFile) -> Layout:
-    """The channels of an animation: RGB if no shown pixel can be transparent, else RGB and alpha."""
+    """Return the channels of an animation: RGB if no shown pixel can be transparent, otherwise RGB and alpha."""
     first = png.frames[0]
     shows_through = (first.width, first.height) != (png.width, png.height) or any(
         frame.dispose == DISPOSE_BACKGROUND or (frame is first and frame.dispose == DISPOSE_PREVIOUS)
@@ -241,12 +241,12 @@ def animation_layout(png: PngFile) -> Layout:
 
 
 def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame], Planes]) -> Iterator[NDArray[Any]]:
-    """The canvas after each frame: (4, H, W), one array that changes.
+    """Yield the canvas (4, H, W) after each frame. It is always the same array, which the next frame changes.
 
     Args:
         png: The file.
         dtype: Type of the samples, uint8 or uint16.
-        decode: Gives the planes of one frame, in the layout of the file.
+        decode: Returns the planes of one frame, in the layout of the file.
     """
     kind: Any = np.dtype(dtype).type
     canvas = np.zeros((4, png.height, png.width), dtype)
@@ -266,7 +266,7 @@ def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame],
 
 
 def compose_over(drawn: Planes, region: NDArray[Any]) -> None:
-    """Compose RGBA planes over RGBA planes in place. Alpha is straight, and every result is rounded once.
+    """Compose RGBA planes over RGBA planes in place. Alpha is not premultiplied, and every result is rounded once.
 
     >>> import numpy as np
     >>> region = np.array([200, 0, 0, 255], np.uint8).reshape(4, 1, 1)

@@ -1,7 +1,7 @@
-"""Opening image files and reading their pixels in bands of rows, as they are stored.
+"""Open image files, and read their pixels as stored in the file, in bands of rows.
 
-Pillow decodes, except 16-bit PNG and AVIF of 10 and 12 bits (FFmpeg) and HEIC (pillow-heif). Its class for each
-format is used rather than ``Image.open``, whose limit of pixels is a setting of the whole process.
+FFmpeg decodes 16-bit PNG and AVIF of 10 and 12 bits, pillow-heif decodes HEIC, and Pillow decodes everything else. This
+module uses Pillow's class for each format instead of ``Image.open``, whose pixel limit is a process-wide setting.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .png import PngFile, PngFrame, animation_layout, check_num_bytes, composed_
 
 __all__ = ["Bands", "OpenedImage", "open_image"]
 
-#: Rows of one picture from top to bottom: (number of the first row, planes of the rows).
+#: Rows of one picture from top to bottom: pairs (number of the first row, planes of the rows).
 Bands = Iterator[tuple[int, Planes]]
 
 # A band of this many pixels stays in the processor's cache while it is copied from Pillow to the result.
@@ -53,14 +53,14 @@ class OpenedImage:
     """The properties of an image that are known before its pixels are decoded.
 
     Attributes:
-        width, height: Size of a picture as it is stored, in pixels.
+        width, height: Size of a picture in pixels, before it is rotated.
         layout: Its channels.
         dtype: uint8 or uint16.
-        read: Decodes: gives the bands of one picture after the other.
-        num_frames: How many pictures there are.
-        orientation: How to turn them, by EXIF's number.
-        max_pixels: Pixels of the largest part that is decoded by itself, which may be larger than the picture.
-        read_layout: The channels that ``read`` gives, if these are more than the file states.
+        read: Decodes the pictures, and yields the bands of each picture.
+        num_frames: Number of pictures.
+        orientation: EXIF's number for how to rotate the pictures.
+        max_pixels: Pixels of the largest part that is decoded separately, which may be larger than the picture.
+        read_layout: The channels that ``read`` returns, if these are more than the file states.
     """
 
     width: int
@@ -82,20 +82,20 @@ def open_image(
     wants_8_bits: bool = False,
     num_threads: int = 1,
 ) -> OpenedImage:
-    """Read the headers of an image file of a format that is known.
+    """Read the headers of an image file whose format is known.
 
     Args:
         kind: One of `FORMATS`.
         data: The whole file.
-        check_pixels: Given columns and rows, raises if a picture of that size is refused. Some decoders allocate a
-            picture when they are made.
+        check_pixels: Called with columns and rows; raises if a picture of this size is refused. Some decoders allocate
+            a picture when they are created.
         wants_8_bits: Whether samples of 8 bits are enough.
-        num_threads: Threads of decoders that can use several.
+        num_threads: Number of threads for decoders that can use several.
 
     Raises:
         MissingDependencyError: if this Pillow lacks the format, or pillow-heif is not installed.
         DamagedImageError: if the file is damaged or incomplete.
-        Exception: whatever Pillow raises for headers that it cannot read.
+        Exception: any exception that Pillow raises for headers that it cannot read.
     """
     if kind == "webp":
         check_pixels(*webp_canvas(data))
@@ -119,16 +119,16 @@ def _open_jpeg(data: bytes) -> OpenedImage:
 
 
 def _lacks_only_data(data: bytes, headers: JpegHeaders) -> bool:
-    """Whether a damaged file would be whole with more data. One with wrong codes is shown as libjpeg shows it."""
+    """Return whether more data would make a damaged file complete. Files with wrong codes are returned as decoded."""
     return any(not jpeg_is_damaged(longer) for longer in completed_jpegs(data, headers))
 
 
 def _has_flat_corner(image: Image.Image) -> bool:
-    """Whether the last pixels all have one colour, as libjpeg fills missing data."""
+    """Return whether the last pixels all have one colour, as when libjpeg fills missing data."""
     width, height = image.size
     left, top = max((width - 1) // 8 * 8, width - 4), max((height - 1) // 8 * 8, height - 4)
     if image.getpixel((left, top)) != image.getpixel((width - 1, height - 1)):
-        return False  # most pictures end here, at a fraction of the time
+        return False  # most pictures end here, which is much faster
     extrema: Any = image.crop((left, top, width, height)).getextrema()
     return all(least == most for least, most in (extrema if isinstance(extrema[0], tuple) else [extrema]))
 
@@ -158,7 +158,7 @@ def _png_bands(data: bytes, png: PngFile, frame: PngFrame) -> Bands:
         check_num_bytes(data, png, frame)
         pixels = decode_png_16(alone)
         if pixels.shape[2] == png.layout.num_channels != stored.num_channels:
-            colour, stored = None, png.layout  # the codec knows transparent colours
+            colour, stored = None, png.layout  # the codec has already applied the transparent colour
         bands = _array_bands(pixels)
     else:
         image = _pillow("Png", "zlib", alone)
@@ -169,7 +169,7 @@ def _png_bands(data: bytes, png: PngFile, frame: PngFrame) -> Bands:
 
 
 def _alpha_of(planes: Planes, transparent: tuple[int, ...]) -> NDArray[Any]:
-    """Transparent where the colour is a certain one, opaque elsewhere."""
+    """Return alpha that is transparent for pixels of the transparent colour, and opaque elsewhere."""
     differs = planes[0] != transparent[0]
     for plane, sample in zip(planes[1:], transparent[1:], strict=True):
         differs |= plane != sample
@@ -195,7 +195,7 @@ def _open_gif(data: bytes) -> OpenedImage:
 
 
 def _open_webp(data: bytes) -> OpenedImage:
-    # libwebp draws on a transparent canvas, which Pillow hides if no frame has alpha.
+    # libwebp draws on a transparent canvas, but Pillow drops alpha if no frame has it.
     with_alpha = webp_with_alpha(data)
     image = _pillow("WebP", "webp", with_alpha or data)
     read_layout, num_frames = _LAYOUT_OF_MODE[image.mode], int(getattr(image, "n_frames", 1))
@@ -210,7 +210,7 @@ def _open_webp(data: bytes) -> OpenedImage:
 def _open_avif(data: bytes, *, wants_8_bits: bool, num_threads: int) -> OpenedImage:
     with _avif_lock:
         plugin: Any = importlib.import_module("PIL.AvifImagePlugin")
-        before = plugin.DEFAULT_MAX_THREADS  # a setting of the module, until Pillow's decoders take options
+        before = plugin.DEFAULT_MAX_THREADS  # a module-wide setting, because Pillow's decoder has no option for threads
         plugin.DEFAULT_MAX_THREADS = num_threads
         try:
             image = _pillow("Avif", "avif", data)
@@ -232,7 +232,7 @@ def _open_avif(data: bytes, *, wants_8_bits: bool, num_threads: int) -> OpenedIm
                 matrices=MATRICES,
                 num_threads=num_threads,
             )
-        except UndecodableImageError:  # in tiles: that is for libavif, which comes with 8 bits
+        except UndecodableImageError:  # pictures in tiles, which libavif decodes to 8 bits
             for bands in _frames_of(image, num_frames, layout)():
                 yield ((top, convert(planes, layout, layout, np.uint16)) for top, planes in bands)
             return
@@ -243,7 +243,7 @@ def _open_avif(data: bytes, *, wants_8_bits: bool, num_threads: int) -> OpenedIm
 
 
 def _rgb_16(parts: Sequence[PlanarPicture], layout: Layout) -> Bands:
-    """The bands of a picture, and of its alpha if there are two parts."""
+    """Yield the bands of a picture; the second part, if there is one, is its alpha."""
     width = parts[0].planes[0].shape[1]
     num_rows = max(1, _BAND_PIXELS // width)
     num_colours = layout.num_channels - layout.has_alpha
@@ -271,7 +271,7 @@ def _open_heic(data: bytes) -> OpenedImage:
         heif = importlib.import_module("pillow_heif")
     except ImportError:
         raise MissingDependencyError('Decoding HEIC needs pillow-heif: pip install "mediatensor[heic]".') from None
-    # Without registration: a plugin of Pillow would affect other code of the process.
+    # Do not register pillow-heif as a plugin of Pillow, because this would affect other code in the process.
     pictures = list(heif.open_heif(io.BytesIO(data), convert_hdr_to_8bit=False, hdr_to_16bit=False))
     first = pictures[0]
     if any(picture.size != first.size for picture in pictures):
@@ -286,7 +286,7 @@ def _open_heic(data: bytes) -> OpenedImage:
             pixels = pixels.reshape(*pixels.shape[:2], layout.num_channels)
             yield _array_bands(pixels if depth == 8 else _scaled_to_16(pixels, depth))
 
-    # libheif turns pictures itself.
+    # libheif has already rotated the pictures.
     return OpenedImage(first.size[0], first.size[1], layout, np.uint8 if depth == 8 else np.uint16, read, len(pictures))
 
 
@@ -306,7 +306,7 @@ _OPENERS: dict[str, Callable[[bytes], OpenedImage]] = {
 
 
 def _pillow(name: str, feature: str | None, data: bytes) -> Any:
-    """An image file of Pillow, its pixels not yet decoded."""
+    """Return an image file opened by Pillow, whose pixels are not decoded yet."""
     if feature is not None and not _has_feature(feature):
         raise MissingDependencyError(
             f"This Pillow ({PIL.__version__}) cannot decode {name}; the wheels of Pillow on PyPI can "
@@ -348,7 +348,7 @@ def _planes(band: Image.Image, layout: Layout) -> Planes:
         pixels = np.frombuffer(band.tobytes(), np.uint8).reshape(height, width, 2)
         planes = [pixels[..., 0], pixels[..., 1]]
     else:
-        # One channel after the other: Pillow's storage has four bytes a pixel, and picks them faster than numpy.
+        # Copy one channel after another: Pillow stores four bytes per pixel, and extracts channels faster than numpy.
         planes = [
             np.frombuffer(band.tobytes("raw", channel), np.uint8).reshape(height, width) for channel in stored.value
         ]

@@ -41,7 +41,7 @@ class HttpError(Exception):
 
 
 class NotAFileError(HttpError):
-    """The response is not a file of a known size."""
+    """The response is not a file, or does not state its size."""
 
 
 class FileChangedError(HttpError):

@@ -1,11 +1,11 @@
 """Decide which byte ranges of a remote file to fetch, and which to cache: arithmetic without I/O.
 
-A file is divided into blocks. Fetched blocks are cached; the least recently used ones are dropped first::
+A file is divided into blocks. Fetched blocks are cached, and the least recently used block is dropped first::
 
     read 10..20 of a cold cache          fetch the block of 10, and a little more
     consecutive reads                    fetch twice as much each time, up to a limit
     a read inside an announced range     fetch up to the end of that range
-    a read with some blocks cached       fetch the others, as one range if the gaps are small
+    a read with some blocks cached       fetch the missing blocks, as one range if gaps are small
 """
 
 from __future__ import annotations

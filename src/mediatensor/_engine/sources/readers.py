@@ -71,7 +71,7 @@ class Reader(ABC):
 
 
 class SpanReader(Reader):
-    """Bytes ``start`` to ``stop`` of another reader, which is closed with this one."""
+    """Bytes ``start`` to ``stop`` of another reader, which is closed together with this reader."""
 
     def __init__(self, whole: Reader, start: int, stop: int) -> None:
         super().__init__()
