@@ -1,4 +1,4 @@
-"""`check_dataset`: check every file of a dataset, in processes, with finished results in a state file."""
+"""`check_dataset`: check every file of a dataset in worker processes, with results stored in a state file."""
 
 from __future__ import annotations
 
@@ -46,36 +46,37 @@ def check_dataset(
     state_file: str | os.PathLike[str] | None = None,
     show_progress: bool = False,
 ) -> DatasetReport:
-    """Check the files of a dataset, before a training reads them.
+    """Check the files of a dataset before a training reads them.
 
-    Every file is opened, and decoded from its first frame to its last and from its first sample to its last, on one
-    core. `FINDING_KINDS` lists the checks. Files are only read. A row that is a segment of its file has the findings
-    in the segment, and those without a time, such as a missing end of the file.
+    Each file is opened and completely decoded, video and audio, on one core. `FINDING_KINDS` lists the checks. Files
+    are never changed. A row that is a segment of a file has the findings within the segment, and findings without a
+    time, such as a missing end of the file.
 
     Args:
-        source: The files, as for `as_items`: a folder, a manifest, Parquet, tar shards, rows of Hugging Face, or
-            a list; or the folder of a LeRobot dataset, whose rows are its videos, with ``camera``, ``episodes`` and
-            their ``begin_seconds`` and ``end_seconds`` in ``extra``. Its tables are checked as well.
-        kind: ``"video"`` or ``"audio"``: a folder is searched for files of that kind, and a file without video, or
-            without audio, is bad.
+        source: A source of `as_items`: a folder, a manifest, Parquet, tar shards, Hugging Face rows, or a list; or the
+            folder of a LeRobot dataset. Rows of a LeRobot dataset are its videos, with ``camera``, ``episodes`` and
+            their ``begin_seconds`` and ``end_seconds`` in ``extra``; its tables are checked as well.
+        kind: ``"video"`` or ``"audio"``: a folder is searched for files of this kind, and a file without a stream of
+            this kind is bad.
         media_column, label_column: As in `as_items`.
-        num_classes: Labels are whole numbers below this.
-        decode: Whether to decode. If false, only headers, packets and bytes are read, which is faster, but finds
+        num_classes: Labels must be whole numbers below this.
+        decode: Whether to decode. If ``False``, only headers, packets and bytes are read. This is faster, but finds no
+            damaged, frozen or black frames, and nothing about audio.
             neither damaged, frozen nor black frames, nor anything about audio.
         bad_kinds: The kinds of findings that make a file bad.
-        num_workers: How many files are checked at a time, each in a process that may crash or hang; by default one for
-            each core. With 0 they are checked in this process, one after the other, without a time limit.
-        timeout_seconds: Time limit for a file in seconds; one that takes longer is ``"unreadable"``.
-        state_file: File for finished results. If called again with the same file, only new and changed files are
-            checked.
-        show_progress: Show a bar on a terminal.
+        num_workers: Number of files that are checked at a time, each in a process that may crash or hang; by default
+            one for each core. With 0, this process checks them one after the other, without a time limit.
+        timeout_seconds: Time limit for a file in seconds; a file that takes longer is ``"unreadable"``.
+        state_file: File in which finished results are stored. A later call with the same file checks only new and
+            changed files.
+        show_progress: Show a progress bar on a terminal.
 
     Returns:
-        `DatasetReport`: the findings in each row, in the order of the source, and those in all files together.
+        `DatasetReport`: the findings in each row, in the order of the source, and findings about the whole dataset.
 
     Raises:
-        InvalidArgumentError: if an argument is not accepted, the source has no files, or ``state_file`` is another
-            file.
+        InvalidArgumentError: if an argument is not accepted, the source has no files, or ``state_file`` exists and is
+            not a state file.
         SourceTypeError, SourceNotFoundError, ReadError: as for `as_items`. A file that cannot be read is a finding.
         WriteError: if ``state_file`` cannot be written.
 
@@ -87,7 +88,7 @@ def check_dataset(
         >>> report.bad_files[0].findings[0].kind
         'corrupt'
     """
-    from .media import check_file, thumbnail_of  # loads the decoders
+    from .media import check_file, thumbnail_of  # this import loads the decoders
 
     bad = tuple(items_of("bad_kinds", bad_kinds, of="names of findings"))
     for name in bad:
@@ -109,7 +110,7 @@ def check_dataset(
         rows.append(Row(item.label, (item.start_seconds, item.end_seconds), item.extra, keys[-1]))
         names.append(item.name)
         has_urls |= isinstance(item.source, str) and "://" in item.source
-    # Rows that are parts of one file share its check.
+    # Rows that are parts of one file share the check of the file.
     first_of = {key: number for number, key in reversed(list(enumerate(keys)))}
     count = os.cpu_count() or 1 if num_workers is None else num_workers
     count = min(count, len(first_of))
@@ -137,7 +138,7 @@ def check_dataset(
             except MediaTensorError:
                 return None
 
-        # Files in which only the comparison found something have no thumbnail yet.
+        # Files with findings only from the comparison have no thumbnail yet.
         bare = [number for number, file in enumerate(files) if decode and file.findings and not file.thumbnail]
         todo = {keys[number]: number for number in bare[:MOST_FILES_ON_PAGE] if files[number].facts.num_frames}
         with closing(_call_each(todo, picture, count)) as drawn:
@@ -158,7 +159,7 @@ class ListedDataset(NamedTuple):
     Attributes:
         items: The rows.
         kind: The kind of media.
-        episodes: For each video of a LeRobot dataset, its episodes.
+        episodes: The episodes of each video of a LeRobot dataset.
         findings: Findings in the tables of a LeRobot dataset.
     """
 
@@ -171,7 +172,7 @@ class ListedDataset(NamedTuple):
 def list_dataset(
     source: Any, kind: MediaKind, *, media_column: str | None = None, label_column: str | None = None
 ) -> ListedDataset:
-    """List the rows of a dataset; the result can be the source of `check_dataset`, and the errors are the same."""
+    """List the rows of a dataset. `check_dataset` accepts the result as its source, and raises the same errors."""
     check_choice("kind", kind, ("video", "audio"))
     if not is_lerobot(source):
         return ListedDataset(as_items(source, kind=kind, media_column=media_column, label_column=label_column), kind)
@@ -182,7 +183,7 @@ def list_dataset(
 
 
 def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) -> str:
-    """Return a key of the current file and the checks; for a path with its size and time."""
+    """Return a key of a file and the requested checks; it changes when a local file is rewritten."""
     asked = f"{kind} {decode}"
     if episodes:
         state = hashlib.blake2b(digest_size=16)
@@ -191,7 +192,7 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
         asked += f" {state.hexdigest()}"
     try:
         place = place_of(item)
-    except InvalidArgumentError:  # a user's source
+    except InvalidArgumentError:  # a user's own source
         return f"{item.name} {asked}"
     if "bytes" in place:
         return f"{hashlib.blake2b(place['bytes'], digest_size=16).hexdigest()} {asked}"
@@ -208,7 +209,7 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
 
 @contextmanager
 def _start_runner(num_workers: int, timeout_seconds: float, has_urls: bool) -> Iterator[Callable[..., Any]]:
-    """Give a function that calls another in a worker process, or in this process if ``num_workers`` is 0."""
+    """Yield a function that calls another one in a worker process, or in this process if ``num_workers`` is 0."""
     if not num_workers:
         yield lambda function, *arguments: function(*arguments)
         return
@@ -238,7 +239,7 @@ def _call_each(
 
 @contextmanager
 def _open_state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str, CheckedFile], Any]]:
-    """Give the results in a state file, and a function that adds to it."""
+    """Yield the results in a state file, and a function that appends a result."""
     if path is None:
         yield {}, lambda key, file: None
         return
@@ -271,12 +272,12 @@ def is_check_state(path: str | os.PathLike[str]) -> bool:
 
 
 def _line(row: bytes) -> bytes:
-    """Return a line of a state file: a checksum of the row, and the row."""
+    """Return a line of a state file: the row after its checksum."""
     return f"{zlib.crc32(row):08x} ".encode() + row
 
 
 def _read_state(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
-    """Read the stored results. Files of lines that are damaged, or incomplete after a kill, are checked again."""
+    """Read the stored results. Damaged or incomplete lines are left out, so their files are checked again."""
     try:
         file.seek(0)
         lines = file.read().split(b"\n")

@@ -1,7 +1,7 @@
-"""Faults that only show between files, and rows that contradict their files. Pure.
+"""Faults that only a comparison of files shows, and rows that contradict their files. Pure functions.
 
-Between files: copies, cameras of an episode that drift apart, and properties that differ from nearly all other files.
-Rows: labels, segments, and columns with facts about the file.
+Files are compared for copies, drift between the cameras of an episode, and properties that differ from nearly all other
+files. Rows are checked for labels, segments, and columns with facts about the file.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import numpy as np
 from ..._engine.common.messages import counted
 from .findings import CheckedFile, Finding, MediaFacts
 
-# With fewer files, none is "odd"; with more, at least this share must agree.
+# With fewer files, no file is "odd". With more files, at least this share must agree.
 _MIN_FILES, _MIN_SHARE = 10, 0.9
-# Of 512 bits. Encoding again changes a few; different videos differ in about half.
+# Hashes have 512 bits. Encoding again changes a few bits; different videos differ in about half.
 _MAX_BITS_APART = 40
 _MAX_SHARE_APART = 0.02
 _ROWS_AT_A_TIME = 256
 # Cameras of an episode start and stop a frame or two apart.
 _EPISODE_COLUMNS = ("episode", "episode_index", "episode_id")
 _MIN_APART_SECONDS, _MAX_STEPS_APART = 0.1, 2.0
-# Labels are classes if each has at least this many rows, on average.
+# Labels count as classes if each has at least this many rows on average.
 _MIN_ROWS_OF_A_CLASS = 3.0
-# A smaller share of rows without a label are mistakes; a larger share have no labels on purpose.
+# A smaller share of unlabelled rows counts as mistakes; with a larger share, the rows are unlabelled on purpose.
 _MAX_UNLABELLED = 0.5
-# A smaller share of labels with fractions are mistakes; with a larger share, labels are not classes.
+# A smaller share of fractional labels counts as mistakes; with a larger share, labels are not classes.
 _MAX_FRACTIONAL = 0.1
 _LABELS_NAMED = 5
 _MAX_SECONDS_APART = 0.5
@@ -42,10 +42,10 @@ class Row(NamedTuple):
     """A row, without its file.
 
     Attributes:
-        label: Its label.
-        segment: Start and end of its part of the file, in seconds; ``None`` for the beginning and the end of the file.
-        extra: Its other columns.
-        key: Identifies its file.
+        label: The label of the row.
+        segment: Start and end of the row's segment in seconds; ``None`` for the beginning and the end of the file.
+        extra: The other columns of the row.
+        key: Key of the row's file.
     """
 
     label: Any = None
@@ -55,17 +55,17 @@ class Row(NamedTuple):
 
     @property
     def number(self) -> float | None:
-        """The label as a number; ``None`` if it is not one."""
+        """The label as a number; ``None`` if it is not a number."""
         if not isinstance(self.label, Real):
             return None
         try:
             return float(self.label)
-        except OverflowError:  # a whole number of hundreds of digits
+        except OverflowError:  # an integer of hundreds of digits
             return math.inf
 
     @property
     def label_text(self) -> str:
-        """The label in words."""
+        """The label as text."""
         name = self.extra.get("class_name")
         return f"{self.label}" if name is None else f"{self.label} ({name!r})"
 
@@ -73,7 +73,7 @@ class Row(NamedTuple):
 def compare_files(
     files: Sequence[CheckedFile], rows: Sequence[Row], num_classes: int | None = None
 ) -> tuple[list[CheckedFile], list[Finding]]:
-    """Return the files with the findings of comparing them and their rows, and the findings in all of them together."""
+    """Return the files with added findings from comparing files and rows, and findings about the whole dataset."""
     added: dict[int, list[Finding]] = defaultdict(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):
         if contradictions := _compare_row_with_file(row, file.facts):
@@ -91,7 +91,7 @@ def compare_files(
 
 
 def _find_duplicates(files: Sequence[CheckedFile], rows: Sequence[Row], added: dict[int, list[Finding]]) -> set[int]:
-    """Add a finding for every file with the same bytes as an earlier one, and return their numbers."""
+    """Add a finding for every file whose bytes equal an earlier file's, and return the numbers of these files."""
     first: dict[str, int] = {}
     copies = set()
     for number, file in enumerate(files):
@@ -131,7 +131,7 @@ def _find_near_duplicates(
 
 
 def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added: dict[int, list[Finding]]) -> None:
-    """Add a finding for files of a camera that are longer or shorter than the other cameras of the same episode."""
+    """Add a finding for files whose duration differs from the other cameras' files of the same episode."""
     episodes: dict[str, list[int]] = defaultdict(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):
         episode = next((text for name in _EPISODE_COLUMNS if (text := str(row.extra.get(name, "")))), "")
@@ -139,7 +139,7 @@ def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added:
             episodes[episode].append(number)
     for episode, numbers in episodes.items():
         lengths = {number: files[number].facts.duration_seconds or 0.0 for number in numbers}
-        # With two cameras, the first.
+        # With two cameras, the first is the reference.
         usual = sorted(lengths.values())[len(lengths) // 2] if len(lengths) > 2 else lengths[numbers[0]]
         other = next(number for number in numbers if lengths[number] == usual)
         for number in numbers:
@@ -207,7 +207,7 @@ _COMPARED_FACTS = {
 def _check_labels(
     rows: Sequence[Row], files: Sequence[CheckedFile], num_classes: int | None, added: dict[int, list[Finding]]
 ) -> list[Finding]:
-    """Add findings for labels that are wrong, missing, rare or contradictory, and return findings for all labels."""
+    """Add findings for wrong, missing, rare or contradictory labels, and return findings about all labels."""
     _find_contradictory_labels(rows, files, added)
     values = {number: value for number, row in enumerate(rows) if (value := row.number) is not None}
     unlabelled = [number for number, row in enumerate(rows) if row.label is None]
@@ -284,7 +284,7 @@ def label_counts(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def select_segment(file: CheckedFile, row: Row) -> CheckedFile:
-    """Return the file with the findings that concern the segment of a row, or have no time."""
+    """Return the file with the findings that lie in the segment of a row or have no time."""
     start = -math.inf if row.segment[0] is None else row.segment[0]
     end = math.inf if row.segment[1] is None else row.segment[1]
 
@@ -298,7 +298,7 @@ def select_segment(file: CheckedFile, row: Row) -> CheckedFile:
 
 
 def _compare_row_with_file(row: Row, facts: MediaFacts) -> list[Finding]:
-    """Return findings for columns and segments of a row that contradict its file."""
+    """Return findings for columns and segments of a row that contradict the row's file."""
     found = []
     start, end = row.segment
     if facts.duration_seconds is not None:

@@ -1,4 +1,4 @@
-"""The types and the kinds of findings."""
+"""The types and kinds of findings."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SEVERITY_TITLES: dict[Severity | None, str] = {
 
 @dataclass(frozen=True)
 class FindingKind:
-    """The meaning of a kind of findings.
+    """A kind of findings: its meaning, severity and advice.
 
     Attributes:
         meaning: Description of the finding.
-        severity: ``"bad"`` if a file gives fewer or other frames and samples than its header says, ``"look"`` if it
-            needs a look, ``"note"`` if the file is in order.
-        advice: What to do.
+        severity: ``"bad"`` if decoding gives fewer or other frames or samples than the header says, ``"look"`` if a
+            person should look at the file, ``"note"`` if the file is in order.
+        advice: What to do about it.
 
     Example:
         >>> from mediatensor.datasets import FINDING_KINDS
@@ -130,7 +130,7 @@ FINDING_KINDS: dict[str, FindingKind] = {
 }
 # fmt: on
 
-#: The kinds that make a file bad by default: it gives fewer or other frames and samples than its header says.
+#: The kinds that make a file bad by default: decoding gives fewer or other frames or samples than the header says.
 BAD_KINDS = tuple(name for name, kind in FINDING_KINDS.items() if kind.severity == "bad")
 
 
@@ -139,14 +139,14 @@ class Finding:
     """One finding in a file.
 
     Attributes:
-        kind: One of `FINDING_KINDS`.
+        kind: A key of `FINDING_KINDS`.
         message: Description with numbers.
-        start_seconds: Where it begins, if it is a part of the file.
-        end_seconds: Where it ends.
-        start_frame: The number of the first frame.
+        start_seconds: Start of the finding, if it concerns a part of the file.
+        end_seconds: End of the finding.
+        start_frame: Number of the first frame.
         end_frame: One past the number of the last frame.
-        episode: Its episode, in a LeRobot dataset.
-        row: Its row of the table (column ``index``), in a LeRobot dataset.
+        episode: Number of the episode, in a LeRobot dataset.
+        row: Row of the table (column ``index``), in a LeRobot dataset.
 
     Example:
         >>> from mediatensor.datasets import Finding
@@ -166,14 +166,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class MediaFacts:
-    """Properties of a file that was checked; ``None`` if unknown or missing.
+    """Properties of a checked file; ``None`` if unknown or missing.
 
     Attributes:
-        num_bytes: Its size.
-        digest: BLAKE2b of its bytes, in hexadecimal.
-        begin_seconds: When the first frame is shown, or audio without video begins.
-        duration_seconds: Duration of the video, or of audio without video.
-        video_codec: FFmpeg's name.
+        num_bytes: Size of the file in bytes.
+        digest: BLAKE2b digest of the file's bytes, in hexadecimal.
+        begin_seconds: Time of the first frame, or of the first audio sample in a file without video.
+        duration_seconds: Duration of the video, or of the audio in a file without video.
+        video_codec: FFmpeg's name of the video codec.
         width: Width of the frames, after rotation.
         height: Height of the frames, after rotation.
         rotation: Counter-clockwise angle in degrees at which frames are shown.
@@ -181,13 +181,13 @@ class MediaFacts:
         average_fps: Frames per second.
         num_key_frames: Number of key frames.
         longest_gop: Maximum number of frames from one key frame to the next.
-        random_access_frames: Number of frames that are decoded, on average, to get one at random.
-        random_access_bytes: Bytes of a group of pictures, on average over the frames.
-        audio_codec: FFmpeg's name.
+        random_access_frames: Mean number of frames to decode to get a random frame.
+        random_access_bytes: Bytes of the group of pictures of a frame, averaged over the frames.
+        audio_codec: FFmpeg's name of the audio codec.
         sample_rate: Samples per second.
         num_channels: Number of channels.
-        peak: The largest absolute sample, 1 being full scale.
-        picture_hash: A perceptual hash of frames at eight places, in hexadecimal.
+        peak: Largest absolute sample; full scale is 1.
+        picture_hash: A perceptual hash of eight frames, in hexadecimal.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -220,13 +220,13 @@ class MediaFacts:
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """A file that was checked.
+    """A checked file.
 
     Attributes:
-        name: Its name, as in the `Item`.
-        findings: The findings; empty if it is in order.
-        facts: Its properties.
-        thumbnail: A small JPEG image of it, in base64, if there are findings; else ``None``.
+        name: Name of the file, as in its `Item`.
+        findings: The findings; empty if the file is in order.
+        facts: Properties of the file.
+        thumbnail: A small JPEG image in base64 if the file has findings; otherwise ``None``.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -241,7 +241,7 @@ class CheckedFile:
 
 
 def describe_finding(finding: Finding) -> str:
-    """Return the message and the place of a finding."""
+    """Return the message of a finding and its place in the file."""
     places = []
     if finding.episode is not None:
         places.append(f"episode {finding.episode}")
@@ -258,12 +258,12 @@ def describe_finding(finding: Finding) -> str:
 
 
 def to_plain(file: CheckedFile) -> dict[str, Any]:
-    """Return a file as JSON values."""
+    """Return a checked file as JSON values."""
     return asdict(file) | {"findings": [asdict(finding) for finding in file.findings]}
 
 
 def from_plain(values: dict[str, Any]) -> CheckedFile:
-    """Return the file of `to_plain`; raises ValueError, TypeError, KeyError or AttributeError for other values."""
+    """Return the file of `to_plain`; raise ValueError, TypeError, KeyError or AttributeError for other values."""
     findings = tuple(Finding(**finding) for finding in values["findings"])
     known = {spec.name for spec in fields(MediaFacts)}
     facts = MediaFacts(**{name: value for name, value in values["facts"].items() if name in known})

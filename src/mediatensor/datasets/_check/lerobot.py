@@ -1,4 +1,4 @@
-"""Checks of a LeRobot dataset: the rows of its tables, and the frames of its cameras."""
+"""Checks of a LeRobot dataset: the table rows, and the camera frames."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .._sources.lerobot_tables import seconds_of_rows, table_rows
 from .findings import Finding
 from .pictures import spans_of
 
-# Maximum distance of a frame from the time of its row, as in LeRobot's own reader and LeRobotClips.
+# Maximum distance of a frame from the time of its row, as in LeRobot's own reader and `LeRobotClips`.
 _TOLERANCE_SECONDS = 1e-4
-# Times that drift by less than this over an episode are rounded.
+# A smaller drift over an episode counts as rounding.
 _MIN_DRIFT_SECONDS = 2e-3
 _EPISODES_NAMED = 5
 
@@ -29,9 +29,9 @@ class EpisodeTimes(NamedTuple):
     """The times of an episode in the video of a camera.
 
     Attributes:
-        episode: Its number.
-        first_row: The number of its first row in the dataset.
-        seconds: The times of its rows in the video, float64 (frames,).
+        episode: Number of the episode.
+        first_row: Number of the episode's first row in the dataset.
+        seconds: Times of the episode's rows in the video, float64 (frames,).
         fps: Frames per second of the dataset.
     """
 
@@ -63,7 +63,7 @@ def is_lerobot(source: Any) -> bool:
 
 
 def videos_of(source: Any) -> LeRobotVideos:
-    """List the videos of a dataset, and read and check its tables; raises like `open_lerobot`."""
+    """List the videos of a dataset, and check its tables; raise errors like `open_lerobot`."""
     known, all_episodes = open_lerobot(source)
     times: dict[tuple[str, str], list[EpisodeTimes]] = defaultdict(list)
     findings: list[Finding] = []
@@ -106,7 +106,6 @@ def _find_wrong_rows(
     gaps: Mapping[str, NDArray[np.bool_]],
     path: str,
 ) -> Iterator[Finding]:
-    """Yield a finding for each column with wrong or missing values in the rows of an episode."""
     frames = np.arange(episode.num_frames)
     wanted = {
         "frame_index": frames,
@@ -143,9 +142,9 @@ def _find_wrong_rows(
 
 
 def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> list[Finding]:
-    """Return findings for rows without a frame at their time, other numbers of frames, and cameras that drift. Pure.
+    """Return findings for rows without a frame at their time, wrong numbers of frames, and drifting cameras. Pure.
 
-    ``pts_seconds`` are the times of the frames of the video, ascending.
+    ``pts_seconds`` are the times of the video's frames, ascending.
     """
     late, drifting = [], []
     for one in episodes:
@@ -182,7 +181,7 @@ def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np
 def _find_drift(
     one: EpisodeTimes, pts_seconds: NDArray[np.float64], first_frame: int, place: Mapping[str, Any]
 ) -> list[Finding]:
-    """Return a finding if the frames of an episode drift more and more from its rows."""
+    """Return a finding if the distance between frames and rows grows over an episode."""
     pts = pts_seconds[first_frame : first_frame + len(one.seconds)]
     ahead = one.seconds[: len(pts)] - pts
     if len(pts) < 3:
@@ -200,7 +199,7 @@ def _find_drift(
 
 
 def _compare_frame_counts(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> Iterator[Finding]:
-    """Yield a finding for each episode with another number of frames than rows, and for frames of no episode."""
+    """Yield a finding for each episode whose numbers of frames and rows differ, and for frames outside all episodes."""
     if not episodes or len(pts_seconds) == sum(len(one.seconds) for one in episodes):
         return
     in_episodes = np.zeros(len(pts_seconds), bool)

@@ -32,17 +32,17 @@ _HASHED_BYTES_AT_A_TIME = 1 << 20
 _HEIGHT, _WIDTH = 36, 64
 _FRAMES_AT_A_TIME = 64
 _SECONDS_AT_A_TIME = 30.0
-# Precision of the place of damaged audio; packets have 20 to 100 ms.
+# Precision of the position of damaged audio; packets last 20 to 100 ms.
 _SOUND_PLACE_SECONDS = 0.02
 _THUMBNAIL_SIDE = 160
 _SPANS_NAMED = 5
-# The text of the anomaly in the index.
+# The text of this anomaly in the frame index.
 _BEGINS_BETWEEN_KEY_FRAMES = "the first packet is not a key frame"
 _IMAGE_FORMATS = ("gif", "apng", "webp_pipe", "webp_anim")
-# Headers of AVI count empty chunks.
+# AVI headers also count empty chunks.
 _MAX_FRAMES_APART, _MAX_SHARE_APART = 2, 0.01
-# A last frame whose duration no block states seems shorter than it is. Over the Matroska and WebM files of our corpora
-# the largest difference of an intact stream is 0.1 s.
+# A stream whose last block has no duration seems shorter than it is. Over the Matroska and WebM files of our corpora,
+# the largest difference in an intact stream is 0.1 s.
 _MAX_SECONDS_APART, _MAX_SHARE_OF_SECONDS_APART = 0.5, 0.02
 _CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 
@@ -50,9 +50,9 @@ _CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 def check_file(
     source: Any, name: str, kind: Literal["video", "audio"], decodes: bool, episodes: Sequence[EpisodeTimes] = ()
 ) -> dict[str, Any]:
-    """Check one file, and return a `CheckedFile` as JSON values, which any process can send.
+    """Check one file, and return a `CheckedFile` as JSON values, which can be sent between processes.
 
-    ``episodes`` are the times of rows in the tables of a LeRobot dataset, for one of its videos.
+    For a video of a LeRobot dataset, ``episodes`` are the times of the rows in its tables.
     """
     findings: list[Finding] = []
     facts = MediaFacts()
@@ -69,13 +69,13 @@ def check_file(
 
 
 def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in its own process, of which there is one for each core."""
+    """Call a function with one torch thread, because there is a worker process for each core."""
     torch.set_num_threads(1)
     return function(*arguments)
 
 
 def _bytes_of(source: Any) -> tuple[int | None, str | None, bool]:
-    """Return size and digest of the bytes, and whether their end is missing; unknown if only FFmpeg reads them."""
+    """Return the size and digest of the bytes, and whether their end is missing; unknown if only FFmpeg reads them."""
     reader = make_source(source).open_bytes()
     if reader is None:
         return None, None, False
@@ -115,7 +115,7 @@ def _check_streams(
     if audio is None and kind == "audio":
         findings.append(Finding("no-sound", f"there is {kinds}, and no sound"))
     if video is not None and kind == "audio" and _is_empty(source, video):
-        video = None  # an empty video stream does not matter for audio
+        video = None  # an empty video stream does not matter in an audio file
     times = listened = None
     if video is not None:
         has_own_pace = any(name in header.format_name for name in _IMAGE_FORMATS)
@@ -145,7 +145,7 @@ def _check_video(
     ) as decoder:
         try:
             statistics, replaced, picture_hash = _decode_all(decoder) if decodes else (None, {}, None)
-            index = decoder.frame_index  # after decoding, which corrects it
+            index = decoder.frame_index  # decoding corrects the index
         except StreamError as error:
             findings.append(Finding("nothing-decodes", str(error)))
             return facts, None
@@ -163,7 +163,7 @@ def _check_video(
         if damaged:
             findings += _describe_damage(damaged, replaced, times)
         findings += _describe_holes(index)
-        # The header of an MP4 counts frames outside of its edit list, and packets that are half a frame.
+        # MP4 headers also count frames outside the edit list, and packets that hold half a frame.
         num_packets = None if index.num_packets is None else int(index.num_packets.max())
         is_explained = any("edit list" in text for text in index.anomalies) or promised == num_packets
         if not is_explained:
@@ -200,19 +200,19 @@ def _check_video(
 
 
 def _mean_bytes(index: FrameIndex) -> int | None:
-    """Return the bytes of the group of pictures of a frame, on average; ``None`` if the index lacks them."""
+    """Return the bytes of a frame's group of pictures, averaged over the frames; ``None`` if the index lacks sizes."""
     sizes, lengths = index.gop_bytes.double(), index.gop_lengths.double()
     return int((sizes * lengths).sum() / lengths.sum()) if bool((sizes > 0).all()) else None
 
 
 def _upright_size(source: Any, index: FrameIndex, stream_index: int) -> tuple[int | None, int | None]:
-    """Return width and height of the frames, which the scaling decoder does not have."""
+    """Return width and height of the upright frames; the scaling decoder does not have them."""
     with VideoDecoder(source, stream_index=stream_index, frame_index=index, num_ffmpeg_threads=1) as decoder:
         return decoder.metadata.width, decoder.metadata.height
 
 
 def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, ReplacedFrame], str | None]:
-    """Return statistics of all frames, the frames that could not be decoded, and the hash of some frames."""
+    """Return statistics of all frames, the frames that could not be decoded, and a hash of some frames."""
     replaced: dict[int, ReplacedFrame] = {}
     rows: list[np.ndarray[Any, Any]] = []
     before: torch.Tensor | None = None
@@ -251,7 +251,7 @@ def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Itera
 
 
 def _describe_damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times) -> list[Finding]:
-    """Return findings for the first runs of frames that cannot be decoded, and for the rest together."""
+    """Return findings for the first runs of undecodable frames, and one for the remaining runs."""
     flags = np.zeros(len(times.pts_seconds), bool)
     flags[[number for number in damaged if number < len(flags)]] = True
     spans = pictures.spans_of(flags)
@@ -276,7 +276,7 @@ def _compare_with_header(
     audio: int | None,
     listened: tuple[float, float] | None,
 ) -> list[Finding]:
-    """Return findings for frames and ends in a Matroska header that do not exist."""
+    """Return findings for frames and ends that a Matroska header states but the file lacks."""
     findings: list[Finding] = []
     streams = {stream.stream_index: stream for stream in header.streams}
     longest_step = 0.0
@@ -292,7 +292,7 @@ def _compare_with_header(
     is_all_known = all(stream.media_type in ("video", "audio") for stream in header.streams)
     if findings or not ends or not is_all_known or not missing_end("file", seconds, max(ends), longest_step):
         return findings
-    # Another stream may be the longest one.
+    # Another stream may be the longest.
     with Demuxer(source, streams="all") as demuxer:
         last = max((packet.pts_seconds or 0.0) + (packet.duration_seconds or 0.0) for packet in demuxer)
     return missing_end("file", seconds, max(*ends, last), longest_step)
@@ -304,7 +304,7 @@ def _is_empty(source: Any, stream_index: int) -> bool:
 
 
 def _describe_holes(index: FrameIndex) -> list[Finding]:
-    """Return findings for the first spans in which packets give no frame, and for the rest together."""
+    """Return findings for the first spans in which packets give no frame, and one for the remaining spans."""
     holes = index.holes
     found = [
         Finding("corrupt", text, hole.start_seconds, hole.end_seconds)
@@ -359,7 +359,7 @@ def _check_sound(
 
 
 def _find_damaged_sound(decoder: AudioDecoder, start: float) -> list[Finding]:
-    """Return findings for the first runs of audio that cannot be decoded; all is decodable before ``start``."""
+    """Return findings for the first runs of undecodable audio; all audio before ``start`` is decodable."""
     end = decoder.metadata.end_stream_seconds or math.inf
     found: list[Finding] = []
     while start < end and len(found) < _SPANS_NAMED:
@@ -368,7 +368,7 @@ def _find_damaged_sound(decoder: AudioDecoder, start: float) -> list[Finding]:
         if error is None:
             start = stop
             if math.isinf(end):
-                break  # the end is unknown
+                break  # the end of the audio is unknown
             continue
         good = start
         while stop - good > _SOUND_PLACE_SECONDS:
@@ -388,7 +388,7 @@ def _find_damaged_sound(decoder: AudioDecoder, start: float) -> list[Finding]:
 
 
 def _sound_error(decoder: AudioDecoder, start: float, stop: float) -> DecodeError | None:
-    """Return the error of a range that cannot be decoded; ``None`` if it can, or is after the end."""
+    """Return the error of a range of audio; ``None`` if the range can be decoded, or is after the end."""
     try:
         decoder.get_samples_played_in_range(start, stop)
     except DecodeError as error:
@@ -399,7 +399,7 @@ def _sound_error(decoder: AudioDecoder, start: float, stop: float) -> DecodeErro
 
 
 def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
-    """Return when the packets of a stream begin, and when the last one ends; empty if a time is missing."""
+    """Return the start times of a stream's packets, and the end of the last packet; empty if a time is missing."""
     with Demuxer(source, streams=stream_index) as demuxer:
         pairs = [(packet.pts_seconds, packet.duration_seconds) for packet in demuxer]
     begins = [begin for begin, _ in pairs if begin is not None]
@@ -409,8 +409,8 @@ def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
 
 
 def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
-    """Return a frame at the first finding, else from the middle, as a JPEG in base64; ``None`` if there is none."""
-    from ...encoders import JpegEncoder  # only needed for findings
+    """Return a frame at the first finding, or from the middle, as a JPEG in base64; ``None`` if decoding fails."""
+    from ...encoders import JpegEncoder  # only needed for files with findings
 
     facts = file.facts
     if not facts.num_frames:
@@ -427,25 +427,25 @@ def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
                 number = index.frame_played_at(places[0])
             picture = decoder[min(number, len(decoder) - 1)]
     except MediaTensorError:
-        return None  # the error of the file is among the findings already
+        return None  # the findings already have the file's error
     return base64.b64encode(JpegEncoder(picture).to_tensor(quality=70).numpy().tobytes()).decode()
 
 
-# Lengths in the header of a Matroska file
+# Lengths in Matroska headers
 
 
 class StatedLength(NamedTuple):
-    """The number of packets and the end of a stream, according to its header; ``None`` if the header lacks it."""
+    """The number of packets and the end time of a stream according to its header; ``None`` if the header lacks them."""
 
     num_frames: int | None = None
     end_seconds: float | None = None
 
 
 def stated_lengths(tags: Mapping[str, str], container_tags: Mapping[str, str]) -> StatedLength:
-    """Return the length of a Matroska stream in its tags.
+    """Return the length of a Matroska stream according to its tags.
 
-    Tags of mkvmerge have names such as ``NUMBER_OF_FRAMES-eng``. FFmpeg copies them into files that it cuts, so they
-    are ignored in files written by FFmpeg; its own tag is ``DURATION``.
+    mkvmerge writes tags such as ``NUMBER_OF_FRAMES-eng``. FFmpeg copies them into files that it cuts, so they are
+    ignored in files written by FFmpeg, whose own tag is ``DURATION``.
 
     >>> stated_lengths({"NUMBER_OF_FRAMES-eng": "141", "DURATION-eng": "00:00:05.64"}, {"encoder": "libebml v1.4.2"})
     StatedLength(num_frames=141, end_seconds=5.64)
@@ -465,14 +465,14 @@ def stated_lengths(tags: Mapping[str, str], container_tags: Mapping[str, str]) -
 
 
 def missing_frames(stated: int | None, count: int) -> list[Finding]:
-    """Return a finding if a header has another number of frames than the stream."""
+    """Return a finding if the number of frames in the header differs from the stream."""
     if stated is None or abs(stated - count) <= max(_MAX_FRAMES_APART, _MAX_SHARE_APART * stated):
         return []
     return [Finding("frame-count", f"the header promises {stated} frames, and there are {count}")]
 
 
 def missing_end(kind: str, stated_seconds: float | None, end_seconds: float, longest_step: float) -> list[Finding]:
-    """Return a finding if a stream ends earlier than in its header.
+    """Return a finding if a stream ends earlier than its header states.
 
     ``longest_step`` is the maximum time from one frame to the next.
     """

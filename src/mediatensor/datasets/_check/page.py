@@ -1,4 +1,4 @@
-"""The report as one HTML page without external resources. Pure."""
+"""The report as one HTML page without external resources. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .findings import FINDING_KINDS, SEVERITIES, SEVERITY_TITLES, CheckedFile, Finding, Severity, describe_finding
 
-# A page of more images loads slowly.
+# A page with more images loads slowly.
 MOST_FILES_ON_PAGE = 1000
 _MOST_LABELS = 60
 _STYLE = """
@@ -53,7 +53,7 @@ p+.kinds{margin-top:.6rem}
 .labels i{display:inline-block;height:.6rem;background:var(--note);border-radius:.2rem;margin-right:.4rem}
 @media(max-width:40rem){.tiles{grid-template-columns:repeat(2,1fr)}.kinds,.file{grid-template-columns:1fr}}
 """
-# Pressing a finding shows its files.
+# Clicking a finding shows its files.
 _SCRIPT = """
 const buttons=[...document.querySelectorAll('.kind')];
 for(const button of buttons)button.addEventListener('click',()=>{
@@ -68,10 +68,10 @@ class Page(NamedTuple):
     """A page of a report.
 
     Attributes:
-        files: The files of each severity, with the numbers of their rows; files in order are only counted.
-        findings: The findings in all files together.
-        counts: The number of files with findings of each kind.
-        label_counts: The number of rows of each label.
+        files: The files of each severity, with their row numbers; files in order are only counted.
+        findings: The findings about the dataset as a whole.
+        counts: Number of files with findings of each kind.
+        label_counts: Number of rows of each label.
         severity_of: Returns the severity of a finding.
     """
 

@@ -1,4 +1,4 @@
-"""Checks of times, key frames and small frames of a video. Pure: arrays in, findings out."""
+"""Checks of times, key frames and small frames of a video. Pure functions from arrays to findings."""
 
 from __future__ import annotations
 
@@ -11,46 +11,47 @@ from numpy.typing import NDArray
 
 from .findings import Finding
 
-#: Shorter spans are normal in films: a pause, a fade.
+#: Shorter spans are normal in films, for example pauses and fades.
 MIN_FROZEN_SECONDS = MIN_BLACK_SECONDS = 2.0
-# Levels of 255 on small frames. Repeated frames differ by less after encoding; frames of any sensor differ by more.
+# Levels out of 255 on small frames. Encoded repeats of a frame differ by less; two frames of any sensor differ by more.
 _FROZEN_MEAN, _FROZEN_MOST = 0.05, 2.0
 _BLACK_MEAN, _BLACK_MOST = 12.0, 24.0
-# An encoder draws a still again at key frames, in one or two frames. On a texture and a slide of text in H.264 (crf 23
-# and 38), MPEG-2 and VP9, such frames changed by up to 1.2 levels on average and 7 at most. At crf 48 they changed by
-# 3.5 and 27, and count as another still. One more line on a slide changes it by 91 at most.
+# An encoder refreshes a still at key frames, in one or two frames. On a texture and a text slide in H.264 (crf 23 and
+# 38), MPEG-2 and VP9, such frames changed by up to 1.2 levels on average and 7 at most. At crf 48 they changed by 3.5
+# and 27, and count as another still. One more line on a slide changes it by 91 at most.
 _REFRESH_FRAMES, _MIN_REFRESH_DISTANCE = 2, 8
 _REFRESH_MEAN, _REFRESH_MOST = 2.0, 16.0
 _MIN_GAP_SECONDS, _GAP_STEPS = 0.5, 5.0
-# x264 puts a key frame at least every 250 frames, of which a random one costs 125.5.
+# x264 writes a key frame at least every 250 frames, where a random frame requires decoding 125.5 frames.
 _MOST_RANDOM_ACCESS_FRAMES = 150.0
-# A repeated frame changes by less than this share of the change of its neighbours; an encoder refines it a little. If
-# the neighbours hardly move, as in drawn or filmed stills, nothing is a repeat.
+# A repeated frame changes by less than this share of its neighbours' change, because an encoder refines it slightly. If
+# the neighbours hardly move, as in drawn or filmed stills, no frame counts as a repeat.
 _REPEATED_SHARE, _MIN_MOVING_MEAN = 0.1, 1.0
 _NEIGHBOURS, _LEAST_STEP = 12, 0.3
-# Longer runs are pauses of the scene, and a single run is not a pattern.
+# Longer runs are pauses of the scene. A single run is not a pattern.
 _MOST_REPEATED_SECONDS, _MIN_REPEATED_PLACES = 0.5, 2
-# After a lost frame the video jumps by two steps; after an inserted frame by one.
+# After a lost frame the video jumps by two steps, after an inserted frame by one.
 _JUMP = 1.4
-# Repeats are regular if there are this many, this share at one distance within a frame, over this share of the file.
+# Repeats are regular if there are this many, if this share is at the same distance to within a frame, and if they span
+# this share of the file.
 _MIN_REGULAR, _REGULAR_SHARE, _REGULAR_SPREAD = 5, 0.9, 0.5
 _FRAMES_NAMED = 5
 _NUM_HASHED, _HASH_ROWS, _HASH_COLUMNS = 8, 8, 8
-# With less contrast a hash would only describe noise.
+# A hash of frames with less contrast would describe only noise.
 _MIN_HASHED_CONTRAST = 4.0
 
 
 @dataclass(frozen=True)
 class Times:
-    """The times of frames, and key frames.
+    """The times of frames, and groups of pictures.
 
     Attributes:
-        pts_seconds: (N,), never decreasing.
+        pts_seconds: Times of the frames, (N,), never decreasing.
         end_seconds: End of the last frame.
         tick_seconds: Time unit of the container.
-        gop_lengths: Frames of each group of pictures.
+        gop_lengths: Number of frames of each group of pictures.
         has_own_pace: Whether each frame has its own duration, as in a GIF.
-        stated_fps: Frames per second in the header.
+        stated_fps: Frames per second according to the header.
     """
 
     pts_seconds: NDArray[np.float64]
@@ -63,13 +64,13 @@ class Times:
 
 @dataclass(frozen=True)
 class PictureStatistics:
-    """Statistics of each frame, as levels of 255 on a small gray frame.
+    """Statistics of each frame, in levels out of 255 on a small gray frame.
 
     Attributes:
-        mean: (N,).
-        most: (N,), the brightest.
-        mean_change: (N,), the mean difference from the frame before; infinite for the first.
-        most_change: (N,), the largest difference.
+        mean: (N,), the mean level.
+        most: (N,), the brightest level.
+        mean_change: (N,), the mean difference from the previous frame; infinite for the first frame.
+        most_change: (N,), the largest difference from the previous frame.
     """
 
     mean: NDArray[np.float32]
@@ -79,7 +80,7 @@ class PictureStatistics:
 
 
 def check_times(times: Times) -> list[Finding]:
-    """Return findings for times that repeat or leave gaps, uneven frames, and key frames that are far apart."""
+    """Return findings for repeated times, gaps, uneven frame durations, and distant key frames."""
     found = []
     pts, steps = times.pts_seconds, np.diff(times.pts_seconds)
     usual = float(np.median(steps)) if len(steps) else 0.0
@@ -109,7 +110,7 @@ def check_times(times: Times) -> list[Finding]:
 
 
 def random_access_frames(gop_lengths: NDArray[np.int64]) -> float:
-    """Return how many frames are decoded, on average, to get one: the mean of 1 to L in each group of L.
+    """Return the mean number of frames to decode for one random frame: the mean of 1 to L in each group of L.
 
     >>> random_access_frames(np.array([1, 1])), random_access_frames(np.array([9]))
     (1.0, 5.0)
@@ -119,7 +120,7 @@ def random_access_frames(gop_lengths: NDArray[np.int64]) -> float:
 
 
 def find_still_and_black(statistics: PictureStatistics, times: Times) -> list[Finding]:
-    """Return findings for spans in which frames do not change, or are black; each still is its own span."""
+    """Return findings for spans of unchanged or black frames; each still is a separate span."""
     if times.has_own_pace:
         return []
     is_black = (statistics.mean < _BLACK_MEAN) & (statistics.most < _BLACK_MOST)
@@ -136,7 +137,7 @@ def find_still_and_black(statistics: PictureStatistics, times: Times) -> list[Fi
 
 
 def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the runs [first, last) of one frame, which an encoder may refresh now and then."""
+    """Return the runs [first, last) of one still, which an encoder may refresh occasionally."""
     change, most = statistics.mean_change, statistics.most_change
     is_same = (change < _FROZEN_MEAN) & (most <= _FROZEN_MOST) & ~is_black
     spans: list[tuple[int, int]] = []
@@ -153,17 +154,17 @@ def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> 
         if is_refreshed:
             spans[-1] = spans[-1][0], last
         else:
-            # The frame before the first that does not change is the same picture.
+            # The still begins one frame before the first unchanged frame.
             spans.append((first if is_black[first - 1] else first - 1, last))
         length_before = last - first
     return spans
 
 
 def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
-    """Return a finding for frames of a moving video that repeat the frame before.
+    """Return a finding for frames of a moving video that repeat the previous frame.
 
-    After a frame that replaces a lost one, the video jumps, because the scene continued. After a frame that was
-    inserted to raise the frame rate, it does not; nor are frames lost if they repeat at regular distances.
+    After a repeat that replaces a lost frame, the video jumps, because the scene continued. After a frame that was
+    inserted to raise the frame rate, it does not jump. Repeats at regular distances also do not replace lost frames.
     """
     if times.has_own_pace or len(statistics.mean) < 3:
         return []
@@ -199,7 +200,7 @@ def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
 
 
 def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """Return which frames are like the one before, relative to the change of their neighbours, and that change."""
+    """Return a mask of frames that repeat the previous one, compared with their neighbours' change, and this change."""
     change, most = statistics.mean_change, statistics.most_change
     is_moving = change > _FROZEN_MEAN
     is_moving[0] = False
@@ -207,12 +208,12 @@ def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], N
     is_same = (change <= np.maximum(_FROZEN_MEAN, _REPEATED_SHARE * usual)) & (
         most <= np.maximum(_FROZEN_MOST, _REPEATED_SHARE * usual_most)
     )
-    # Again, without frames that only seemed to move: find_repeats that the encoder refined.
+    # Compute the median again without repeats that seemed to move because the encoder refined them.
     return is_same, _median_around(change, is_moving & ~is_same)
 
 
 def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Return for each frame the median of the wanted values among its neighbours; 0 if a third is not wanted."""
+    """Return for each frame the median of the wanted values among its neighbours; 0 if less than a third are wanted."""
     width = 2 * _NEIGHBOURS + 1
     padded = np.pad(np.where(is_wanted, values, np.inf), _NEIGHBOURS, constant_values=np.inf)
     inside = np.pad(np.ones(len(values), bool), _NEIGHBOURS)
@@ -225,7 +226,7 @@ def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) ->
 
 
 def _measure_regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bool, float]:
-    """Return whether repeated frames are at regular distances in the whole file, and their mean distance."""
+    """Return whether repeated frames are at regular distances throughout the file, and their mean distance."""
     if len(numbers) < _MIN_REGULAR:
         return False, float(num_frames)
     steps = np.diff(numbers)
@@ -236,7 +237,7 @@ def _measure_regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bo
 
 
 def place_of(times: Times, first: int, last: int) -> dict[str, Any]:
-    """Return frames [first, last) and their times, as arguments of `Finding`."""
+    """Return the range of frames [first, last) and its times, as arguments of `Finding`."""
     end = times.end_seconds if last >= len(times.pts_seconds) else float(times.pts_seconds[last])
     return {
         "start_seconds": float(times.pts_seconds[first]),
@@ -252,7 +253,7 @@ def _seconds(times: Times, first: int, last: int) -> float:
 
 
 def spans_of(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the runs [first, last) of true.
+    """Return the runs [first, last) of true values.
 
     >>> spans_of(np.array([True, False, True, True]))
     [(0, 1), (2, 4)]
@@ -262,15 +263,14 @@ def spans_of(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def hashed_frames(num_frames: int) -> list[int]:
-    """Return the frames for `hash_of_pictures`: the middles of eight equal parts."""
+    """Return the frames for `hash_of_pictures`: the middle frames of eight equal parts."""
     return [(2 * part + 1) * num_frames // (2 * _NUM_HASHED) for part in range(_NUM_HASHED)]
 
 
 def hash_of_pictures(pictures: Sequence[NDArray[np.float32]]) -> str | None:
-    """Return a hash that stays nearly the same when a video is encoded again, in hexadecimal; ``None`` for plain
-    frames.
+    """Return a hexadecimal hash of frames that hardly changes with another encoding; ``None`` for plain frames.
 
-    Each bit says whether a part of a frame is brighter than its right neighbour (the difference hash).
+    Each bit is 1 if a part of a frame is brighter than its right neighbour (difference hash).
     """
     if len(pictures) != _NUM_HASHED or max(float(picture.std()) for picture in pictures) < _MIN_HASHED_CONTRAST:
         return None

@@ -1,4 +1,4 @@
-"""`DatasetReport`: the findings as text, JSON, and a manifest of the good rows."""
+"""`DatasetReport`: the findings as text, JSON and HTML, and a manifest of the good rows."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from .findings import (
 )
 from .page import Page
 
-# Times of a table and of a video that are closer than this are equal, as in LeRobot's own reader.
+# Times in a table and in a video count as equal below this difference, as in LeRobot's own reader.
 _SAME_SECONDS = 1e-4
-# Columns of a manifest with the file and the label of a row.
+# Manifest columns that this module fills with the file and label of a row.
 _OWN_COLUMNS = frozenset(("path", "label", *REFERENCE_COLUMNS))
-# Findings that mean missing frames. The comparison of each episode with its table shows which episodes lack them.
+# Findings that mean missing frames. Comparing each episode with its table shows which episodes lack frames.
 _SEEN_IN_TABLES = ("corrupt", "cut-off", "frame-count")
 
 
@@ -48,11 +48,11 @@ class DatasetReport:
     """The result of `check_dataset`.
 
     Attributes:
-        files: Every row of the dataset, in its order, with its findings.
+        files: Every row of the dataset in order, with its findings.
         bad_kinds: The kinds of findings that make a file bad.
         items: The rows themselves.
-        findings: The findings in all files together: labels without a row, and damaged tables of LeRobot.
-        label_counts: The number of rows of each label, by its name or number; empty if labels are not classes.
+        findings: Findings about the dataset as a whole: labels without a row, and damaged LeRobot tables.
+        label_counts: Number of rows of each label, by its name or number; empty if labels are not classes.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -94,9 +94,9 @@ class DatasetReport:
         return self.severity_of(file) == "bad"
 
     def severity_of(self, found: CheckedFile | Finding) -> Severity | None:
-        """Return the severity of a finding, or the worst of a file; ``None`` if it has no findings.
+        """Return the severity of a finding, or the worst severity in a file; ``None`` if the file has no findings.
 
-        It is the severity in `FINDING_KINDS`, except that exactly the kinds of ``bad_kinds`` are ``"bad"``.
+        Severities are defined in `FINDING_KINDS`, but exactly the kinds in ``bad_kinds`` are ``"bad"``.
 
         Example:
             >>> from mediatensor.datasets import Finding, check_dataset
@@ -112,7 +112,7 @@ class DatasetReport:
 
     @property
     def is_in_order(self) -> bool:
-        """Whether no file is bad, and no finding in all files together is bad.
+        """Whether no file is bad, and no finding about the whole dataset is bad.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -125,7 +125,7 @@ class DatasetReport:
     def good_episodes(self) -> list[int]:
         """Episodes of a LeRobot dataset without a bad finding, for `LeRobotClips(folder, episodes=...)`.
 
-        If several episodes share a video, only episodes with damage, or whose rows lack frames, are bad.
+        If several episodes share a video, only episodes with damage or missing frames are bad.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -143,7 +143,7 @@ class DatasetReport:
         return sorted(known - bad)
 
     def counts(self) -> dict[str, int]:
-        """Count the files with findings of each kind, the most frequent first.
+        """Count the files with findings of each kind, in descending order.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -154,7 +154,7 @@ class DatasetReport:
         return dict(sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def with_severity(self, severity: Severity | None) -> list[tuple[int, CheckedFile]]:
-        """Return the files whose worst finding has this severity, each with the number of its row.
+        """Return the files whose worst finding has this severity, each with its row number.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -165,7 +165,7 @@ class DatasetReport:
         return [(number, file) for number, file in enumerate(self.files) if self.severity_of(file) == severity]
 
     def to_text(self) -> str:
-        """Return the report as text: bad files first, then files that are worth a look.
+        """Return the report as text: bad files first, then files that need a look.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -176,7 +176,7 @@ class DatasetReport:
         if self.findings:
             lines += ["", "of all together:"]
             lines += [f"  {finding.kind}: {_make_printable(describe_finding(finding))}" for finding in self.findings]
-        for severity in SEVERITIES[:2]:  # notes are counted, and in JSON and HTML
+        for severity in SEVERITIES[:2]:  # notes are only counted here; JSON and HTML list them
             files = self.with_severity(severity)
             lines += ["", f"{SEVERITY_TITLES[severity]}:"] if files else []
             for number, file in files:
@@ -234,13 +234,14 @@ class DatasetReport:
     def save_manifest(self, path: str | os.PathLike[str]) -> int:
         """Write a manifest of the rows that are not bad. No file of the dataset is changed.
 
-        Its columns are ``path``, ``label``, ``start_seconds`` and ``end_seconds``, if rows have them, and the columns
-        of the source manifest. If that has a ``path`` or ``label`` in addition to ``media_column`` or ``label_column``,
-        it becomes ``other_path`` or ``other_label``. All paths, also of captions, are absolute.
+        The manifest has the columns ``path``, ``label``, ``start_seconds`` and ``end_seconds``, if rows have them, and
+        the columns of the source manifest. A column ``path`` or ``label`` that the source has in addition to
+        ``media_column`` or ``label_column`` becomes ``other_path`` or ``other_label``. All paths, also of captions, are
+        absolute.
 
-        A file in a tar shard or in a column of Parquet is named by its place there, in the form that `as_items` reads.
-        Labels that are classes stay numbers. The text of a subtitle file of a sample in a tar shard is in the column
-        ``captions``; if there are several, the first, which is one without a language.
+        A file in a tar shard or a Parquet column is named by its place there, in the form that `as_items` reads. Labels
+        that are classes stay numbers. For a sample of a tar shard, the column ``captions`` has the text of its first
+        subtitle file, preferably one without a language.
 
         Args:
             path: Output file, a ``.csv`` or ``.jsonl``.
@@ -249,8 +250,8 @@ class DatasetReport:
             Number of rows of the manifest.
 
         Raises:
-            InvalidArgumentError: if the path has another extension, or is a file that was checked, no row is left, a
-                row is bytes in memory, or a subtitle file in a shard is not text that the manifest can hold.
+            InvalidArgumentError: if the path has another extension or is a file that was checked, if no row is left, if
+                a row is bytes in memory, or if a subtitle file in a shard is not text that the manifest can hold.
             ReadError: if a subtitle file in a shard cannot be read.
             WriteError: if the manifest cannot be written.
 
@@ -286,7 +287,7 @@ class DatasetReport:
             row = {key: value for key, value in row.items() if value is not None}
             more = dict(item.extra)
             if item.label is None and any(name in more for name in LABEL_COLUMNS):
-                row["label"] = None  # so that no other column is taken for it
+                row["label"] = None  # so that no other column is taken for the label
             for name in _OWN_COLUMNS & more.keys():
                 if name in row or name in REFERENCE_COLUMNS:
                     more[_free_name(name, more)] = more.pop(name)
@@ -300,7 +301,7 @@ class DatasetReport:
 
 
 def check_manifest_name(path: str | os.PathLike[str]) -> str:
-    """Return the path of a manifest as text, if it ends in ``.csv`` or ``.jsonl``."""
+    """Return the path of a manifest as text; raise unless it ends in ``.csv`` or ``.jsonl``."""
     text = path_text("path", path)
     if os.path.splitext(text)[1].lower() not in (".csv", ".jsonl"):
         raise InvalidArgumentError(f"A manifest is written as .csv or .jsonl (got {text!r}).")
@@ -343,24 +344,24 @@ def _captions_of(item: Item) -> str:
         raise InvalidArgumentError(
             f"The subtitle file {suffix} of {item.name} is not text in UTF-8 ({error}): encode it anew."
         ) from None
-    # The line end shows that it is not a path. Empty text would mean no captions, not an empty file.
+    # The line end distinguishes the text from a path. Empty text would mean no captions, not an empty file.
     return text.rstrip() + "\n" if text.strip() else "[]"
 
 
 def _episode_spans(item: Item) -> dict[int, tuple[float, float]]:
-    """Return the times of the episodes in a video of a LeRobot dataset; empty for other files."""
+    """Return the time ranges of the episodes in a LeRobot video; empty for other files."""
     episodes, begins, ends = (item.extra.get(name) for name in ("episodes", "begin_seconds", "end_seconds"))
     if not (isinstance(episodes, list) and isinstance(begins, list) and isinstance(ends, list)):
-        return {}  # in a manifest, they would be text
+        return {}  # in a manifest, the values would be text
     return dict(zip(episodes, zip(begins, ends, strict=True), strict=True))
 
 
 def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> list[int]:
-    """Return the episodes of a video in which a finding lies; all of them if it has no time."""
+    """Return the episodes of a video that contain a finding; all of them if the finding has no time."""
     start, stop = finding.start_seconds, finding.end_seconds
     if start is None:
         return [] if finding.kind in _SEEN_IN_TABLES else list(spans)
-    # A finding that ends when an episode begins is not in it, despite rounding of the times.
+    # A finding that ends where an episode begins does not belong to that episode, despite rounding of the times.
     start += _SAME_SECONDS
     stop = math.inf if stop is None else max(stop - _SAME_SECONDS, start)
     return [episode for episode, (begin, end) in spans.items() if begin <= stop and start < end]
@@ -373,7 +374,7 @@ def _summary(report: DatasetReport) -> str:
 
 
 def _make_printable(text: str) -> str:
-    """Return text in one line, so that the name of a file cannot send commands to a terminal."""
+    """Return text in one line without control characters, so that a file name cannot send commands to a terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 

@@ -1,4 +1,4 @@
-"""Checks of the audio of a file, from statistics of its samples. Pure."""
+"""Checks of the audio of a file, from statistics of its samples. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from .findings import Finding
 
-# -80 dB of full scale; the minimum with 16 bits is -90 dB.
+# -80 dB of full scale; the quietest 16-bit sample is -90 dB.
 _SILENT_PEAK = 1e-4
 _FULL_SCALE, _CLIPPED_RUN, _CLIPPED_SHARE = 0.999, 3, 1e-3
 _MOST_SECONDS_APART = 0.5
-# A tenth of a second between lips and voice is visible.
+# An offset of a tenth of a second between lips and voice is visible.
 _MOST_DRIFT = _MOST_BEGINS_APART = 0.1
 _LEAST_STRETCH = 0.002
 _MIN_PACKETS, _LEAPS_NAMED = 8, 5
-# Ratios of rates that are mixed up, and how close the ratio of check_alignment must be.
+# Ratios of commonly confused rates, and the tolerance for `check_alignment`.
 _MIX_UPS = {
     1.001: "30 and 29.97 frames/s",
     25 / 24: "25 and 24 frames/s",
@@ -30,13 +30,13 @@ _MIX_UP_SECONDS, _MIX_UP_SHARE = 0.06, 5e-4
 
 @dataclass
 class SoundStatistics:
-    """Statistics of the audio of a file, gathered piece by piece.
+    """Statistics of the audio of a file, updated piece by piece.
 
     Attributes:
-        num_samples: Samples of a channel.
+        num_samples: Number of samples in a channel.
         peak: The largest absolute sample.
-        num_clipped: Samples of all channels in runs of three or more at full scale.
-        num_values: Samples of all channels.
+        num_clipped: Number of samples, in all channels, in runs of three or more at full scale.
+        num_values: Number of samples in all channels.
     """
 
     num_samples: int = 0
@@ -67,7 +67,7 @@ def check_loudness(statistics: SoundStatistics) -> list[Finding]:
 
 
 def check_alignment(video: tuple[float, float], audio: tuple[float, float], stretch: float = 1.0) -> list[Finding]:
-    """Return findings if video and audio do not begin and end together, or drift apart.
+    """Return findings if video and audio begin or end at different times, or drift apart.
 
     Args:
         video, audio: (begin, end) in seconds.
@@ -102,9 +102,9 @@ def check_packet_times(packet_seconds: NDArray[np.float64], begin: float, counte
     """Return findings if the times of audio packets do not match the number of samples.
 
     Args:
-        packet_seconds: When each packet begins, and when the last one ends.
+        packet_seconds: Start times of the packets, and the end of the last packet.
         begin: Time of the first sample.
-        counted_seconds: All samples, divided by the sample rate.
+        counted_seconds: Number of all samples, divided by the sample rate.
     """
     pts = packet_seconds[packet_seconds >= begin - _MOST_DRIFT]
     if len(pts) < _MIN_PACKETS:

@@ -1,7 +1,7 @@
-"""Rows of a dataset: how each becomes a sample.
+"""Rows of a dataset, and how a row becomes a sample.
 
-`samples` has the data types. A row is a `RowSpec` in `recipe`: its file, its seeds, and the `Recipe` that opens the
-file and reads a sample of it; `RowReader` reads rows under the error policy. `dataset` and `tar_samples` are datasets
-of rows, with indices and as a stream. `clips`, `captions` and `segments` are shared by recipes, and `transport` moves
-tensors from worker to trainer. Nothing in this package depends on which rows make a batch.
+`samples` has the data types. `recipe` has `RowSpec`, which describes a row: its file, its seeds, and the `Recipe` that
+opens the file and reads a sample from it. `RowReader` reads rows under the error policy. `dataset` has datasets of rows
+with indices, and `tar_samples` has streams. Recipes share `clips`, `captions` and `segments`. `transport` moves tensors
+from a worker to the training process. Nothing in this package depends on which rows make a batch.
 """

@@ -122,7 +122,6 @@ def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
 
 
 def _memory_order(tensor: Tensor) -> list[int]:
-    """Return the dimensions of a tensor in order of descending stride."""
     return sorted(range(tensor.ndim), key=tensor.stride().__getitem__, reverse=True)
 
 

@@ -25,14 +25,15 @@ class Item:
     """One file of a dataset, with its label.
 
     Attributes:
-        source: A path or URL, the bytes of a file, or a part of a file (as in `TarItems`).
-        label: Its label, of any type; ``None`` if it has none.
-        name: Its name in batches and reports; by default its path.
-        extra: The other columns of its row in a manifest.
-        start_seconds: Clips of video and audio begin at or after this time of the file; ``None`` is its beginning.
-        end_seconds: Clips end before this time; ``None``, or a later time, is the end of the file.
-        sidecars: Subtitle files that belong to it, by suffix: ``{"srt": ..., "en.vtt": ...}``, each a path, bytes or a
-            part of a file. Samples of tar shards have these; for a file in a folder they are found next to it.
+        source: A path or URL, the bytes of a file, or a part of a file (see `TarItems`).
+        label: The label, of any type; ``None`` if the file has no label.
+        name: Name of the file in batches and reports; by default its path.
+        extra: The other columns of the file's row in a manifest.
+        start_seconds: Clips of video and audio begin at or after this time of the file. ``None`` is the file's
+            beginning.
+        end_seconds: Clips end before this time. ``None``, or a later time than the end of the file, is its end.
+        sidecars: Subtitle files by suffix: ``{"srt": ..., "en.vtt": ...}``, each a path, bytes or a part of a file.
+            Samples of tar shards have sidecars. Those of a file in a folder are found next to it.
 
     Example:
         >>> from mediatensor.datasets import Item
@@ -44,7 +45,7 @@ class Item:
         64.0
     """
 
-    source: str | os.PathLike[str] | bytes | Source = field(repr=False)  # its bytes would fill pages
+    source: str | os.PathLike[str] | bytes | Source = field(repr=False)  # the bytes of a file would fill pages
     label: Any = None
     name: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -71,7 +72,7 @@ def _name_of(source: str | os.PathLike[str] | bytes | Source) -> str:
 
 @dataclass(frozen=True)
 class UnreadableSource(Source):
-    """Takes the place of a source that cannot be read, so that the error policy of a dataset sees its error."""
+    """A placeholder for an unreadable source. It raises the error when opened, for the dataset's error policy."""
 
     reason: str
 
@@ -83,7 +84,7 @@ class UnreadableSource(Source):
 
 
 def count_files(items: Sequence[Item]) -> int:
-    """Count the distinct files: segments of one file count once. Each of `LazyItems` counts as a file."""
+    """Count the distinct files: segments of one file count once, and each item of `LazyItems` counts as a file."""
     if not isinstance(items, list):
         return len(items)
     sources = (item.source for item in items)
@@ -91,9 +92,9 @@ def count_files(items: Sequence[Item]) -> int:
 
 
 class ListedItems(list[Item]):
-    """A list of items that knows which files it was read from, so that no output overwrites these.
+    """A list of items with the names of the files that it was read from, so that no output overwrites these files.
 
-    ``read_from`` names a manifest, or files with texts or labels; not the items' own files.
+    ``read_from`` names a manifest, or files with texts or labels, but not the items' own files.
     """
 
     def __init__(self, items: Iterable[Item] = (), read_from: Iterable[str | os.PathLike[str]] = ()) -> None:
@@ -104,7 +105,7 @@ class ListedItems(list[Item]):
 class LazyItems(Sequence[Item]):
     """Items that are made on request.
 
-    While an item is in use, the same index gives the same object. Its bytes are then in memory only once, and they
+    While an item is in use, its index gives the same object. The item's bytes are then in memory only once, and they
     identify the file while it is open.
     """
 
@@ -113,16 +114,15 @@ class LazyItems(Sequence[Item]):
 
     @property
     def is_fork_safe(self) -> bool:
-        """Whether the items can be read in a forked process."""
+        """Whether a forked process can read the items."""
         return True
 
     def _portable_names(self) -> list[str] | None:
-        """Return names of all items that are the same on every machine; ``None`` if that takes reading."""
+        """Return names of all items that are the same on every machine; ``None`` if files must be read for them."""
         return None
 
     @abstractmethod
-    def _make(self, index: int) -> Item:
-        """Make the item at an index from 0."""
+    def _make(self, index: int) -> Item: ...
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> Item: ...
@@ -178,18 +178,18 @@ class LabelledItems(LazyItems):
         return dataclasses.replace(item, label=self._label(item))
 
 
-# Eighteen digits fit into int64.
+# Integers of up to 18 digits fit into int64.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+-]?[0-9]{1,2})?")
 
 
 @dataclass(frozen=True)
 class LabelCoding:
-    """The numbers of labels that are text; other labels stay as they are.
+    """Maps labels that are text to numbers; other labels are unchanged.
 
     Attributes:
         number_of: The number of each text.
-        are_class_names: Whether the texts are names of classes, and not written numbers.
+        are_class_names: Whether the texts are class names, rather than written numbers.
 
     >>> LabelCoding.of(["run", "jump", None, "run"]).number_of, LabelCoding.of(["10", "9"]).number_of
     ({'jump': 0, 'run': 1}, {'10': 10, '9': 9})
@@ -200,9 +200,9 @@ class LabelCoding:
 
     @classmethod
     def of(cls, labels: Iterable[Any], classes: Sequence[str] | None = None) -> LabelCoding:
-        """Return the coding of all labels of a source; ``None`` is no label.
+        """Return the coding of all labels of a source; a label ``None`` counts as missing.
 
-        ``classes`` are the names of the classes in the order of their numbers; by default those of the labels, by name.
+        ``classes`` are the class names in the order of their numbers; by default the distinct labels, sorted by name.
 
         Raises:
             InvalidArgumentError: if only some labels are text, or a text is not among ``classes``.
@@ -219,7 +219,7 @@ class LabelCoding:
                 f"Some labels are text ({min(texts)!r}), and some are of type {type(other).__name__} ({other!r}): let "
                 "them all be class names, or all be numbers."
             )
-        # Spaces around a label, such as after a comma, are not part of it.
+        # Spaces around a label, such as after a comma, are not part of the label.
         names = sorted({text.strip() for text in texts})
         if classes is not None:
             if other is not None:
@@ -238,7 +238,7 @@ class LabelCoding:
         return cls({text: number[text.strip()] for text in sorted(texts)}, are_class_names=True)
 
     def apply(self, item: Item) -> Item:
-        """Return the item with its label as a number, and the name of its class in ``extra["class_name"]``."""
+        """Return the item with its label as a number, and the class name in ``extra["class_name"]``."""
         label = item.label
         if not isinstance(label, str):
             return item
@@ -247,13 +247,13 @@ class LabelCoding:
 
 
 def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None = None) -> list[Item]:
-    """Code the labels of items that are text together."""
+    """Return the items with text labels replaced by numbers; one coding applies to all of them."""
     coding = LabelCoding.of((item.label for item in items), classes)
     return [coding.apply(item) for item in items]
 
 
 def checked_classes(classes: Any) -> tuple[str, ...] | None:
-    """Return the names of classes in the order of their numbers, if they are valid; ``None`` for ``None``."""
+    """Return valid class names in the order of their numbers; ``None`` for ``None``."""
     if classes is None:
         return None
     names = tuple(classes) if isinstance(classes, list | tuple) else ()
@@ -267,7 +267,7 @@ def checked_classes(classes: Any) -> tuple[str, ...] | None:
 
 
 def check_are_classes(names: Iterable[str], classes: Sequence[str]) -> None:
-    """Raise unless all names are among the classes; the error names the first that is not."""
+    """Raise unless all names are among the classes; the error has the first unknown name."""
     missing = sorted(set(names) - set(classes))
     if missing:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -278,10 +278,10 @@ def check_are_classes(names: Iterable[str], classes: Sequence[str]) -> None:
 
 
 def class_number(label: Any, classes: Sequence[str]) -> Any:
-    """Return the number of a class; a label that is not text stays as it is.
+    """Return the number of a class; return a label that is not text unchanged.
 
     Raises:
-        InvalidArgumentError: if there is no such class.
+        InvalidArgumentError: if the class does not exist.
     """
     if not isinstance(label, str):
         return label
@@ -296,7 +296,7 @@ _IMAGES = frozenset((
     ".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".tif", ".tiff",
     ".webp",
 ))
-#: By kind: the extensions, in lower case, of the files that are found in a folder.
+#: For each kind, the lower-case extensions of the files that are found in a folder.
 MEDIA_EXTENSIONS: Mapping[MediaKind, frozenset[str]] = MappingProxyType({
     "video": frozenset((
         ".3g2", ".3gp", ".asf", ".avi", ".dv", ".f4v", ".flv", ".ivf", ".m2ts", ".m2v", ".m4v", ".mkv", ".mov", ".mp4",
@@ -311,7 +311,7 @@ MEDIA_EXTENSIONS: Mapping[MediaKind, frozenset[str]] = MappingProxyType({
 })
 # fmt: on
 
-#: By kind: the columns that may have the file, in order of preference.
+#: For each kind, the columns that may have the file, in order of preference.
 MEDIA_COLUMNS: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
     {
         "video": ("path", "file_name", "video", "url", "file"),
@@ -324,12 +324,12 @@ MEDIA_COLUMNS: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
 #: The columns that may have the label, in order of preference.
 LABEL_COLUMNS = ("label", "labels")
 
-#: The bounds of a segment of video or audio: for each field of `Item` the columns that may have it.
+#: The bounds of a segment of video or audio: for each field of `Item`, the columns that may have it.
 SEGMENT_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"start_seconds": ("start_seconds", "start"), "end_seconds": ("end_seconds", "end")}
 )
 
-#: By kind: the types of Hugging Face features that hold it, in order of preference.
+#: For each kind, the types of Hugging Face features that hold the file, in order of preference.
 FEATURE_TYPES: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
     {"video": ("Video",), "audio": ("Audio", "Video"), "image": ("Image",), "document": ("Pdf", "Image")}
 )
@@ -341,11 +341,11 @@ def check_kind(kind: object) -> None:
         raise InvalidArgumentError(f"kind must be one of {', '.join(kinds)} (got {shown(kind)}).")
 
 
-# Names of files for states that go to other machines
+# Names of files, for saved states that are loaded on other machines
 
 
 class FileOrder(NamedTuple):
-    """The files of a dataset by name, in their order, as values that are the same on every machine.
+    """The order of a dataset's files, as values that are the same on every machine.
 
     Attributes:
         files: A digest of the names in their order.
@@ -359,9 +359,9 @@ class FileOrder(NamedTuple):
 
 
 def file_order_of(items: Sequence[Item]) -> FileOrder | None:
-    """Return the order of the files; ``None`` for items that are made on request and whose names take reading.
+    """Return the order of the files; ``None`` for items that are made on request and must be read for their names.
 
-    The common folder of all names does not count, because it may differ between machines. The bounds of segments do.
+    The common folder of all names is left out, because it may differ between machines. Bounds of segments are included.
 
     >>> one = file_order_of([Item("/data/run/a.mp4"), Item("/data/jump/a.mp4")])
     >>> one == file_order_of([Item("/mnt/x/run/a.mp4"), Item("/mnt/x/jump/a.mp4")])
@@ -386,7 +386,7 @@ def file_order_of(items: Sequence[Item]) -> FileOrder | None:
 
 
 def _remove_common_folder(names: list[str]) -> list[str]:
-    # The common prefix of all names is that of the smallest and the greatest.
+    # The common prefix of all names is the common prefix of the smallest and the greatest name.
     common = os.path.commonprefix([min(names), max(names)]) if names else ""  # noqa: RUF071
     length = common.rfind("/") + 1
     return [name[length:] for name in names]

@@ -1,4 +1,4 @@
-"""The rows of Lance datasets: paths, or the media themselves, in blob columns and in columns of bytes."""
+"""The rows of Lance datasets, with paths or the media themselves, in blob columns or columns of bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLOB_TYPE = "lance.blob.v2"
 
 
 def is_lance(path: str) -> bool:
-    """Return whether a path or URL names a Lance dataset: a folder on this machine, or a URL that ends like one."""
+    """Return whether a path or URL is a Lance dataset: a local folder, or a URL that ends in ``.lance``."""
     path = path.rstrip("/")
     if not path.lower().endswith(".lance"):
         return False
@@ -30,7 +30,7 @@ def is_lance(path: str) -> bool:
 
 
 def lance_place(source: Any) -> tuple[str, int] | None:
-    """Return the place and the version of a ``lance.LanceDataset``; ``None`` for other objects."""
+    """Return the path and version of a ``lance.LanceDataset``; ``None`` for other objects."""
     for one in type(source).__mro__:
         if one.__module__.partition(".")[0] == "lance" and one.__name__ == "LanceDataset":
             return str(source.uri), int(source.version)
@@ -38,20 +38,20 @@ def lance_place(source: Any) -> tuple[str, int] | None:
 
 
 def items_of_lance(path: str, columns: Columns, version: int | None = None) -> Sequence[Item]:
-    """Return the items of a Lance dataset; its paths are relative to the folder that it is in.
+    """Return the items of a Lance dataset; its paths are relative to the folder that contains the dataset.
 
-    Media in it are read one by one when they are needed: from a blob column, only the bytes that a decoder requests;
-    from other columns, the value. The rows are those of one version, even if rows are added meanwhile.
+    Media are read one by one when they are needed: from a blob column only the bytes that a decoder requests, from
+    other columns the whole value. All rows are of one version, even if rows are added meanwhile.
 
     Args:
         path: The dataset's folder, or a URL.
-        columns: Which columns hold what.
-        version: The version; ``None`` is the newest.
+        columns: The columns with the file, the label and the segment.
+        version: The version; ``None`` for the newest.
 
     Raises:
-        InvalidArgumentError: if it is damaged, exceeds a limit, or has no rows or no column with files.
+        InvalidArgumentError: if the dataset is damaged, exceeds a limit, or has no rows or no column with files.
         MissingDependencyError: if Lance is not installed.
-        ReadError: if it cannot be read.
+        ReadError: if the dataset cannot be read.
     """
     dataset = _open_dataset(path, version)
     with _errors_of(path):
@@ -80,7 +80,7 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
 
 
 class LanceColumn:
-    """The column of a Lance dataset that has media in it. Each value is read by itself; in a blob column in parts.
+    """A media column of a Lance dataset. Each value is read separately; values of a blob column are read in parts.
 
     Lance does not work in a forked process.
     """
@@ -98,7 +98,7 @@ class LanceColumn:
         return {**vars(self), "_dataset": None}
 
     def __getitem__(self, row: int) -> bytes | Source | None:
-        """Return the media of a row: bytes, or a source that opens a part of the dataset; ``None`` if it has none."""
+        """Return the media of a row: bytes, or a source for a part of the dataset; ``None`` if the row has no media."""
         if self._is_blob:
             blob = self.blob(row)
             if blob is None or blob.size() > MAX_WHOLE_BYTES:
@@ -111,7 +111,7 @@ class LanceColumn:
         return value.get("bytes") if isinstance(value, dict) else value
 
     def blob(self, row: int) -> Any:
-        """Open the ``lance.BlobFile`` of a row; ``None`` if it has none."""
+        """Open the ``lance.BlobFile`` of a row; ``None`` if the row has no media."""
         with _errors_of(self._path):
             (blob,) = self._opened().take_blobs(self._leaf, indices=[row])
         return blob
@@ -127,7 +127,7 @@ class LanceColumn:
 
 
 class LanceBlob(Source):
-    """A value of a blob column; every handle opens it anew."""
+    """A value of a blob column; every handle opens it separately."""
 
     def __init__(self, column: LanceColumn, row: int) -> None:
         self._column = column
@@ -183,7 +183,7 @@ class _BlobRanges:
 
 
 def _leaves(field: Any, structs: Sequence[str]) -> list[str]:
-    """Return the parts of a column that are read for all rows: of a struct with media, all but the media."""
+    """Return the parts of a column to read for all rows; for a struct with media, all fields except the media."""
     if field.name not in structs:
         return [field.name]
     names = [field.type.field(i).name for i in range(field.type.num_fields)]
@@ -212,7 +212,7 @@ def _read_rows(
 
 
 def _nest_structs(row: dict[str, Any], structs: Sequence[str]) -> dict[str, Any]:
-    """Put parts of structs, ``{"video.path": ...}``, back into the structs of a row."""
+    """Convert struct fields with names such as ``"video.path"`` back into structs in the row."""
     nested: dict[str, Any] = {}
     for name, value in row.items():
         column, _, leaf = name.partition(".")
@@ -230,7 +230,7 @@ def _is_blob(field: Any) -> bool:
 
 # Lance
 
-#: The process that imported Lance: its threads do not survive a fork, and a call in the child would never return.
+#: The process that imported Lance. Its threads do not survive a fork, and a call in the child would never return.
 _process: list[int] = []
 
 
@@ -255,7 +255,7 @@ def _open_dataset(path: str, version: int | None) -> Any:
 
 @contextmanager
 def _errors_of(name: str) -> Iterator[None]:
-    """Turn errors of Lance into errors of this library. A panic in it is not an `Exception`."""
+    """Convert Lance's errors to errors of this library. A panic in Lance is not an `Exception`."""
     try:
         yield
     except MediaTensorError:

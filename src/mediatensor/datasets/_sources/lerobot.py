@@ -1,8 +1,8 @@
-"""LeRobot datasets, versions 2 and 3: their metadata.
+"""The metadata of LeRobot datasets, versions 2 and 3.
 
-The format is described in LeRobot's documentation. ``meta/info.json`` names the columns and the patterns of paths. An
-episode is a run of rows of a table in Parquet, and a time span of a video for each camera. In version 2 each episode
-has its own files; in version 3 several episodes share a table, and a video of each camera.
+The format is described in LeRobot's documentation. ``meta/info.json`` names the columns and the path patterns. An
+episode consists of consecutive rows of a Parquet table, and a time range of a video for each camera. In version 2 each
+episode has its own files. In version 3 several episodes share a table and a video of each camera.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class LeRobotFormat:
         fps: Frames per second.
         features: The columns in ``meta/info.json``: ``dtype`` and ``shape`` by name.
         tasks: The texts of tasks by number.
-        subtasks: The texts of subtasks by number; ``None`` if there is no table of them.
-        depths: For each camera with depth maps, how they are stored.
+        subtasks: The texts of subtasks by number; ``None`` if there is no table of subtasks.
+        depths: The storage of depth maps, for each camera that has them.
     """
 
     root: str
@@ -50,12 +50,12 @@ class LeRobotFormat:
     depths: Mapping[str, DepthScale] = field(default_factory=dict)
 
     def names_of(self, *dtypes: str) -> list[str]:
-        """Return the columns of certain types, in their order."""
+        """Return the columns of the given dtypes, in their order."""
         return [name for name, feature in self.features.items() if feature["dtype"] in dtypes]
 
     @property
     def table_columns(self) -> dict[str, tuple[int, ...]]:
-        """The columns that are numbers or text, with the shapes of their values; a single value has the shape ()."""
+        """The columns of numbers or text, with the shapes of their values; a single value has the shape ()."""
         return {
             name: () if feature["shape"] == (1,) else feature["shape"]
             for name, feature in self.features.items()
@@ -78,13 +78,13 @@ def is_structured(dtype: str) -> bool:
 
 @dataclass(frozen=True)
 class DepthScale:
-    """How depth maps are stored: in a video as codes of 12 bits, in a table as images of depths in ``unit``.
+    """The storage of depth maps: 12-bit codes in a video, or depth images in ``unit`` in a table.
 
     Attributes:
         least, greatest: The depths of the first and the last code, in metres.
         shift: Added to depths before their logarithm is taken, in metres.
-        is_logarithmic: Whether codes are even steps of the logarithm, or of the depth.
-        unit: The unit of images, ``"m"`` or ``"mm"``; ``None`` if it is unknown.
+        is_logarithmic: Whether codes are equal steps of the logarithm, rather than of the depth.
+        unit: The unit of images, ``"m"`` or ``"mm"``; ``None`` if unknown.
     """
 
     least: float = 0.01
@@ -99,10 +99,10 @@ class Episode:
     """One episode.
 
     Attributes:
-        index: Its number.
-        num_frames: Its number of rows of the table, and of frames of each camera.
-        first_index: The number of its first row in the dataset.
-        begin_seconds: For each camera, the time at which it begins in its video.
+        index: Number of the episode.
+        num_frames: Number of the episode's table rows, and of its frames of each camera.
+        first_index: Number of the episode's first row in the dataset.
+        begin_seconds: For each camera, the time at which the episode begins in the video.
     """
 
     index: int
@@ -115,7 +115,7 @@ class Episode:
 class EpisodeFiles(Source):
     """The files of an episode: the table, and (camera, path or URL) of each video.
 
-    Episodes with equal files share them, and they are opened once.
+    Episodes with equal files share them, and the files are opened once.
     """
 
     table: str
@@ -133,9 +133,9 @@ class EpisodeItems(LazyItems):
 
     Args:
         root: The folder or URL.
-        columns: Arrays with a value for each episode: ``index``, ``num_frames``, ``first_index``; the numbers in the
-            patterns of paths; and by camera those of its videos, and ``begin_seconds``.
-        patterns: The pattern of the paths of tables, and that of videos.
+        columns: Arrays with a value for each episode: ``index``, ``num_frames``, ``first_index``, and the numbers in
+            the path patterns; and by camera ``begin_seconds`` and the numbers in the paths of videos.
+        patterns: The path pattern of tables, and the path pattern of videos.
         cameras: The columns that are videos.
     """
 
@@ -160,7 +160,7 @@ class EpisodeItems(LazyItems):
         return np.asarray(self._columns["num_frames"])
 
     def choose(self, episodes: Sequence[int]) -> EpisodeItems:
-        """Return the episodes of these numbers, in ascending order."""
+        """Return the episodes with these numbers, in ascending order."""
         wanted = np.unique(np.asarray(list(episodes), np.int64))
         places = np.flatnonzero(np.isin(self._columns["index"], wanted))
         if len(places) < len(wanted):
@@ -192,9 +192,9 @@ class EpisodeItems(LazyItems):
 
 
 class _Pattern:
-    """A pattern of paths such as ``data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet``.
+    """A path pattern such as ``data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet``.
 
-    Only whole numbers and the name of a camera are filled in, so that no pattern reads anything else, or fills memory.
+    Only integers and the camera's name are filled in, so that a pattern can neither read other values nor fill memory.
     """
 
     _FIELD = re.compile(r"\{(\w+)(?::0?(\d{1,2})d)?\}")
@@ -219,16 +219,16 @@ class _Pattern:
 
 
 def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[LeRobotFormat, EpisodeItems]:
-    """Read the format of a dataset and its episodes; no video and no table of rows is opened.
+    """Read the format and the episodes of a dataset, without opening videos or tables of rows.
 
     Args:
         source: The folder, or the URL of a folder that fsspec reads.
-        cameras: The columns of images to read; ``None`` for all.
+        cameras: The image columns to read; ``None`` for all.
 
     Raises:
         SourceNotFoundError: if there is no such dataset.
-        InvalidArgumentError: if its metadata are damaged, of an unknown version, or exceed a limit.
-        ReadError: if they cannot be read.
+        InvalidArgumentError: if the metadata are damaged, of an unknown version, or exceed a limit.
+        ReadError: if the metadata cannot be read.
         MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
     """
     if not isinstance(source, str | os.PathLike):
@@ -318,7 +318,7 @@ def _features(given: object, place: str) -> dict[str, dict[str, Any]]:
         is_shape = isinstance(shape, list) and all(isinstance(size, int) and 0 < size < 1 << 32 for size in shape)
         if not isinstance(dtype, str) or not is_shape:
             raise InvalidArgumentError(f"The feature {name!r} of {place} must have a dtype and a shape.")
-        if ".." in name or "/" in name or "\\" in name:  # it is a part of paths
+        if ".." in name or "/" in name or "\\" in name:  # the name is a part of paths
             raise InvalidArgumentError(f"The feature {name!r} of {place} must have a name without / and \\.")
         features[name] = {"dtype": dtype, "shape": tuple(shape or ())}
     needed = ("timestamp", "frame_index", "episode_index", "index", "task_index")
@@ -329,10 +329,9 @@ def _features(given: object, place: str) -> dict[str, dict[str, Any]]:
 
 
 def _depths(given: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, DepthScale]:
-    """Return how depth maps are stored, for the cameras that have them."""
     depths = {}
     for name, feature in features.items():
-        # Datasets before LeRobot 0.6 have the mark under another name.
+        # Before LeRobot 0.6, datasets had the depth mark under another name.
         info = {**_object(given[name].get("video_info")), **_object(given[name].get("info"))}
         if feature["dtype"] in ("video", "image") and (info.get("is_depth_map") or info.get("video.is_depth_map")):
             depths[name] = _depth_scale(info, f"The feature {name!r}")
@@ -387,7 +386,7 @@ def _tasks_of_version_2(root: str) -> dict[int, str]:
 
 
 def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
-    """Read the texts of ``meta/tasks.parquet`` or ``meta/subtasks.parquet``; ``None`` if there is no such file."""
+    """Read the texts of ``meta/tasks.parquet`` or ``meta/subtasks.parquet``; ``None`` if the file does not exist."""
     path = _join_path(root, f"meta/{kind}s.parquet")
     try:
         table = _read_table(path, limits.MAX_PARQUET_COLUMN_BYTES)
@@ -395,7 +394,7 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
         if kind == "task":
             raise
         return None
-    # pandas writes the text, which is the index of its table, as a column of this or of another name.
+    # The text is the index of pandas' table, which pandas writes as a column of this or another name.
     texts = [name for name in table if name != f"{kind}_index" and all(isinstance(one, str) for one in table[name])]
     if f"{kind}_index" not in table or len(texts) != 1:
         raise InvalidArgumentError(f"{path} must have a column {kind}_index and one of text (it has {[*table]}).")
@@ -465,7 +464,7 @@ def _episodes_of_version_3(
 
 
 def _whole(name: str, values: list[Any], root: str) -> NDArray[np.int64]:
-    # NumPy would make whole numbers of times as well.
+    # NumPy would also convert fractional times to integers.
     if not all(isinstance(value, int | np.integer) and 0 <= value < 1 << 62 for value in values):
         raise InvalidArgumentError(f"{name} of the episodes of {root} must be whole numbers of at least 0.")
     return np.array(values, np.int64)
@@ -494,7 +493,6 @@ def _check_episodes(root: str, columns: Mapping[str, Any], info: Mapping[str, An
 
 
 def _parquet_files(root: str, folder: str) -> list[str]:
-    """Return the Parquet files in the sub-folders of a folder, by path."""
     if url_scheme(root) is None or os.path.isdir(root):
         outer = os.path.join(root, folder)
         try:
@@ -510,7 +508,7 @@ def _parquet_files(root: str, folder: str) -> list[str]:
     try:
         file_system, path = fsspec.core.url_to_fs(_join_path(root, folder))
         found = sorted(file_system.glob(f"{path}/*/*.parquet"))
-    except Exception as error:  # each file system has errors of its own
+    except Exception as error:  # each file system raises different errors
         raise ReadError(f"The folder {root}/{folder} cannot be listed ({error or type(error).__name__}).") from error
     return [file_system.unstrip_protocol(one) for one in found]
 
@@ -519,7 +517,7 @@ def _parquet_files(root: str, folder: str) -> list[str]:
 
 
 def _read_table(path: str, max_bytes: int, columns: list[str] | None = None) -> dict[str, list[Any]]:
-    """Read columns of a Parquet file as lists; by default all that are neither lists nor structs."""
+    """Read columns of a Parquet file as lists; by default all columns except lists and structs."""
     with parquet_file(path) as file:
         schema = file.schema_arrow
         if columns is None:

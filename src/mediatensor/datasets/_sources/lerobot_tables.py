@@ -1,4 +1,4 @@
-"""The rows of tables of LeRobot datasets, by episode."""
+"""The table rows of LeRobot datasets, by episode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import limits
 from .lerobot import Episode, EpisodeFiles, check_has_columns
 from .parquet import batches_of, parquet_file
 
-#: For each column an array (rows, *shape), a list of text, or one of other values.
+#: For each column, an array (rows, *shape), a list of text, or a list of other values.
 _Columns = dict[str, Any]
 
 
@@ -26,9 +26,9 @@ class _Table(NamedTuple):
     """The rows of a table.
 
     Attributes:
-        columns: Its columns.
-        spans: (first row, number of rows) of each episode; of an episode in several pieces, of the last.
-        gaps: For columns in which rows lack their value, which rows do, bool (rows,).
+        columns: The values by column.
+        spans: (first row, number of rows) of each episode; for an episode in several pieces, of the last piece.
+        gaps: For each column with missing values, a mask of the rows that lack a value, bool (rows,).
     """
 
     columns: _Columns
@@ -37,7 +37,7 @@ class _Table(NamedTuple):
 
 
 class _KeptTables:
-    """The tables that were read last; they are small compared with the videos, and every row needs one."""
+    """The most recently read tables, cached because they are small compared with the videos and every row needs one."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -72,9 +72,10 @@ class TableRows(NamedTuple):
     r"""The rows of an episode.
 
     Attributes:
-        first: The number of its first row in the table.
-        columns: For each column an array (frames, \*shape), float32 or int64 or bool, or a list of text.
-        gaps: For columns in which rows lack their value, which rows do, bool (frames,). The value is then 0 or empty.
+        first: Number of the episode's first row in the table.
+        columns: For each column, an array (frames, \*shape), float32, int64 or bool, or a list of text.
+        gaps: For each column with missing values, a mask of the rows that lack a value, bool (frames,). The value in
+            ``columns`` is then 0 or empty.
     """
 
     first: int
@@ -83,7 +84,7 @@ class TableRows(NamedTuple):
 
 
 def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tuple[int, ...]]) -> TableRows:
-    """Return the rows of an episode; ``columns`` are the shapes of values of columns of numbers or text, by name.
+    """Return the rows of an episode; ``columns`` maps columns of numbers or text to the shapes of their values.
 
     Raises:
         ReadError: if the table is missing or damaged, or its rows contradict the metadata.
@@ -92,7 +93,7 @@ def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tupl
     key = (path, stamp_of(path), tuple(columns.items()))
     try:
         table = _kept_tables.get(key, lambda: _read_rows(path, columns))
-    except InvalidArgumentError as error:  # for the error policy of the dataset
+    except InvalidArgumentError as error:  # so that the dataset's error policy applies
         raise ReadError(str(error)) from error
     first, num_rows = table.spans.get(episode.index, (0, 0))
     if num_rows != episode.num_frames:
@@ -106,18 +107,19 @@ def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tupl
 
 
 def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: float) -> NDArray[np.float64]:
-    """Return the times of frames of an episode, from its beginning."""
+    """Return the times of frames, relative to the start of their episode."""
     seconds = columns["timestamp"][frames]
-    # After an hour, float32 is off by a tenth of a millisecond.
+    # Stored times are float32, which is off by a tenth of a millisecond after an hour.
     exact = columns["frame_index"][frames] / fps
     times: NDArray[np.float64] = np.where(exact.astype(np.float32) == seconds, exact, seconds.astype(np.float64))
     return times
 
 
 def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
-    """Return the values of a column in some rows of a table, as lists and dicts from Arrow.
+    """Return the values of a column in some rows of a table, converted from Arrow to lists and dicts.
 
-    Only the row groups of these rows are read: values for a whole episode are repeated in each of its rows, and take
+    Only the row groups of these rows are read. Values for a whole episode are repeated in each of its rows, and would
+    take many times the size of the file in memory.
     many times the size of the file in memory.
 
     Raises:
@@ -131,7 +133,7 @@ def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
             group = int(np.searchsorted(starts, row, "right")) - 1
             read = _kept_tables.get((path, stamp, column, group), partial(_read_group, path, column, group))
             values.append(read.columns[column][row - int(starts[group])].as_py())
-    except InvalidArgumentError as error:  # for the error policy of the dataset
+    except InvalidArgumentError as error:  # so that the dataset's error policy applies
         raise ReadError(str(error)) from error
     return values
 
@@ -185,7 +187,7 @@ def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:
 
 
 def _values(array: Any, shape: tuple[int, ...], place: str) -> tuple[NDArray[Any] | list[str], NDArray[np.bool_]]:
-    r"""Return the values of an Arrow array as (rows, \*shape) or a list of text, and which rows lack theirs."""
+    r"""Return the values of an Arrow array as (rows, \*shape) or a list of text, and a mask of the missing values."""
     import pyarrow
     import pyarrow.types as types
 
@@ -212,7 +214,7 @@ def _values(array: Any, shape: tuple[int, ...], place: str) -> tuple[NDArray[Any
     read = np.zeros((len(array), *shape), dtype)
     is_gap = np.ones(len(array), np.bool_)
     for number, row in enumerate(array.to_pylist()):
-        # A row with a missing number has no value.
+        # A row with a missing number counts as missing.
         numbers = _flat(row)
         if len(numbers) == read[number].size and None not in numbers:
             read[number] = np.array(numbers).reshape(shape)
@@ -221,7 +223,7 @@ def _values(array: Any, shape: tuple[int, ...], place: str) -> tuple[NDArray[Any
 
 
 def _whole_rows(array: Any, size: int) -> Any:
-    """Return all numbers of an Arrow array, flat; ``None`` if not every row has ``size`` of them."""
+    """Return all numbers of an Arrow array in one flat array; ``None`` unless every row has ``size`` numbers."""
     import pyarrow
 
     num_rows = len(array)

@@ -18,13 +18,12 @@ MANIFEST_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
-#: Where a row is, and the row.
+#: The place of a row in messages, and the row.
 _Row = tuple[str, dict[str, Any]]
 
 
 def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
-    """Return the items of a manifest (`MANIFEST_EXTENSIONS` other than ``.parquet``); its paths are relative to its
-    folder.
+    """Return the items of a text manifest, CSV, TSV, JSON lines or JSON; its paths are relative to its folder.
 
     Raises:
         InvalidArgumentError: if it is damaged or exceeds a limit, or a row has no file; the message names the line.
@@ -42,7 +41,7 @@ def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
 
 
 def check_manifest_file(path: str, max_bytes: int) -> None:
-    """Raise unless a manifest is an ordinary file that is not too large."""
+    """Raise unless a manifest is a regular file within the size limit."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -81,7 +80,7 @@ def _lines(path: str) -> Iterator[str]:
 
 
 def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
-    # Strict, so that a quotation mark that is never closed does not swallow the rows after it.
+    # Strict mode, so that an unclosed quotation mark does not swallow the rows after it.
     lines = _lines(path)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
@@ -107,7 +106,7 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
                 raise InvalidArgumentError(f"{place} names the column {repeated[0]!r} more than once.")
             strippers = [_stripper_like(name) for name in fields]
             if any(name.startswith(" ") for name in fields):
-                # 'a.mp4, "run, fast"': a quotation mark after the space opens a quote.
+                # In 'a.mp4, "run, fast"', the quotation mark after the space opens a quote.
                 num_lines_before = reader.line_num
                 reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
         elif len(fields) != len(header):
@@ -120,7 +119,7 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
 
 
 def _stripper_like(name: str) -> Callable[[str], str]:
-    """Return a function that strips the cells of a column on the sides where its header has spaces."""
+    """Return a function that strips spaces from cells on the sides where their header has spaces."""
     is_left, is_right = name != name.lstrip(), name != name.rstrip()
     return str.strip if is_left and is_right else str.lstrip if is_left else str.rstrip if is_right else str
 
@@ -158,18 +157,19 @@ class _FolderEntry(NamedTuple):
     path: str
     is_folder: bool
     class_name: str | None
-    #: Device and inode of the folders that a folder lies in.
+    #: Device and inode of all folders that contain this folder.
     outer: tuple[tuple[int, int], ...]
 
 
 def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None = None) -> list[Item]:
-    """Return the files of a kind in a folder, in the order of their paths, part by part.
+    """Return the files of a kind in a folder, sorted by path components.
 
-    A sub-folder is a class if there are such files in it, at any depth; classes are numbered by name. Files directly in
-    the folder have no label. Hidden files and folders (``.name``) are ignored, and links are followed.
+    A sub-folder is a class if it contains such files at any depth; classes are numbered by name. Files directly in the
+    folder have no label. Hidden files and folders (``.name``) are ignored, and links are followed.
 
     Raises:
-        InvalidArgumentError: if there are none, or too many, or ``classes`` lacks a sub-folder, or there is none.
+        InvalidArgumentError: if there are no files or too many, or if ``classes`` lacks a sub-folder or there is no
+            sub-folder.
         ReadError: if a folder cannot be read.
     """
     files = []
@@ -210,7 +210,7 @@ def _files(folder: str, extensions: frozenset[str]) -> Iterator[_FolderEntry]:
             yield next_entry
             continue
         identity = _identity(path)
-        if identity in outer:  # a link that leads back
+        if identity in outer:  # a link to an outer folder
             continue
         num_folders += 1
         if len(outer) > limits.MAX_FOLDER_DEPTH or num_folders > limits.MAX_FOLDERS:

@@ -1,4 +1,4 @@
-"""The rows of Parquet files and of Hugging Face datasets: paths, or the media themselves."""
+"""The rows of Parquet files and Hugging Face datasets, with paths or the media themselves."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _BATCH_ROWS = 256
 
 
 def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
-    """Return the items of a Parquet file (a path or URL); its paths are relative to the folder it is in.
+    """Return the items of a Parquet file (a path or URL); its paths are relative to its folder.
 
     Media in the file are read one by one when they are needed; see `MediaColumn`.
 
     Raises:
-        InvalidArgumentError: if it is damaged, exceeds a limit, or has no rows or no column with files.
+        InvalidArgumentError: if the file is damaged, exceeds a limit, or has no rows or no column with files.
         MissingDependencyError: if pyarrow is not installed.
-        ReadError: if it cannot be read.
+        ReadError: if the file cannot be read.
     """
     if url_scheme(path) is None or os.path.exists(path):
         check_manifest_file(path, limits.MAX_PARQUET_BYTES)
@@ -82,7 +82,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
 
 
 class ParquetItems(TableItems):
-    """The items of a Parquet file that has the media in it."""
+    """The items of a Parquet file that contains the media."""
 
     def __init__(
         self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: MediaColumn
@@ -91,18 +91,18 @@ class ParquetItems(TableItems):
         self._column = media
 
     def reference(self, index: int) -> Item:
-        """Return the item at an index, with a source that any machine can open; no media are read."""
+        """Return the item at an index, with a source that any machine can open, without reading the media."""
         if self._column.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
             return item  # a path, without bytes
         return self.with_media(index, ParquetValue(self._path, self._media_leaf, index, self._column.stamp))
 
 
 class MediaColumn:
-    """The column of a Parquet file that has media in it. Each value is found, and read, by itself.
+    """A media column of a Parquet file. Each value is located and read separately.
 
-    In a column without compression, large values are parts of the file, of which only the requested bytes are read. In
-    a compressed one, the page with the value is read, which may have other values in it. Only if pages are written in a
-    way that `parquet_pages` does not know, a row group is read at once.
+    In an uncompressed column, large values are parts of the file, from which only the requested bytes are read. In a
+    compressed column, the page of the value is read, which may have other values in it. A whole row group is read only
+    if its pages have an encoding that `parquet_pages` does not support.
 
     Args:
         path: The path or URL of the file.
@@ -115,9 +115,9 @@ class MediaColumn:
     def __init__(self, path: str, leaf: str, file: Any) -> None:
         self._path = path
         self._leaf = leaf
-        # Rows keep their labels from when the table was read, which do not fit media of a file that replaced it.
+        # Labels of the rows were read now. They do not fit the media of a file that later replaces this one.
         self.stamp = stamp_of(path)
-        self._source: Source | None = None  # kept, because it compares the versions of remote files
+        self._source: Source | None = None  # kept, because it detects new versions of a remote file
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         self._group_ends = list(accumulate(group.num_rows for group in groups))
         number = next(i for i in range(len(file.schema)) if file.schema.column(i).path == leaf)
@@ -127,14 +127,14 @@ class MediaColumn:
         self._clear_caches()
 
     def _clear_caches(self) -> None:
-        # The last row group that was read as a whole; the pages of groups; the values of the last page.
+        # The last row group that was read as a whole, the pages of row groups, and the values of the last page.
         self._last_group: tuple[int, list[Any]] | None = None
         self._pages: dict[int, tuple[Page | None, list[Page]] | None] = {}
         self._last_page: tuple[tuple[int, int], list[Place]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name not in _NOT_PICKLED}
-        # The version of a remote file travels with its source; the version of a local file is its stamp.
+        # The pickled source has the version of a remote file. The stamp is the version of a local file.
         return state | ({} if self.stamp is None else {"_source": None})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -142,11 +142,11 @@ class MediaColumn:
         self._clear_caches()
 
     def __getitem__(self, row: int) -> bytes | Source | None:
-        """Return the media of a row: bytes, or a part of the file; ``None`` if it has none.
+        """Return the media of a row: bytes, or a part of the file; ``None`` if the row has no media.
 
         Raises:
             InvalidArgumentError: if the file is damaged, or the row group exceeds a limit.
-            OpenError, ReadError: if it cannot be read, or has changed since its table was read.
+            OpenError, ReadError: if the file cannot be read, or has changed since its table was read.
         """
         if stamp_of(self._path) != self.stamp:
             raise _change_error(self._path)
@@ -170,7 +170,7 @@ class MediaColumn:
             return reader.read_at(0, place[1] - place[0])
 
     def may_be_missing(self, row: int) -> bool:
-        """Return whether a row may have no media, according to the metadata of the file."""
+        """Return whether a row may lack media, according to the metadata of the file."""
         return not self._is_full[bisect_right(self._group_ends, row)]
 
     def _whole(self) -> Source:
@@ -179,7 +179,7 @@ class MediaColumn:
         return self._source
 
     def _place(self, group: int, row: int) -> Place:
-        """Return the place of the value of a row of a group; see `values_of_page`."""
+        """Return the place of a value in a row group; see `values_of_page`."""
         chunk = self._chunks[group]
         if chunk is None or (group in self._pages and self._pages[group] is None):
             raise UnknownPagesError("the column is not read by pages")
@@ -211,15 +211,16 @@ class MediaColumn:
 
 @dataclass(frozen=True)
 class ParquetValue(Source):
-    """A file in a column of a Parquet file, found when it is opened.
+    """A file in a column of a Parquet file, located when it is opened.
 
-    Picklable and small. A process keeps what it knows of the columns that it read last.
+    It is picklable and small. A process caches information on the most recently read columns.
 
     Attributes:
         table: The path or URL of the Parquet file.
         column: The column with bytes, or ``column.bytes``.
         row: The number of the row.
-        stamp: Time of the last change and size of the table when it was read (`stamp_of`); ``None`` compares nothing.
+        stamp: Time of the last change and size of the table when it was read (`stamp_of`); ``None`` skips the
+            comparison.
     """
 
     table: str
@@ -231,19 +232,19 @@ class ParquetValue(Source):
         """Open the value.
 
         Raises:
-            SourceNotFoundError: if there is no such file.
+            SourceNotFoundError: if the table does not exist.
             OpenError: if the row has no bytes.
-            ReadError: if the table is damaged, has no such column or row, or has changed since it was read.
+            ReadError: if the table is damaged, lacks the column or row, or has changed since it was read.
             MissingDependencyError: if pyarrow is not installed.
         """
         try:
             if self.stamp is not None and stamp_of(self.table) not in (None, self.stamp):
                 raise _change_error(self.table)
             column = _kept_columns.get(self.table, self.column)
-            if self.stamp not in (None, column.stamp):  # the table was replaced in between
+            if self.stamp not in (None, column.stamp):  # the table was replaced meanwhile
                 raise _change_error(self.table)
             value = column[self.row]
-        except InvalidArgumentError as error:  # for the error policy of whoever reads the row
+        except InvalidArgumentError as error:  # so that the dataset's error policy applies
             raise ReadError(f"{self.describe()}: {error}") from error
         if value is None:
             raise OpenError(f"Could not open {self.describe()}: it has no bytes in the column {self.column!r}.")
@@ -263,7 +264,7 @@ def _change_error(table: str) -> ReadError:
 
 
 class _KeptColumns:
-    """The columns that were read last, so that not every row opens their file and reads its footer."""
+    """The most recently read columns, so that not every row opens the file and reads the footer."""
 
     def __init__(self, max_columns: int) -> None:
         self._max_columns = max_columns
@@ -271,7 +272,7 @@ class _KeptColumns:
         self._lock = ForkSafeLock()
 
     def get(self, table: str, column: str) -> MediaColumn:
-        # One for each thread, because the pages that a column keeps are not thread-safe.
+        # Each thread has its own column, because the cached pages of a column are not thread-safe.
         key = (table, column, stamp_of(table), threading.get_ident())
         with self._lock:
             if key in self._columns:
@@ -293,14 +294,14 @@ _kept_columns = _KeptColumns(max_columns=64)
 
 #: Attributes of a `MediaColumn` that are not pickled.
 _NOT_PICKLED = frozenset(("_last_group", "_pages", "_last_page"))
-#: The number of row groups whose pages are remembered.
+#: Maximum number of row groups whose pages are cached.
 _MAX_GROUPS = 4096
-#: Names of codecs in metadata and in pyarrow. "LZ4" is missing, because writers mean different formats by it.
+#: Names of codecs in metadata and in pyarrow, without "LZ4", by which writers mean different formats.
 _CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd", "LZ4_RAW": "lz4_raw"}
 
 
 def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
-    """Return where the values of a column of a row group are; ``None`` if only pyarrow can read them."""
+    """Return the place of a column's values in a row group; ``None`` if only pyarrow can read them."""
     start = column.data_page_offset
     if column.dictionary_page_offset is not None:
         start = min(start, column.dictionary_page_offset)
@@ -316,7 +317,7 @@ def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
 
 
 def _limit(chunk: Chunk) -> int:
-    """Return the maximum size of a page; uncompressed pages are not read as a whole."""
+    """Return the maximum size of a page. Uncompressed pages are bounded only by the chunk: they are not read whole."""
     return limits.MAX_ROW_GROUP_BYTES if chunk.compression else chunk.stop
 
 
@@ -331,7 +332,7 @@ def _unpack(chunk: Chunk, packed: bytes, size: int) -> bytes:
 
 @contextmanager
 def parquet_file(path: str) -> Iterator[Any]:
-    """Open a ``pyarrow.parquet.ParquetFile`` of a path or URL; errors of pyarrow become errors of this library."""
+    """Open a path or URL as a ``pyarrow.parquet.ParquetFile``; convert pyarrow's errors to this library's errors."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -347,7 +348,7 @@ def parquet_file(path: str) -> Iterator[Any]:
     except FileNotFoundError:
         raise SourceNotFoundError(f"{path} does not exist.") from None
     except (pyarrow.ArrowException, ValueError, OverflowError, OSError) as error:
-        # Errors of the system have a number. Damage that pyarrow finds may be an OSError as well, without a number.
+        # System errors have a number. Damage that pyarrow finds may be an OSError without a number.
         if isinstance(error, OSError) and error.errno is not None:
             raise ReadError(f"{path} cannot be read ({error}).") from error
         raise InvalidArgumentError(f"{path} is not a Parquet file, or damaged ({str(error).strip()}).") from error
@@ -388,7 +389,7 @@ class _RawFile(io.RawIOBase):
 
 
 def _media_column(schema: Any, structs: list[str], columns: Columns, path: str) -> tuple[Columns, str | None]:
-    """Return the columns with the column of media set, and its leaf: ``column.bytes`` or ``column``, or ``None``."""
+    """Return the columns with the media column set, and its leaf: ``column.bytes`` or ``column``, or ``None``."""
     binary = {field.name for field in schema if is_binary(field.type)}
     holding_media = [*structs, *(name for name in columns.media_names if name in binary)]
     chosen = columns.choose(holding_media, schema.names, path, has_bytes="bytes" in binary)
@@ -401,7 +402,7 @@ def _media_column(schema: Any, structs: list[str], columns: Columns, path: str) 
 
 
 def batches_of(file: Any, path: str, leaves: list[str], limit: int, row_group: int | None = None) -> Iterator[Any]:
-    """Yield columns of a file, some rows at a time. A few bytes of a file can expand to any size in memory."""
+    """Yield columns of a file, some rows at a time, because a few bytes can expand to any size in memory."""
     size = 0
     if not leaves:
         return
@@ -421,7 +422,7 @@ _TYPES = frozenset(("Column", "Dataset", "DatasetDict", "IterableColumn", "Itera
 
 
 def hugging_face_type(source: Any) -> str | None:
-    """Return the name of the class of ``datasets`` that an object belongs to; ``None`` for other objects."""
+    """Return the name of an object's class if it is a class of ``datasets``; otherwise ``None``."""
     for one in type(source).__mro__:
         if one.__module__.partition(".")[0] == "datasets" and one.__name__ in _TYPES:
             return one.__name__
@@ -429,11 +430,10 @@ def hugging_face_type(source: Any) -> str | None:
 
 
 class HuggingFaceItems(LazyItems):
-    """The rows of a ``datasets.Dataset``, read on request, as they are stored: nothing is decoded.
+    """The rows of a ``datasets.Dataset``, read on request, without the dataset's decoding.
 
-    Large media are not copied: a decoder reads them from the memory of Arrow, which is a mapped file. The format and
-    the transform of the dataset are not applied. The column with the file is found by the type of its feature, or by
-    name.
+    Large media are not copied: a decoder reads them from Arrow's memory, which is a mapped file. The format and
+    transform of the dataset are not applied. The column with the file is found by the type of its feature, or by name.
     """
 
     def __init__(self, dataset: Any, columns: Columns) -> None:
@@ -455,7 +455,7 @@ class HuggingFaceItems(LazyItems):
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """Names of the classes in the features; ``None`` if they have none."""
+        """Class names in the features; ``None`` if the features have none."""
         return self._class_names or None
 
     def __len__(self) -> int:
@@ -468,7 +468,7 @@ class HuggingFaceItems(LazyItems):
 
     def _with_class_name(self, item: Item) -> Item:
         number = item.label
-        # Rows of a test set, without a label, have -1.
+        # Rows of a test set without labels have -1.
         if not self._class_names or not isinstance(number, int) or not 0 <= number < len(self._class_names):
             return item
         name, classes = self._class_names[number], self._columns.classes
@@ -477,7 +477,7 @@ class HuggingFaceItems(LazyItems):
 
 
 def _hugging_face_column(features: dict[str, Any], columns: Columns) -> str | None:
-    """Return the column with the files; ``None`` if it is found by name, row by row."""
+    """Return the column with the files; ``None`` if it must be found by name in each row."""
     by_type: list[str] = []
     for feature_type in FEATURE_TYPES[columns.kind]:
         by_type = by_type or [name for name, feature in features.items() if type(feature).__name__ == feature_type]

@@ -1,9 +1,9 @@
-"""Finds the values of a Parquet column of bytes in the file, so that one of them, or a part of it, is read by itself.
+"""Locates the values of a bytes column in a Parquet file, so that one value or a part of it can be read separately.
 
-pyarrow reads whole row groups. This module reads the headers of pages (Thrift's compact protocol), the levels that say
-which rows have a value, and the lengths before the values; see "Data Pages", "Encodings" and ``parquet.thrift`` in
-the description of the Apache Parquet format. Bytes come from a function of position and size, so that everything here
-is a function of bytes. Whatever is unknown raises `UnknownPagesError`, and pyarrow reads the row group.
+pyarrow reads whole row groups. This module reads page headers (Thrift's compact protocol), the levels that mark the
+rows with a value, and the lengths before the values. See "Data Pages", "Encodings" and ``parquet.thrift`` in the
+description of the Apache Parquet format. A function of position and size supplies the bytes, so everything here is a
+pure function of bytes. Unknown formats raise `UnknownPagesError`, and pyarrow then reads the row group.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-#: Reads bytes at a position; fewer at the end of the file.
+#: Reads bytes at a position; returns fewer bytes at the end of the file.
 ReadAt = Callable[[int, int], bytes]
 
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY = 0, 2, 8
-#: A header has about 30 bytes, and statistics: the smallest and the greatest value, which writers cut or leave out.
+#: A header has about 30 bytes, and the smallest and the greatest value, which writers cut or leave out.
 _HEADER_BYTES = (1 << 10, 1 << 16, 1 << 20)
 _MAX_DEPTH = 16
 _MAX_EMPTY_PAGES = 1000
@@ -29,24 +29,24 @@ _LENGTH_BYTES = 4
 
 
 class UnknownPagesError(Exception):
-    """The pages of a column are damaged, or written in an unknown way."""
+    """The pages of a column are damaged or have an unknown format."""
 
 
 class _CutError(UnknownPagesError):
-    """The bytes end before the header does."""
+    """The bytes end before the end of the header."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """The values of a column in one row group, as described by the metadata of the file.
+    """The values of a column in one row group, according to the metadata of the file.
 
     Attributes:
-        start: The first byte of its first page.
-        stop: One past the last byte of its last page.
-        num_values: Its number of values, including missing ones.
+        start: The first byte of the first page.
+        stop: One past the last byte of the last page.
+        num_values: Number of values, including missing values.
         max_level: The definition level of values that exist.
         compression: The name of the codec in pyarrow; ``None`` without compression.
-        value_bytes: The size of every value, which then has no length before it; ``None`` if sizes differ.
+        value_bytes: The size of every value, if the values have no lengths before them; ``None`` if sizes differ.
     """
 
     start: int
@@ -61,14 +61,14 @@ class Page(NamedTuple):
     """A page of a column.
 
     Attributes:
-        kind: Its type: data, dictionary, or data of version 2.
-        first: The number of its first value in its chunk.
-        num_values: Its number of values, including missing ones.
-        encoding: The encoding of its values.
-        start: The first byte after its header.
-        size: The number of bytes after its header.
-        plain_size: The same without compression.
-        level_bytes: In version 2, the bytes of levels before the values; they are not compressed.
+        kind: The type of the page: data, dictionary, or data of version 2.
+        first: Number of the first value within the chunk.
+        num_values: Number of values, including missing values.
+        encoding: The encoding of the values.
+        start: The first byte after the header.
+        size: Number of bytes after the header.
+        plain_size: Number of bytes after the header without compression.
+        level_bytes: In version 2, the bytes of the levels before the values, which are not compressed.
         is_compressed: Whether the values are compressed.
     """
 
@@ -116,7 +116,7 @@ class _Compact:
         self.position += num_bytes
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Return the numbers, booleans and structs of a struct by field number; other fields are skipped."""
+        """Return the numbers, booleans and structs in a struct by field number, and skip other fields."""
         if depth > _MAX_DEPTH:
             raise UnknownPagesError("the header of a page is nested too deeply")
         fields: dict[int, Any] = {}
@@ -130,7 +130,7 @@ class _Compact:
         return fields
 
     def _value(self, kind: int, depth: int) -> Any:
-        if kind in (1, 2, 3):  # within lists, truth values are bytes
+        if kind in (1, 2, 3):  # in lists, booleans take a byte each
             self._skip(1)
         elif kind in (4, 5, 6):
             return _signed(self._varint())
@@ -141,7 +141,7 @@ class _Compact:
         elif kind in (9, 10):
             head = self._byte()
             count = self._varint() if head >> 4 == 15 else head >> 4
-            for _ in range(count):  # each takes at least a byte, so that they end with the data
+            for _ in range(count):  # each element takes at least a byte, so the loop ends with the data
                 self._element(head & 0x0F, depth)
         elif kind == 11:
             count = self._varint()
@@ -166,7 +166,7 @@ def _signed(number: int) -> int:
 
 
 def _page_header(data: bytes, position: int, first: int) -> Page:
-    """Parse a page header at the beginning of ``data``, which is at ``position`` in the file."""
+    """Parse the page header at the beginning of ``data``, whose position in the file is ``position``."""
     compact = _Compact(data)
     fields = compact.struct()
     kind = fields.get(1)
@@ -199,7 +199,7 @@ def _number(fields: dict[int, Any], number: int) -> int:
 
 
 def data_pages(read_at: ReadAt, chunk: Chunk) -> tuple[Page | None, list[Page]]:
-    """Return the page with the dictionary, if there is one, and the pages with data."""
+    """Return the dictionary page, or ``None``, and the data pages."""
     position, num_values = chunk.start, 0
     dictionary: Page | None = None
     pages: list[Page] = []
@@ -237,9 +237,9 @@ def _page_at(read_at: ReadAt, position: int, stop: int, first: int) -> Page:
 
 
 def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np.bool_], int]:
-    """Return which rows of a page have a value, bool (rows,), and how many bytes their levels take.
+    """Return a mask of the rows of a page that have a value, bool (rows,), and the number of bytes of the levels.
 
-    ``levels`` are the bytes after the header, at least those of the levels. With ``max_level`` 0 there are no levels.
+    ``levels`` are the bytes after the header, with at least all levels. With ``max_level`` 0 there are no levels.
     """
     if max_level == 0:
         return np.ones(page.num_values, np.bool_), page.level_bytes
@@ -253,7 +253,7 @@ def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np
 
 
 def _hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
-    """Decode numbers in runs and in packed bits (RLE / bit-packing hybrid)."""
+    """Decode integers in runs and packed bits (RLE / bit-packing hybrid)."""
     numbers = np.zeros(count, np.int64)
     num_read, compact = 0, _Compact(data)
     while num_read < count:
@@ -278,7 +278,7 @@ def _hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
 
 
 def _plain_spans(read_at: ReadAt, start: int, stop: int, count: int, value_bytes: int | None) -> list[tuple[int, int]]:
-    """Return (first byte, one past the last) of consecutive values, each with its length before it."""
+    """Return (first byte, one past the last) of consecutive values, each after its length."""
     if value_bytes is not None:
         if start + count * value_bytes > stop:
             raise UnknownPagesError("a value goes beyond its page")
@@ -294,7 +294,7 @@ def _plain_spans(read_at: ReadAt, start: int, stop: int, count: int, value_bytes
     return spans
 
 
-#: The range of a value in the file, or the value itself; ``None`` for a row without one.
+#: The byte range of a value in the file, or the value itself; ``None`` for a row without a value.
 Place = tuple[int, int] | bytes | None
 
 
@@ -351,7 +351,6 @@ def _level_part(read_at: ReadAt, page: Page, max_level: int) -> bytes:
 
 
 def _body(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, int], bytes]) -> bytes:
-    """Return the bytes of a page after its header, decompressed."""
     data = read_at(page.start, page.size)
     if len(data) < page.size:
         raise UnknownPagesError("a page is cut")
@@ -369,11 +368,10 @@ def _reader_of(data: bytes) -> ReadAt:
 
 
 def _spread(present: NDArray[np.bool_], values: list[Any]) -> list[Place]:
-    """Put values at the rows that have one."""
     remaining: Iterator[Any] = iter(values)
     return [next(remaining) if has_value else None for has_value in present.tolist()]
 
 
 def page_of_row(pages: list[Page], row: int) -> int:
-    """Return the number of the page that has a row of a chunk."""
+    """Return the number of the page that contains a row of a chunk."""
     return bisect_right(pages, row, key=lambda page: page.first) - 1

@@ -1,7 +1,7 @@
-"""Files as a few plain columns, which travel between machines, and the files that such columns name.
+"""Files as a few plain columns, which can be sent to another machine, and the files that such columns name.
 
-A row names its file by ``path``. A file within another one is a part of it: bytes of a tar shard, or a value of a
-Parquet table. The reader of the row opens the part itself; the bytes do not travel.
+A row names its file by ``path``. A file may also be a part of another one: bytes of a tar shard, or a value of a
+Parquet table. The reader of the row opens the part itself, so the bytes are not sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .tables import TableItems
 from .tar_format import TarMember
 from .tar_shards import TarItems
 
-#: The columns that name a part of a file at ``path``: its range, its name, or why it cannot be read.
+#: The columns that name a part of the file at ``path``: its range, its name, or the reason why it cannot be read.
 REFERENCE_COLUMNS = ("source_name", "start_byte", "end_byte", "table_column", "table_row", "unreadable")
 
 # Columns that only parts of files have.
@@ -30,9 +30,9 @@ _RESERVED_COLUMNS = frozenset(("path", "row", *REFERENCE_COLUMNS))
 
 
 def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
-    """Yield for each item the columns that name it: ``path``, the `REFERENCE_COLUMNS` that it needs, segment, label.
+    """Yield for each item its columns: ``path``, the `REFERENCE_COLUMNS` that it needs, segment, label, and ``extra``.
 
-    No media are read. Items that are bytes in memory have them in ``bytes``.
+    No media are read. Items that are bytes in memory have a column ``bytes``.
 
     Raises:
         InvalidArgumentError: if items are rows of a Hugging Face dataset, which other machines cannot open, or have a
@@ -48,9 +48,9 @@ def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
 
 
 def files_of(items: Sequence[Item]) -> Iterator[str]:
-    """Yield the paths and URLs that items are read from, and the manifests that list them. No media are read.
+    """Yield the paths and URLs from which items are read, and the manifests that list them, without reading media.
 
-    A path may come more than once. Items that are bytes in memory, or a user's source, have none.
+    A path may be repeated. Bytes in memory and a user's own sources have no path.
     """
     if isinstance(items, LabelledItems):
         yield from files_of(items.unlabelled)
@@ -82,7 +82,7 @@ def _files_of_source(source: Any) -> Iterator[str]:
 
 
 def item_alone(items: Sequence[Item], number: int) -> Item:
-    """Return the item at an index, with a source that does not depend on open files of the others, if possible."""
+    """Return the item at an index, if possible with a source that opens its own file."""
     return items.reference(number) if isinstance(items, ParquetItems) else items[number]
 
 
@@ -95,7 +95,7 @@ def _columns_of(item: Item) -> dict[str, Any]:
     columns = {**place_of(item), **({} if item.label is None else {"label": item.label}), **item.extra}
     for name in ("start_seconds", "end_seconds"):
         if (seconds := getattr(item, name)) is not None:
-            columns[name] = seconds  # as it was parsed
+            columns[name] = seconds  # the parsed value
         elif columns.get(name) == "":
             columns[name] = None  # an empty field of a manifest, in a column of numbers
     return columns
@@ -124,7 +124,7 @@ def place_of(item: Item) -> dict[str, Any]:
 
 
 def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | Source | None:
-    """Return the source that the columns of a row name: a file, a part of one, or an `UnreadableSource`."""
+    """Return the source that columns name: a file, a part of a file, or an `UnreadableSource`."""
     if columns.get("unreadable"):
         return UnreadableSource(str(columns["unreadable"]))
     if path is None:
@@ -150,7 +150,7 @@ def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | S
 
 
 def with_parts_of_files(items: Sequence[Item]) -> list[Item]:
-    """Resolve items of a manifest that name bytes of a tar shard, or values of a Parquet table."""
+    """Return items of a manifest with their sources resolved: bytes of a tar shard, or values of a Parquet table."""
     return [_part_of_file(item) if _PART_COLUMNS & item.extra.keys() else item for item in items]
 
 

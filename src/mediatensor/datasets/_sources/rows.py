@@ -1,4 +1,4 @@
-"""Items of rows of named columns, and the subtitle files next to them."""
+"""Items from rows of named columns, and the subtitle files next to the items' files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..._engine.sources.source import Source, url_scheme
 from ...errors import InvalidArgumentError
 from .items import LABEL_COLUMNS, MEDIA_COLUMNS, SEGMENT_COLUMNS, Item, MediaKind, UnreadableSource
 
-#: The column of a row that has its captions, or says where they are.
+#: The column with the captions of a row, or with their place.
 CAPTIONS_COLUMN = "captions"
 
 #: The extensions of subtitle files, in lower case, in order of preference.
 SUBTITLE_EXTENSIONS = (".srt", ".vtt", ".ass", ".ssa")
 
-# "en", "eng", "en-US", "zh_Hans"; then words such as "forced".
+# A language such as "en", "eng", "en-US" or "zh_Hans", then words such as "forced".
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*(\.[A-Za-z]+)*|forced")
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -33,14 +33,14 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a row hold what.
+    """The columns of a row that hold the file, the label and the segment.
 
     Attributes:
         kind: The kind of media.
-        media: The column with the file; ``None``: the first of `MEDIA_COLUMNS` that is not empty.
-        label: The column with the label; ``None``: the first of `LABEL_COLUMNS` that exists.
-        classes: The names of the classes in the order of their numbers; ``None``: those of the labels, by name.
-        has_segments: Whether `SEGMENT_COLUMNS` are the bounds of segments, and not ordinary columns.
+        media: The column with the file; ``None`` for the first non-empty column of `MEDIA_COLUMNS`.
+        label: The column with the label; ``None`` for the first existing column of `LABEL_COLUMNS`.
+        classes: Class names in the order of their numbers; ``None`` for the labels, sorted by name.
+        has_segments: Whether `SEGMENT_COLUMNS` are the bounds of segments, rather than ordinary columns.
     """
 
     kind: MediaKind
@@ -60,13 +60,13 @@ class Columns:
         return LABEL_COLUMNS if self.label is None else (self.label,)
 
     def choose(self, holding_media: Sequence[str], names: Sequence[str], place: str, *, has_bytes: bool) -> str | None:
-        """Return the column with the file of a table; ``None`` if it is found by name, row by row.
+        """Return the file column of a table; ``None`` if it must be found by name in each row.
 
         Args:
-            holding_media: The names of columns whose type is made for media.
-            names: The names of all columns.
-            place: The table in a message.
-            has_bytes: Whether its column ``bytes`` holds media.
+            holding_media: Names of columns whose type is made for media.
+            names: Names of all columns.
+            place: Name of the table in messages.
+            has_bytes: Whether the column ``bytes`` holds media.
         """
         for given in (self.media, self.label):
             if given is not None and given not in names:
@@ -86,7 +86,7 @@ class Columns:
         return None
 
     def none_of_them(self, place: str, names: Sequence[Any]) -> InvalidArgumentError:
-        """Return the error of a row, or of a table, without a file."""
+        """Return the error for a row or a table without a file."""
         has = ", ".join(map(str, names)) or "no column at all"
         return InvalidArgumentError(
             f"{place} names no file: there is nothing in a column {' or '.join(self.media_names)}; it has {has}. "
@@ -107,10 +107,10 @@ def item_of_row(
     Args:
         row: Values by column. A file is a path, a URL, bytes, or a mapping with ``path`` and ``bytes``; its bytes may
             also be in a column ``bytes``.
-        columns: Which columns hold what.
-        place: The row in messages; the name of a file that has no path.
-        folder: The folder that paths are relative to, including that of a file with captions; ``None`` changes no path.
-        may_be_empty: For a row without a file return an item that fails when it is read, for the error policy.
+        columns: The columns with the file, the label and the segment.
+        place: Name of the row in messages, and name of a file without a path.
+        folder: The folder to which paths are relative, also a path of captions; ``None`` changes no path.
+        may_be_empty: For a row without a file, return an item that fails when it is read, for the error policy.
     """
     media = next((name for name in columns.media_names if not _is_empty(row.get(name))), None)
     contents = row.get("bytes")
@@ -141,7 +141,7 @@ def item_of_row(
 
 
 def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict[str, float]:
-    """Return the segment of a file that a row names, as arguments of `Item`. Its columns stay in ``extra``."""
+    """Return the segment in a row as arguments of `Item`. The segment columns stay in ``extra``."""
     if not columns.has_segments or columns.kind not in ("video", "audio"):
         return {}
     segment: dict[str, float] = {}
@@ -176,7 +176,7 @@ def _first_filled(row: Mapping[Any, Any], names: Sequence[str]) -> str | None:
 
 
 def segment_columns(columns: Mapping[Any, Any]) -> list[str]:
-    """Return the columns of a row that name the segment of its file.
+    """Return the columns of a row that have the bounds of a segment.
 
     >>> segment_columns({"path": "a.mp4", "start": 2.5, "end": None})
     ['start']
@@ -186,7 +186,7 @@ def segment_columns(columns: Mapping[Any, Any]) -> list[str]:
 
 
 def advice_on_segments(names: Sequence[str]) -> str:
-    """Return advice for columns that were taken for bounds of segments, and may not be."""
+    """Return advice on columns that were read as bounds of segments but may have another meaning."""
     subject = f"If {' and '.join(map(repr, names))} {'means' if len(names) == 1 else 'mean'} something else"
     return f"{subject}, rename the column, or ignore it with as_items(source, kind=..., segments=False)."
 
@@ -194,8 +194,8 @@ def advice_on_segments(names: Sequence[str]) -> str:
 def media_source(
     value: Any, *, place: str, folder: str | None = None
 ) -> tuple[str | os.PathLike[str] | bytes | Source | None, str]:
-    """Return the source and the name for a value of a row; the source is ``None`` for an empty value."""
-    # A decoder of Hugging Face's rows has the encoded value.
+    """Return the source and name of a file from a row's value; the source is ``None`` for an empty value."""
+    # A Hugging Face decoder keeps the encoded value.
     encoded = getattr(value, "_hf_encoded", None)
     data = value = encoded if isinstance(encoded, Mapping) else value
     if isinstance(value, Mapping) and ("path" in value or "bytes" in value):
@@ -232,18 +232,18 @@ def _is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value)
 
 
-# Subtitle files next to media: of the same name, with or without a language (``talk.srt``, ``talk.en.vtt``)
+# Subtitle files next to media: the same name, with or without a language (``talk.srt``, ``talk.en.vtt``)
 
 
 def is_captions_path(text: str) -> bool:
-    """Return whether text in the column of captions is the path or URL of a file."""
+    """Return whether text in the captions column is the path or URL of a file."""
     return "\n" not in text and os.path.splitext(text)[1].lower() in (*SUBTITLE_EXTENSIONS, ".json")
 
 
 def sidecars_of(item: Item) -> Mapping[str, str | bytes | Source]:
-    """Return the subtitle files next to a file, by suffix (``"srt"``, ``"en.vtt"``), those without a language first.
+    """Return the subtitle files of an item by suffix (``"srt"``, ``"en.vtt"``); files without a language come first.
 
-    A file on this machine has them in its folder. Other items have those that their source sidecars.
+    For a local file, they are found in its folder. For other items, they are ``Item.sidecars``.
     """
     sidecars = dict(item.sidecars)
     if not sidecars and isinstance(item.source, str | os.PathLike):
@@ -260,7 +260,7 @@ def _rank(suffix: str) -> tuple[int, int, str]:
 
 
 class _Listing(NamedTuple):
-    """The names of the subtitle files in a folder, sorted, and the stems of all other files."""
+    """The sorted names of the subtitle files in a folder, and the stems of all other files."""
 
     subtitles: list[str]
     stems: frozenset[str]
@@ -271,7 +271,7 @@ def _find_next_to(path: str) -> dict[str, str]:
     stem = os.path.splitext(name)[0]
     try:
         listing = _listing(folder or os.curdir, os.stat(folder or os.curdir).st_mtime_ns)
-    except OSError:  # opening the file itself raises the error
+    except OSError:  # opening the media file raises the error
         return {}
     sidecars = {}
     for number in range(bisect_left(listing.subtitles, f"{stem}."), len(listing.subtitles)):
@@ -288,7 +288,7 @@ def _find_next_to(path: str) -> dict[str, str]:
 
 @lru_cache(maxsize=16)
 def _listing(folder: str, modified_ns: int) -> _Listing:
-    """List a folder; kept until the folder changes, because every row of a file needs it."""
+    """List a folder, cached until the folder changes, because every row of a file needs it."""
     subtitles, stems = [], set()
     with os.scandir(folder) as entries:
         for entry in entries:

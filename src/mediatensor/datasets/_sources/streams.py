@@ -26,17 +26,17 @@ from .tar_shards import (
     shard_names,
 )
 
-#: The distance of the first rows of two shards in the numbering of a stream.
+#: The distance between the first rows of consecutive shards in the row numbers of a stream.
 MAX_SHARD_ROWS = 1 << 32
 
 
 def row_number(shard: int, position: int) -> int:
-    """Return the number of a row among all of a stream, from the number of its shard and its position there."""
+    """Return the number of a row in a stream, from its shard's number and its position in the shard."""
     return shard * MAX_SHARD_ROWS + position
 
 
 class GivenRows:
-    """Rows of a stream that were given, kept as intervals: few numbers however many rows there are.
+    """Rows of a stream that were already read, as intervals, which take little memory for any number of rows.
 
     >>> given = GivenRows()
     >>> for row in (2, 0, 1, 9):
@@ -46,7 +46,7 @@ class GivenRows:
     """
 
     def __init__(self, intervals: Iterable[Iterable[int]] = ()) -> None:
-        # Ascending, with a gap between any two.
+        # Ascending, with gaps between the intervals.
         self._starts: list[int] = []
         self._stops: list[int] = []
         for start, stop in sorted((int(start), int(stop)) for start, stop in intervals):
@@ -78,17 +78,17 @@ class GivenRows:
         return before >= 0 and row < self._stops[before]
 
     def contains_all(self, start: int, stop: int) -> bool:
-        """Return whether all rows from ``start`` to before ``stop`` are among them."""
+        """Return whether all rows from ``start`` up to ``stop`` (exclusive) were read."""
         before = bisect.bisect_right(self._starts, start) - 1
         return start >= stop or (before >= 0 and stop <= self._stops[before])
 
     def intervals(self) -> list[list[int]]:
-        """Return (start, stop) of each run of rows, ascending."""
+        """Return (start, stop) of each run of rows, in ascending order."""
         return [list(pair) for pair in zip(self._starts, self._stops, strict=True)]
 
 
 class Share(NamedTuple):
-    """The share of one worker: its rank, its number, and the numbers of ranks and workers."""
+    """The share of one worker: its rank and number, and the numbers of ranks and workers."""
 
     rank: int
     num_ranks: int
@@ -98,14 +98,14 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class RowsToSkip:
-    """The rows that a resumed stream skips: rows that were given, and shards whose rows were all given."""
+    """The rows that a resumed stream skips: rows already read, and shards without remaining rows."""
 
     rows: GivenRows = field(default_factory=GivenRows)
     shards: frozenset[int] = frozenset()
 
 
 class ShardRows:
-    """The rows of tar shards; ``kind``, or the suffix ``media``, selects the media of a sample."""
+    """The rows of tar shards; ``kind`` or the suffix ``media`` selects the media member of a sample."""
 
     divides_itself = False
 
@@ -120,16 +120,16 @@ class ShardRows:
     def read(
         self, order: Sequence[int], to_skip: RowsToSkip, num_rows: Tensor, share: Share
     ) -> Iterator[tuple[int, Item]]:
-        """Yield (number of the row, its file) for the rows of one worker.
+        """Yield (row number, file) for the rows of one worker.
 
         Args:
-            order: Numbers of all shards, in the order in which they are read.
-            to_skip: Rows and shards that were given earlier.
-            num_rows: Number of rows by shard; written at the end of each shard.
+            order: Numbers of all shards, in reading order.
+            to_skip: Rows and shards that were read earlier.
+            num_rows: Number of rows of each shard; set at the end of each shard.
             share: The worker whose rows are read.
         """
-        # Ranks divide all shards, so that a resumed rank has the same ones. Workers divide the remaining shards of a
-        # rank.
+        # Ranks divide all shards, so a resumed rank keeps its shards. The workers of a rank divide its remaining
+        # shards.
         shards = [shard for shard in order[share.rank :: share.num_ranks] if shard not in to_skip.shards]
         for shard in shards[share.worker :: share.num_workers]:
             position = -1
@@ -139,7 +139,7 @@ class ShardRows:
             num_rows[shard] = position + 1
 
     def _read_shard(self, shard: int, given: GivenRows) -> Iterator[tuple[int, Item | None]]:
-        """Yield (position, file) of each row of a shard; no file if the row was given earlier."""
+        """Yield (position, file) for each row of a shard; without a file if the row was read earlier."""
         name = self.names[shard]
         num_read = 0
         try:
@@ -180,7 +180,7 @@ class ShardRows:
 
 
 class IterableRows:
-    """The rows of an iterable, `Item` objects or mappings, as the rows of one shard."""
+    """The rows of an iterable of `Item` objects or mappings, treated as one shard."""
 
     names: tuple[str, ...] = ("rows",)
     num_shards = 1
@@ -199,13 +199,13 @@ class IterableRows:
 
     @property
     def divides_itself(self) -> bool:
-        """Whether it divides its rows among workers itself, as torch expects of an ``IterableDataset``."""
+        """Whether the iterable divides its rows among workers itself, as torch expects of an ``IterableDataset``."""
         return isinstance(self._rows, IterableDataset)
 
     def read(
         self, order: Sequence[int], to_skip: RowsToSkip, num_rows: Tensor, share: Share
     ) -> Iterator[tuple[int, Item]]:
-        """Yield (number of the row, its file) for the rows of one worker; for the arguments see `ShardRows.read`."""
+        """Yield (row number, file) for the rows of one worker; see `ShardRows.read` for the arguments."""
         number, num_shares = share.rank + share.num_ranks * share.worker, share.num_ranks * share.num_workers
         for position, row in enumerate(self._rows):
             if self.divides_itself:

@@ -1,4 +1,4 @@
-"""The rows of a table with media in one of its columns: `TableItems`, and values of Arrow."""
+"""The rows of a table with a media column: `TableItems`; and media values in Arrow memory."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .rows import Columns, item_of_row, segment_of_row
 class Media(Protocol):
     """The media of a table, by row."""
 
-    #: Whether they can be read in a forked process.
+    #: Whether a forked process can read the media.
     is_fork_safe: bool
 
     def __getitem__(self, row: int) -> bytes | Source | None: ...
 
 
 class TableItems(LazyItems):
-    """The items of a table that has the media in it.
+    """The items of a table with a media column.
 
     Args:
         path: The table.
-        columns: Which columns hold what.
+        columns: The columns with the file, the label and the segment.
         rows: The values of the other columns.
         media_leaf: The column with bytes, or ``column.bytes``.
-        media: Its values.
+        media: The values of the media column.
     """
 
     def __init__(self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: Media) -> None:
@@ -41,10 +41,10 @@ class TableItems(LazyItems):
         self._columns = columns
         self._rows = rows
         self._media_leaf = media_leaf
-        # The name of a plain column may also contain a point.
+        # The name of a plain column may also contain a dot.
         self._media_struct = columns.media if media_leaf == f"{columns.media}.bytes" else None
         self._media = media
-        # Checked now, before a training comes to the row.
+        # Check segments now, rather than when a training reads the row.
         for number, row in enumerate(rows):
             segment_of_row(row, columns, f"row {number} of {path}")
         self._label_column = next((name for name in columns.label_names if name in rows[0]), None)
@@ -67,7 +67,7 @@ class TableItems(LazyItems):
         return len(self._rows)
 
     def files(self) -> Iterator[str]:
-        """Yield the files of the table, and the files that its rows name in place of bytes."""
+        """Yield the files of the table, and the files that rows name instead of bytes."""
         yield self._path
         for folder, _, names in os.walk(self._path):  # a Lance dataset has many files
             yield from (os.path.join(folder, name) for name in names)
@@ -81,7 +81,7 @@ class TableItems(LazyItems):
         place = f"row {index} of {self._path}"
         try:
             data = self._media[index]
-        except MediaTensorError as error:  # for the error policy of whoever reads the row
+        except MediaTensorError as error:  # so that the dataset's error policy applies
             return self._coding.apply(Item(UnreadableSource(f"{place}: {error}"), self._label(index), place))
         return self.with_media(index, data)
 
@@ -100,15 +100,15 @@ class TableItems(LazyItems):
         return None if self._label_column is None else self._rows[index][self._label_column]
 
 
-# Arrow: large values stay in memory, or in a file that is mapped into memory
+# Arrow: large values stay in memory, or in a memory-mapped file
 
-#: A value up to this size is read at once: its decoder would request most of it.
+#: Values up to this size are read at once, because a decoder would request most of the bytes anyway.
 MAX_WHOLE_BYTES = 1 << 16
 _VIEW_BYTES, _INLINE_BYTES = 16, 12
 
 
 class BufferSource(Source):
-    """A ``pyarrow.Buffer`` of a column, of which only the requested bytes are copied."""
+    """A ``pyarrow.Buffer`` of a column; only the requested bytes are copied."""
 
     def __init__(self, buffer: Any) -> None:
         self._buffer = buffer
@@ -124,7 +124,7 @@ class BufferSource(Source):
 
 
 def is_binary(arrow_type: Any) -> bool:
-    """Return whether values of a type are bytes, in any layout."""
+    """Return whether values of an Arrow type are bytes, in any layout."""
     from pyarrow import types
 
     if types.is_dictionary(arrow_type):
@@ -142,7 +142,7 @@ def _is_view(arrow_type: Any) -> bool:
 
 
 def is_media_struct(arrow_type: Any) -> bool:
-    """Return whether a column is like Hugging Face's, a struct of bytes and path."""
+    """Return whether a column is a struct of bytes and path, as in Hugging Face datasets."""
     import pyarrow.types
 
     if not pyarrow.types.is_struct(arrow_type):
@@ -152,7 +152,7 @@ def is_media_struct(arrow_type: Any) -> bool:
 
 
 def row_of_table(table: Any, media: Container[str]) -> dict[str, Any]:
-    """Return the values of a ``pyarrow.Table`` of one row as Python objects; the ``media`` columns as in `media_of`."""
+    """Return the only row of a ``pyarrow.Table`` as Python objects, with its ``media`` columns as in `media_of`."""
     row = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         (chunk,) = (chunk for chunk in column.chunks if len(chunk))
@@ -161,7 +161,7 @@ def row_of_table(table: Any, media: Container[str]) -> dict[str, Any]:
 
 
 def media_of(array: Any) -> Any:
-    """Return the first value of an array: bytes, or a `BufferSource` if large; in a struct this holds for ``bytes``."""
+    """Return the first value of an array: bytes, or a `BufferSource` if large, also for ``bytes`` in a struct."""
     if array.slice(0, 1).null_count:  # not `array[0]`, which would be a copy
         return None
     if is_media_struct(array.type):
@@ -180,7 +180,7 @@ def media_of(array: Any) -> Any:
 
 
 def _span_of_first(array: Any) -> tuple[Any, int, int]:
-    """Return the buffer of the first value of an array of bytes, its first byte there, and one past the last."""
+    """Return the buffer of the first value in an array of bytes, its first byte there, and one past its last."""
     buffers = array.buffers()
     if _is_view(array.type):  # "Variable-size Binary View Layout" of Arrow's columnar format
         at = array.offset * _VIEW_BYTES

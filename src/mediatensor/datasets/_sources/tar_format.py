@@ -1,8 +1,8 @@
-"""Tar archives, read in order: their members, and where these are.
+"""Tar archives, read in order: their members and the positions of the members.
 
-Headers are read with ``tarfile.TarInfo`` of the standard library, which checks them. Its ``TarFile`` is not used: it
-takes a damaged header for the end of an archive, so that all later members would be lost silently, and it reads headers
-of any length into memory.
+``tarfile.TarInfo`` of the standard library parses and checks the headers. ``TarFile`` is not used, for two reasons: it
+treats a damaged header as the end of the archive, which would silently lose all later members, and it reads headers of
+any length into memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from . import limits
 
 _BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 20
-# Types without data, whatever the size in their headers: links, devices, folders, pipes.
+# Types without data, whatever size their headers state: links, devices, folders, pipes.
 _WITHOUT_DATA = (
     tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE,
 )  # fmt: skip
@@ -33,7 +33,7 @@ _PLAIN_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 _LINKS = (tarfile.LNKTYPE, tarfile.SYMTYPE)
 _MAX_LINKS = 40  # like Linux
 _SPARSE = "GNU.sparse"
-# Undecodable bytes of a name stay visible, and names that differ stay different.
+# Keep undecodable bytes of a name visible, so that different names stay different.
 _NAME_ENCODING = ("utf-8", "backslashreplace")
 
 
@@ -50,15 +50,15 @@ class Member(NamedTuple):
 
 
 class TarReader:
-    """The files of an archive, in order. Nothing is ever written to disk.
+    """The files of an archive, in order. Nothing is written to disk.
 
-    tar stores a file that it meets a second time as a hard link to the first. Links are followed within the archive
-    if its bytes can be reached again: not in compressed archives, and not in pipes.
+    tar stores a file that it meets a second time as a hard link to the first copy. Links are followed within the
+    archive if the target can be read again, which is impossible in compressed archives and pipes.
 
     Args:
         file: The archive, at its beginning.
         name: The name of the archive in error messages.
-        can_seek: Whether to reach the next header by seeking, rather than by reading.
+        can_seek: Whether to seek to the next header, rather than read up to it.
 
     Raises:
         ReadError: during the iteration, if the archive is damaged or ends before its end marker.
@@ -78,7 +78,7 @@ class TarReader:
             yield self._member
 
     def _entries(self) -> Iterator[tuple[Member, str | None]]:
-        """Yield every file and link, and the full name of the target of a link."""
+        """Yield every file and link, with the full target name for a link."""
         common: dict[str, str] = {}  # records for all later members
         own: dict[str, str] = {}  # records for the next member
         link = ""
@@ -109,11 +109,11 @@ class TarReader:
             self._pass_to(start + _whole_blocks(self._checked_size(header, {})))
 
     def _follow(self, name: str, target: str) -> Member:
-        """Return a link with the place of the file that it leads to, over other links if needed."""
+        """Return a link with the position of its final target, over other links if needed."""
         if isinstance(self._file, gzip.GzipFile | bz2.BZ2File) or not self._file.seekable():
             return Member(name, -1, 0)
         if self._targets is None:
-            # The target of a symbolic link may follow it. Archives without links do not pay for this second pass.
+            # The target of a symbolic link may come after it. Archives without links do not need this second pass.
             place = self._file.tell()
             self._file.seek(0)
             entries = TarReader(self._file, self._name, can_seek=True)._entries()
@@ -141,7 +141,7 @@ class TarReader:
     def _read_whole(self, size: int) -> bytes:
         parts = []
         while size:
-            # In parts, because a header may claim bytes that do not exist.
+            # Read in parts, because a header may claim bytes that do not exist.
             part = self._read_some(min(size, _CHUNK_BYTES))
             if not part:
                 raise self._damage("it ends within a file")
@@ -220,7 +220,7 @@ def _size(file: io.BufferedIOBase) -> int:
 
 
 def _pax_records(data: bytes) -> dict[str, str]:
-    """Return path, target of a link and size in an extended POSIX header, and whether the file is sparse.
+    """Return path, link target and size in an extended POSIX header, and whether the file is sparse.
 
     A header has records of ``length keyword=value`` and a line feed.
 
@@ -245,17 +245,17 @@ def _pax_records(data: bytes) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TarMember(Source):
-    """A file in an uncompressed tar archive, of which decoders read only what they need.
+    """A file in an uncompressed tar archive, from which decoders read only the needed parts.
 
-    Picklable and small; nothing is open until a decoder opens it, and every opening has its own descriptor.
+    It is picklable and small. Nothing is open until a decoder opens it, and every opening has its own file descriptor.
 
     Attributes:
         archive: Path or URL of the archive.
         name: The name of the member.
-        offset: Its first byte.
-        size: Its number of bytes.
-        stamp: Time of the last change and size of the archive when it was indexed (`stamp_of`); ``None`` compares
-            nothing.
+        offset: The first byte of the member.
+        size: Number of bytes of the member.
+        stamp: Time of the last change and size of the archive when it was indexed (`stamp_of`); ``None`` skips the
+            comparison.
     """
 
     archive: str
@@ -268,7 +268,7 @@ class TarMember(Source):
         """Open the member.
 
         Raises:
-            SourceNotFoundError: if the archive does not exist any more.
+            SourceNotFoundError: if the archive no longer exists.
             OpenError: if the member is empty, or the archive cannot be opened.
             ReadError: if the archive has changed since it was indexed.
         """
@@ -296,7 +296,7 @@ class TarMember(Source):
 
 
 class _MemberReader(Reader):
-    """Reads a part of a file by position, so that the offset of a forked process does not matter."""
+    """Reads a part of a file by position, because processes share the offset of a file after a fork."""
 
     block_bytes = LOCAL_BLOCK_BYTES
 

@@ -1,4 +1,4 @@
-"""Tar shards: names with braces, opening a shard to read it in order, and the samples in it."""
+"""Tar shards: names with braces, opening a shard for sequential reading, and the samples in it."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _UNSUPPORTED = {b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x
 
 
 def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the shards that a user's pattern stands for, in order.
+    """Return the shards that match a pattern, in order.
 
     Args:
-        shards: A path or URL, or several. Braces stand for several names, ``{000..009}`` or ``{train,val}``; in a path,
-            ``*``, ``?`` and ``[...]`` for the existing ones, sorted.
+        shards: A path or URL, or several. Braces expand to several names, ``{000..009}`` or ``{train,val}``. In a path,
+            ``*``, ``?`` and ``[...]`` match existing files, in sorted order.
 
     Raises:
-        InvalidArgumentError: if there are none, more than `limits.MAX_SHARDS`, or one of them twice.
+        InvalidArgumentError: if there are no shards, more than `limits.MAX_SHARDS`, or duplicates.
         SourceNotFoundError: if a path does not exist.
-        SourceTypeError: if it is neither a path nor an iterable of paths.
+        SourceTypeError: if ``shards`` is neither a path nor an iterable of paths.
     """
     if not isinstance(shards, str | os.PathLike | Iterable):
         raise SourceTypeError(f"shards must be a path or a URL, or several (got {shown(shards)}).")
@@ -82,7 +82,7 @@ def _expand_wildcards(pattern: str) -> list[str]:
 
 
 def _expand_braces(pattern: str) -> Iterator[str]:
-    """Yield the names that a pattern with braces stands for.
+    """Yield the names to which the braces of a pattern expand.
 
     >>> list(_expand_braces("{a,b}-{8..10}"))
     ['a-8', 'a-9', 'a-10', 'b-8', 'b-9', 'b-10']
@@ -116,11 +116,11 @@ def is_url(name: str) -> bool:
 
 @contextmanager
 def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
-    """Open an archive (a path, also of a pipe, or a URL) at its beginning; gzip and bzip2 are decompressed.
+    """Open an archive (a path, also of a pipe, or a URL) at its beginning; decompress gzip and bzip2.
 
     Raises:
-        OpenError: if it cannot be opened or decompressed.
-        SourceNotFoundError: if it does not exist.
+        OpenError: if the archive cannot be opened or decompressed.
+        SourceNotFoundError: if the archive does not exist.
     """
     with ExitStack() as closing:
         source = make_source(name)
@@ -151,7 +151,7 @@ def _decompress(file: io.BufferedReader, beginning: bytes) -> io.BufferedIOBase:
 
 
 def _unsupported_compression(beginning: bytes) -> str | None:
-    """Return the compression of a file that begins like this, if it cannot be read."""
+    """Return the compression of a file with this beginning if it cannot be decompressed; otherwise ``None``."""
     return next((method for magic, method in _UNSUPPORTED.items() if beginning.startswith(magic)), None)
 
 
@@ -186,8 +186,8 @@ def group_members(
     """Yield the samples of an archive: (key, its members by suffix).
 
     Args:
-        members: In the order of the archive. Those without a suffix, or with a leading dot, are ignored.
-        take: Returns the part of a member to keep, from the number of its sample, its suffix and itself.
+        members: The members in the order of the archive. Members without a suffix, or with a leading dot, are ignored.
+        take: Takes a sample's number, a member's suffix and the member, and returns the part of it to keep.
 
     >>> members = [Member(name, 0, 0) for name in ("1.mp4", "1.cls", "README", "2.mp4", "2.cls")]
     >>> list(group_members(members, lambda position, suffix, member: position))
@@ -210,7 +210,7 @@ def group_members(
 
 
 def broken_link(archive: str, member: Member) -> UnreadableSource:
-    """Return a source that fails with the reason why a link in an archive has no bytes."""
+    """Return a source that, when opened, raises the reason why a link in an archive cannot be read."""
     return UnreadableSource(
         f"{archive}/{member.name} is a link to a file that cannot be reached: it is outside of the archive, or the "
         "archive is compressed or comes through a pipe. Pack it with tar --dereference --hard-dereference."
@@ -223,29 +223,29 @@ def is_media(suffix: str, kind: MediaKind, media: str | None) -> bool:
 
 
 def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | None:
-    """Return 0 for the first choice, then 1; ``None`` if a member is not media."""
+    """Return the rank of a member as the media of a sample, 0 or 1; ``None`` if it is not media."""
     if media is not None:
         return 0 if suffix == media else None
     extension = f".{suffix.rpartition('.')[2]}"
     if extension in MEDIA_EXTENSIONS[kind]:
         return 0
-    # A video may have audio.
+    # A video file may have audio.
     return 1 if kind == "audio" and extension in MEDIA_EXTENSIONS["video"] else None
 
 
 def item_of_sample(
     archive: str, key: str, parts: Mapping[str, Any], *, kind: MediaKind, media: str | None = None
 ) -> Item:
-    """Return the file of a sample, with the label and the columns of its other members.
+    """Return the file of a sample, with the label and columns from its other members.
 
-    An error of the sample is raised when the file is opened, where the error policy of a dataset sees it.
+    An error of the sample is raised when the file is opened, so that the error policy of a dataset applies.
 
     Args:
         archive: Name of the archive.
         key: The key of the sample.
-        parts: Its members by suffix: bytes, `TarMember` objects, an `UnreadableSource`, or values of columns.
-        kind: Which member is the media.
-        media: The suffix of that member, if the kind is not enough.
+        parts: The sample's members by suffix: bytes, `TarMember` objects, an `UnreadableSource`, or column values.
+        kind: The kind of the member that is the media.
+        media: The suffix of this member, if a sample has several of the kind.
     """
     name = f"{archive}/{key}" if archive else key
     try:
@@ -273,7 +273,7 @@ def is_subtitles(suffix: str) -> bool:
 
 
 def _sidecars(parts: Mapping[str, Any], media: str) -> dict[str, Any]:
-    """Return the subtitle files of a sample, by suffix; ``left.en.srt`` has the suffix ``en.srt`` for ``left.mp4``."""
+    """Return the subtitle files of a sample by suffix; for ``left.mp4``, ``left.en.srt`` has the suffix ``en.srt``."""
     own = f"{media.rpartition('.')[0]}."
     found = {}
     for suffix, part in parts.items():
@@ -319,24 +319,24 @@ class TarItems(LazyItems):
     """The samples of uncompressed tar shards on this machine, as files for any map-style dataset.
 
     The shards have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt`` make a sample.
-    Their headers are read once. Every sample can then be read directly, so that a full shuffle, resuming and ranks work
-    as with plain files, and decoders read only the part of a file that a clip needs. For compressed or remote shards,
-    use `TarSamples`.
+    Headers are read once. Afterwards every sample can be read directly: full shuffles, resuming and ranks work as with
+    plain files, and decoders read only the part of a file that a clip needs. For compressed or remote shards, use
+    `TarSamples`.
 
     The label is the number in ``.cls``, or ``"label"`` in ``.json``. The other values of ``.json``, and the text of
-    ``.txt``, are in ``extra``; subtitle files (``.srt``, ``.en.vtt``) are in ``sidecars``. A damaged shard has the
-    samples before the damage, and one more item whose error names the damage, for the error policy of the dataset.
+    ``.txt``, are in ``extra``; subtitle files (``.srt``, ``.en.vtt``) are in ``sidecars``. A damaged shard gives the
+    samples before the damage, and one more item whose error describes the damage, for the error policy of the dataset.
     Nothing is written to disk.
 
     Args:
         shards: A path, or several; with ``{000..009}``, ``{a,b}``, ``*`` and ``?``.
         kind: The kind of media in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
-        media: The suffix of that member, if a sample has several of the kind: ``"left.mp4"``.
+        media: The suffix of the media member, if a sample has several of the kind: ``"left.mp4"``.
 
     Raises:
         InvalidArgumentError: if there are no shards.
-        SourceNotFoundError: if one does not exist.
-        OpenError: if one is a URL, or is compressed.
+        SourceNotFoundError: if a shard does not exist.
+        OpenError: if a shard is a URL, or is compressed.
 
     Example:
         >>> from mediatensor.datasets import TarItems, VideoClips
@@ -368,7 +368,7 @@ class TarItems(LazyItems):
 
     def _portable_names(self) -> list[str]:
         shards = [os.path.basename(shard) for shard in self.shards]
-        # A damaged shard ends with an item whose key is the reason.
+        # The last item of a damaged shard has no members, and the reason as its key.
         return [f"{shards[number]}/{key if members else ''}" for number, key, members in self._index]
 
     def __len__(self) -> int:
@@ -390,9 +390,9 @@ class TarItems(LazyItems):
 
 
 class _Index:
-    """The samples and the places of their members: a few arrays, however many samples.
+    """The samples and the places of their members, in a few arrays whatever the number of samples.
 
-    A list of objects would be copied by every forked worker as it touches them.
+    Forked workers would copy a list of objects when they touch its reference counts.
     """
 
     def __init__(self) -> None:
@@ -423,13 +423,13 @@ class _Index:
         return len(self._shards)
 
     def __iter__(self) -> Iterator[tuple[int, str, bool]]:
-        """Yield (number of the shard, key, whether it has members) of each sample."""
+        """Yield (shard number, key, whether it has members) for each sample."""
         for index in range(len(self)):
             key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()
             yield self._shards[index], key, self._member_ends[index + 1] > self._member_ends[index]
 
     def __getitem__(self, index: int) -> tuple[int, str, dict[str, Member]]:
-        """Return (number of the shard, key, members by suffix)."""
+        """Return (shard number, key, members by suffix)."""
         key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()
         members = {}
         for i in range(self._member_ends[index], self._member_ends[index + 1]):
@@ -439,7 +439,7 @@ class _Index:
 
 
 def _samples(shard: str) -> Iterator[tuple[str, dict[str, Member]]]:
-    """Yield (key, members by suffix) of each sample; last, if the shard is damaged, (the damage, nothing)."""
+    """Yield (key, members by suffix) for each sample; at the end of a damaged shard, (the damage, no members)."""
     if is_url(shard):
         raise OpenError(f"Could not open shard {shard}: a shard is indexed only on this machine; use TarSamples.")
     try:
