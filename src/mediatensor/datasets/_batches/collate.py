@@ -185,7 +185,8 @@ def _move_reports(frames: Sequence[FrameBatch], shape: tuple[int, ...]) -> tuple
 def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], new_shape: tuple[int, ...]) -> int:
     """Return the position of a frame of a sample in the flattened times of a batch.
 
-    >>> _position_in_batch(3, 1, (2, 2), (2, 5))  # second frame of the second clip, after a sample of ten frames 16
+    >>> _position_in_batch(3, 1, (2, 2), (2, 5))  # second frame of the second clip, after a sample of ten frames
+    16
     """
     clips = math.prod(new_shape[:-1])
     old_length, new_length = (old_shape[-1], new_shape[-1]) if new_shape else (1, 1)

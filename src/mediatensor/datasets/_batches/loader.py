@@ -50,7 +50,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             same number of steps, as with ``DistributedDataParallel``. Unreadable rows do not change the number of
             steps: with several ranks and ``on_error="skip"``, a batch whose rows were all skipped gets one row of
             another file. Ranks that read `TarSamples` make different numbers of steps: ``drop_last`` leaves out the
-            last rows of each worker, and the other arguments are arguments of `TarSamples`.
+            last rows of each worker. Pass the other arguments to `TarSamples` instead.
         options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
