@@ -67,7 +67,6 @@ class StallFacts:
             pinned, or a function around the loader worked on it.
         loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread worked on batches, by stage,
             without the time of reading rows.
-            reading rows is not included.
         stage_seconds: Reading time by stage, summed over the workers; ``"other"`` is the rest. Without workers, the
             reading time of the loop's own thread.
         worker_busy_shares: For each worker, the share of the elapsed time in which it was reading, from 0 to 1.

@@ -24,8 +24,7 @@ class Shuffle:
     Attributes:
         rows_together: Number of rows of one file that stay next to each other. Each epoch groups rows differently.
         window: Files are put in random order, and groups of rows are shuffled only within a window of about this many
-            rows.
-            ``None`` shuffles the whole epoch.
+            rows. ``None`` shuffles the whole epoch.
 
     Raises:
         InvalidArgumentError: if a number is not positive.

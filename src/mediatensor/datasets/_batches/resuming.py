@@ -434,7 +434,7 @@ def _pairs(name: str, pairs: Any, is_possible: Callable[[int, int], bool]) -> li
 
 
 def _rows_given_in(epoch: int, state: _Progress) -> list[list[int]]:
-    """Return the intervals of rows that a rank has read in its current or its previous epoch."""
+    """Return the intervals of rows that a rank has read in ``epoch``, its current or its previous one."""
     if state.epoch == epoch:
         return state.given
     if state.last_epoch == epoch and not state.given:

@@ -62,7 +62,6 @@ def check_dataset(
         num_classes: Labels must be whole numbers below this.
         decode: Whether to decode. If ``False``, only headers, packets and bytes are read. This is faster, but finds no
             damaged, frozen or black frames, and nothing about audio.
-            neither damaged, frozen nor black frames, nor anything about audio.
         bad_kinds: The kinds of findings that make a file bad.
         num_workers: Number of files that are checked at a time, each in a process that may crash or hang; by default
             one for each core. With 0, this process checks them one after the other, without a time limit.

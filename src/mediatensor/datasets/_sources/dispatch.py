@@ -68,7 +68,7 @@ def as_items(
         label_column: The column with the label; by default ``label`` or ``labels``.
         classes: Class names in the order of their numbers, for labels that are text and for sub-folders. By default the
             classes of the source, sorted by name. Give all datasets of one training the same classes, such as
-            ``classes=train.class_names``: otherwise a class that one of them lacks shifts the numbers.
+            ``classes=train.class_names``: otherwise the numbers shift if one of them lacks a class.
         segments: Whether the columns below are the bounds of segments. If ``False``, they are ordinary columns.
 
     A row of a text manifest may refer to a part of a file: ``start_byte`` and ``end_byte`` of an uncompressed tar
@@ -89,7 +89,7 @@ def as_items(
 
     Raises:
         InvalidArgumentError: if the source has no files, is damaged (the message names the line), exceeds a limit, or
-            is none of the above: put a single file or URL into a list. Also if ``classes`` lacks a class of the source,
+            is of another form: put a single file or URL into a list. Also if ``classes`` lacks a class of the source,
             which the message names (for tar shards, when the item is requested).
         SourceTypeError: if the source has a type that cannot hold files.
         SourceNotFoundError: if the folder or manifest does not exist.

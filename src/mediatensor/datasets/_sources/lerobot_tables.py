@@ -120,7 +120,6 @@ def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
 
     Only the row groups of these rows are read. Values for a whole episode are repeated in each of its rows, and would
     take many times the size of the file in memory.
-    many times the size of the file in memory.
 
     Raises:
         ReadError: if the table is missing or damaged, or has no such column.

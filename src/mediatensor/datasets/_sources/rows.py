@@ -243,7 +243,7 @@ def is_captions_path(text: str) -> bool:
 def sidecars_of(item: Item) -> Mapping[str, str | bytes | Source]:
     """Return the subtitle files of an item by suffix (``"srt"``, ``"en.vtt"``); files without a language come first.
 
-    For a local file, they are found in its folder. For other items, they are ``Item.sidecars``.
+    They are ``Item.sidecars``. If there are none, they are found in the folder of a local file.
     """
     sidecars = dict(item.sidecars)
     if not sidecars and isinstance(item.source, str | os.PathLike):
