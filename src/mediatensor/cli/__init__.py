@@ -1,4 +1,4 @@
-"""The ``mediatensor`` command: describe, draw, extract, read, check and verify media."""
+"""The ``mediatensor`` command, which describes, extracts, reads, checks and verifies media files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._parser import build_parser as build_parser  # for programs that describe 
 
 __all__ = ["main"]
 
-# Modules of commands that do not have the name of the command.
+# Modules that are not named after their command.
 _MODULES = {"evaluate": "train", "find": "video_text"}
 # The exit codes that a shell reports for a program ended by SIGINT and SIGPIPE.
 EXIT_INTERRUPTED = 128 + 2
@@ -26,11 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the ``mediatensor`` command.
 
     Args:
-        argv: The arguments after the program's name; ``None`` takes those of the process.
+        argv: The arguments after the program's name; ``None`` reads ``sys.argv``.
 
     Returns:
-        The exit code: 0 done, 1 a check found a difference or a bad file, 2 wrong usage or an unreadable file,
-        130 interrupted, 141 the reader of the output went away.
+        The exit code: 0 for success, 1 if a check found a difference or a bad file, 2 for wrong usage or an unreadable
+        file, 130 after an interruption, 141 if the reader of the output closed the pipe.
 
     Example:
         >>> from mediatensor.cli import main
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     try:
-        # Imported late: a command may load torch, or the models that read text.
+        # The import is late because a command may load torch or OCR models.
         module = import_module(f"._{_MODULES.get(args.command, args.command)}", __name__)
         with showing_damage():
             code: int = module.run(args)
@@ -59,7 +59,7 @@ def _run(args: argparse.Namespace) -> int:
             emit("; ".join(["mediatensor: interrupted", *getattr(stop, "__notes__", [])]), sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more at exit; that must not fail again.
+        # Python flushes stdout again at exit, which must not raise a second error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except (MediaTensorError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Arguments of the command line: their types, the options that commands share, and the parser of a command."""
+"""Argument types, options that several commands share, and the argument parser of a command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._engine.common.messages import seconds_from_text
 from ..errors import InvalidArgumentError
 from ._console import EXIT_ERROR, emit_error
 
-if TYPE_CHECKING:  # the command's help needs neither numpy nor FFmpeg
+if TYPE_CHECKING:  # --help must load neither numpy nor FFmpeg
     from .._engine.index.frame_index import FrameIndex
 
 __all__ = [
@@ -53,7 +53,7 @@ __all__ = [
 
 _MAX_GRID_TIMES = 10_000_000
 
-#: The extension of each format of documents that `ocr` writes.
+#: File extensions of the document formats that `ocr` writes.
 FORMATS = {
     "txt": ".txt",
     "json": ".json",
@@ -68,7 +68,7 @@ FORMATS = {
     "pdf": ".ocr.pdf",
 }
 
-#: The extension of each format of videos.
+#: File extensions of the formats that `ocr` writes for videos.
 VIDEO_FORMATS = {
     "srt": ".srt",
     "vtt": ".vtt",
@@ -82,10 +82,10 @@ VIDEO_FORMATS = {
 #: Kinds of text in video.
 KINDS = ("caption", "overlay", "scene", "slide")
 
-#: (first, last) page numbers from 1; ``None`` is the end of the document.
+#: (first, last) page numbers from 1; a last page of ``None`` means the end of the document.
 PageRanges = tuple[tuple[int, int | None], ...]
 
-#: Left, top, right and bottom as shares of the frame.
+#: Left, top, right and bottom, as shares of the frame's size.
 Region = tuple[float, float, float, float]
 
 _MAX_PAGE_NUMBER = 10_000_000
@@ -93,7 +93,7 @@ _MAX_PAGE_NUMBER = 10_000_000
 _WIDTH = 80
 _OPTION_COLUMN = 28
 
-# Arguments of the library in its messages, by command; all other arguments have the names of options.
+# Command options by the library argument that messages mention; other options are spelled like their argument.
 _LIBRARY_NAMES: dict[str, dict[str, str]] = {
     "check": {
         "num_classes": "--classes", "bad_kinds": "--bad", "num_workers": "--workers", "state_file": "--state",
@@ -110,7 +110,7 @@ _LIBRARY_NAMES: dict[str, dict[str, str]] = {
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser with help of 80 columns, and errors of one line that suggest the intended name."""
+    """An argument parser with help 80 columns wide and one-line errors that suggest the intended name."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{**options, "formatter_class": _HelpFormatter})
@@ -120,7 +120,7 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(EXIT_ERROR)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does, but report an unknown argument as an error of its command, whose help explains it."""
+        """Parse like argparse, but print errors about unknown arguments with the usage of the command they follow."""
         words = sys.argv[1:] if args is None else list(args)
         self._check_command(words)
         parsed, unknown = self.parse_known_args(words, namespace)
@@ -130,7 +130,7 @@ class CommandParser(argparse.ArgumentParser):
         return parsed
 
     def _check_command(self, words: Sequence[str]) -> None:
-        """Suggest the command that a mistyped first word may mean."""
+        """Exit with an error, and a suggestion if possible, if the first word is not a command."""
         commands = next((action.choices for action in self._actions if action.dest == "command"), None)
         if commands and words and not words[0].startswith("-") and words[0] not in commands:
             self.error(f"there is no command {words[0]!r}{_suggestion(words[0], commands)}")
@@ -153,7 +153,7 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def names_of_options(parser: argparse.ArgumentParser, command: str) -> dict[str, str]:
-    """Return how the command's options are written, by the names that messages of the library give them.
+    """Map the argument names in messages of the library to the options of a command.
 
     >>> parser = argparse.ArgumentParser()
     >>> option = parser.add_argument("--batch-size")
@@ -182,12 +182,12 @@ def add_command(
     """Add a command with its help.
 
     Args:
-        commands: The object to which commands are added.
+        commands: The return value of ``add_subparsers``.
         name: The name of the command.
-        summary: The line in the list of commands.
-        description: The first paragraph.
-        examples: Lines of the shell, each with a comment or an empty text. A comment that is too long stands above.
-        notes: Paragraphs after the examples, with empty lines between them. One that has line breaks is not filled.
+        summary: The line for this command in the list of commands.
+        description: The first paragraph of the help.
+        examples: (shell line, comment) pairs. The comment may be empty; a long comment is printed above its line.
+        notes: Paragraphs after the examples, separated by empty lines. A paragraph with line breaks is not rewrapped.
     """
     lines = ["examples:"]
     for example, comment in examples:
@@ -210,12 +210,12 @@ def add_command(
 
 
 def add_files(parser: argparse.ArgumentParser, kind: str) -> None:
-    """Add ``FILE ...``; ``kind`` is ``"media"`` or ``"video"``."""
+    """Add the argument ``FILE ...``; ``kind`` is ``"media"`` or ``"video"``."""
     parser.add_argument("files", nargs="+", metavar="FILE", help=f"a {kind} file, a URL, or - for standard input")
 
 
 def add_folder(parser: argparse.ArgumentParser, default: str, *, or_standard: bool = True) -> None:
-    """Add ``--output``: a folder, or standard output."""
+    """Add ``--output``, which accepts a folder or ``-`` for standard output."""
     standard = ", or - for standard output" if or_standard else ""
     parser.add_argument(
         "-o", "--output", type=Path, default=Path(default), metavar="FOLDER",
@@ -229,7 +229,7 @@ def add_overwrite(parser: Any) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json``; the notes of the command describe the keys."""
+    """Add ``--json``. The notes of each command describe the JSON keys."""
     parser.add_argument("--json", action="store_true", help="print JSON (described below)")
 
 
@@ -281,7 +281,7 @@ def non_negative_int(text: str) -> int:
 
 
 def port_number(text: str) -> int:
-    """Argument type: a port of this machine, or 0 for any that is free."""
+    """Argument type: a TCP port of this machine, or 0 for any free port."""
     if (value := _int_from(text, 0)) > 65535:
         raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535 (got {text!r})")
     return value
@@ -298,7 +298,7 @@ def _int_from(text: str, least: int) -> int:
 
 
 def time_in_seconds(text: str) -> float:
-    """Argument type: a time as seconds, ``m:ss`` or ``h:mm:ss``, with or without decimals.
+    """Argument type: a time in seconds, ``m:ss`` or ``h:mm:ss``; decimals are optional.
 
     >>> time_in_seconds("83.5") == time_in_seconds("1:23.5") == time_in_seconds("0:01:23.5") == 83.5
     True
@@ -310,7 +310,7 @@ def time_in_seconds(text: str) -> float:
 
 
 def frame_indices(text: str) -> tuple[int, ...]:
-    """Argument type: whole numbers, separated by commas.
+    """Argument type: frame indices, separated by commas.
 
     >>> frame_indices("0,10,-1")
     (0, 10, -1)
@@ -321,7 +321,7 @@ def frame_indices(text: str) -> tuple[int, ...]:
 
 
 def picture_size(text: str) -> tuple[int, int]:
-    """Argument type: (width, height).
+    """Argument type: (width, height) in pixels.
 
     >>> picture_size("640x360")
     (640, 360)
@@ -334,7 +334,7 @@ def picture_size(text: str) -> tuple[int, int]:
 
 
 def page_ranges(text: str) -> PageRanges:
-    """Argument type: page numbers and ranges of them, from 1.
+    """Argument type: pages and page ranges, counted from 1.
 
     >>> page_ranges("1-3,7,10-")
     ((1, 3), (7, 7), (10, None))
@@ -351,7 +351,7 @@ def page_ranges(text: str) -> PageRanges:
 
 
 def format_names(text: str) -> list[str]:
-    """Argument type: names of formats, separated by commas.
+    """Argument type: format names, separated by commas.
 
     >>> format_names("txt,pdf")
     ['txt', 'pdf']
@@ -377,7 +377,7 @@ def _names_from(text: str, known: Sequence[str]) -> list[str]:
 
 
 def region(text: str) -> Region:
-    """Argument type: a part of the frame, in shares of its size.
+    """Argument type: left, top, right and bottom of a part of the frame, as shares of the frame's size.
 
     >>> region("0,0.7,1,1")
     (0.0, 0.7, 1.0, 1.0)
@@ -394,7 +394,7 @@ def region(text: str) -> Region:
 
 
 def grid_times(start: float, stop: float, every_seconds: float | None, fps: float | None) -> list[float]:
-    """Return times in [start, stop), ``every_seconds`` apart or ``fps`` a second.
+    """Return times in [start, stop), ``every_seconds`` apart, or ``fps`` of them per second.
 
     >>> grid_times(1.0, 2.0, 0.4, None), grid_times(0.0, 0.2, None, 10.0)
     ([1.0, 1.4, 1.8], [0.0, 0.1])
@@ -414,7 +414,7 @@ def grid_times(start: float, stop: float, every_seconds: float | None, fps: floa
 def grid_frames(
     index: FrameIndex, start: float, stop: float, every_seconds: float | None, fps: float | None
 ) -> list[int]:
-    """Return the frames that are shown at the times of `grid_times`, each once."""
+    """Return the indices of the frames shown at the times of `grid_times`, without duplicates."""
     import numpy as np
 
     from .._engine.index.frame_index import clock_of_index

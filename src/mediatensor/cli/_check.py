@@ -1,4 +1,4 @@
-"""``mediatensor check``: find damaged and odd files of a data set."""
+"""``mediatensor check``: find damaged and unusual files in a dataset."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         kept = f"the results are kept in {args.state}; run the same command again to resume"
         stop.add_note(kept if args.state else "nothing is kept; give --state FILE to be able to resume")
         raise
-    # Files first: a reader of the output may stop early, as `head` does. The report is printed even if they fail.
+    # Write files before printing: a pipe may close early (`head`). Print the report even if writing fails.
     try:
         if args.html is not None:
             write_text(args.html, report.to_html())
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_outputs(args: argparse.Namespace, dataset: ListedDataset) -> None:
-    """Refuse outputs that must not be written, and remove a file that is not a state but is to be replaced by one."""
+    """Refuse outputs that must not be overwritten; delete a file that ``--state`` replaces but no check wrote."""
     outputs = [path for path in (args.html, args.fix, args.state) if path is not None]
 
     def is_own(output: str, existing: str) -> bool:
@@ -73,6 +73,6 @@ def _check_outputs(args: argparse.Namespace, dataset: ListedDataset) -> None:
 
 
 def _source(files: Sequence[str], kind: Any) -> Any:
-    """Return one data set, or a list of media files."""
+    """Return the path of one dataset, or the list of media files."""
     is_media = len(files) > 1 or os.path.splitext(files[0])[1].lower() in MEDIA_EXTENSIONS[kind] or "://" in files[0]
     return list(files) if is_media and not os.path.isdir(files[0]) else files[0]

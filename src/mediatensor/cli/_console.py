@@ -1,4 +1,4 @@
-"""Terminal, standard input and output, loops over files, and names of outputs, for all commands."""
+"""Helpers for all commands: terminal output, standard input and output, loops over files, and output names."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ __all__ = [
 
 EXIT_ERROR = 2
 
-#: As an input, standard input; as an output, standard output.
+#: The file name for standard input (as an input) and standard output (as an output).
 STANDARD = "-"
 
 _MAX_STEM_LENGTH = 100
-# Number of calls in the message of an unexpected error.
+# Number of source locations in the message of an unexpected error.
 _NUM_CALLS_SHOWN = 4
 
 
 def emit(text: str, stream: TextIO | None = None) -> None:
-    """Print a line, and escape characters that the terminal cannot show."""
+    """Print a line, with characters that the terminal cannot encode escaped."""
     stream = stream or sys.stdout
     if stream is None:  # the shell closed it
         return
@@ -73,7 +73,7 @@ def emit(text: str, stream: TextIO | None = None) -> None:
 
 
 def emit_bytes(data: bytes) -> None:
-    """Write to standard output; raise `InvalidArgumentError` if it is closed."""
+    """Write bytes to standard output; raise `InvalidArgumentError` if standard output is closed."""
     if sys.stdout is None:
         raise InvalidArgumentError("Standard output is closed; name a file with -o.")
     sys.stdout.flush()
@@ -81,16 +81,16 @@ def emit_bytes(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-# How messages name the arguments of the library on the command line; set while a command runs.
+# Command options by the library argument that messages mention; set while a command runs.
 _option_names: ContextVar[Mapping[str, str]] = ContextVar("option_names")
 
 
 @contextmanager
 def naming_options(names: Mapping[str, str]) -> Iterator[None]:
-    """Print options of the command in errors of a ``with`` block, in place of arguments of the library.
+    """In a ``with`` block, print command options instead of library arguments in error messages.
 
     Args:
-        names: The options by the names of the arguments.
+        names: Options by argument name.
     """
     token = _option_names.set(names)
     try:
@@ -99,7 +99,7 @@ def naming_options(names: Mapping[str, str]) -> Iterator[None]:
         _option_names.reset(token)
 
 
-# Advice of the library for programs, and its replacement.
+# Regular expressions of advice for Python programs, with replacements for the command line.
 _PHRASES: tuple[tuple[str, str], ...] = (
     (r",? or None(?: for [\w' -]*[\w'])?", ""),
     (r"\bnow None\b", "now the default"),
@@ -130,7 +130,7 @@ def in_command_words(message: str) -> str:
     '-o must end in .pt; --page-size is too large; --overwrite replaces it'
     """
     for name, option in _option_names.get({}).items():
-        # A single word may be plain English, unless it begins a sentence on its value, or has a value.
+        # "out" may be plain English: replace one-word names only before "must", "has", a quoted value or "=".
         word = name if "_" in name else rf"(?:(?:(?<=: )|^){name}(?= must | has | \(')|{name}(?==| = ))"
         pattern = rf"(?<![\w./'\"\\-]){word}(?![\w./'\"-])(?: ?= ?True\b| ?= ?(?=[\w'\"])|=)?"
         message = re.sub(pattern, f"{option} ", message)
@@ -141,14 +141,14 @@ def in_command_words(message: str) -> str:
 
 
 def emit_error(message: str) -> None:
-    """Print an error as one line to stderr, in the words of the command."""
+    """Print an error to stderr as one line, with command options instead of library arguments."""
     if sys.stderr is not None:
         emit(f"mediatensor: error: {one_line(in_command_words(message))}", sys.stderr)
 
 
 @contextmanager
 def showing_damage() -> Iterator[None]:
-    """Print warnings of damaged files as lines of the command in a ``with`` block."""
+    """In a ``with`` block, print each `DamageWarning` as one line to stderr."""
     default_show = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *arguments: Any, **options: Any) -> None:
@@ -165,12 +165,12 @@ def showing_damage() -> Iterator[None]:
 
 
 def shown_name(file: str) -> str:
-    """Return the name of a file for messages."""
+    """Return a file name for messages; ``-`` becomes "standard input"."""
     return "standard input" if file == STANDARD else file
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of an error; for one of the system, the name of the file and the reason, without numbers.
+    """Return the message of an error; an `OSError` becomes the file name and the reason, without the error number.
 
     >>> error_text(FileExistsError(17, "File exists", "out/images"))
     'out/images: File exists'
@@ -185,20 +185,20 @@ def error_text(error: Exception) -> str:
 
 
 def file_error(file: str, path: str, error: Exception) -> str:
-    """Return the message of an error, with the name that the user gave the file.
+    """Return the message of an error, with the file name that the user gave.
 
     >>> file_error("a.mp4", "a.mp4", ValueError("There is no frame 9.")), file_error("-", "/tmp/x", ValueError("x"))
     ('a.mp4: There is no frame 9.', 'standard input: x')
     """
     name = shown_name(file)
     message = error_text(error)
-    if file == STANDARD:  # users do not know the temporary file
+    if file == STANDARD:  # the temporary file's name means nothing to the user
         message = message.replace(repr(path), name).replace(path, name)
     return message if name in message else f"{name}: {message}"
 
 
 def unexpected_error(error: Exception) -> MediaTensorError:
-    """Return an error to print for one that the library should not raise, with the lines where it was raised."""
+    """Convert an exception that indicates a bug to an error that names the source lines which raised it."""
     if isinstance(error, MemoryError):
         size = str(error).partition(" for an array")[0] or "out of memory"
         return MediaTensorError(f"There is not enough memory ({size}); ask for less at a time.")
@@ -216,7 +216,7 @@ def unexpected_error(error: Exception) -> MediaTensorError:
 
 @contextmanager
 def reading(file: str) -> Iterator[str]:
-    """Yield the path of the file, or for ``-`` of a temporary file with all of standard input.
+    """Yield the path of the file; for ``-``, copy standard input to a temporary file and yield its path.
 
     Raises:
         InvalidArgumentError: if standard input is a terminal, or closed.
@@ -235,16 +235,16 @@ def reading(file: str) -> Iterator[str]:
 
 
 class StopError(MediaTensorError):
-    """An error after which further files are not tried."""
+    """An error after which no further files are processed."""
 
 
 def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun: str = "file") -> int:
-    """Call a function for every file, and return the highest exit code. Errors are reported, and the rest is processed.
+    """Call a function for every file, and return the highest exit code. After an error, continue with the next file.
 
     Args:
-        files: As they were given; ``-`` is standard input.
-        work: Called with the path to read and the file as it was given; returns an exit code.
-        noun: The noun for one of the files.
+        files: Files as the user gave them; ``-`` is standard input.
+        work: Called with the path to read and the file as the user gave it; returns an exit code.
+        noun: The noun for a file in messages.
 
     Raises:
         StopError: if ``work`` raises it.
@@ -262,7 +262,7 @@ def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun
             except (MediaTensorError, OSError) as error:
                 emit_error(file_error(file, path, error))
                 code = max(code, EXIT_ERROR)
-            except Exception as error:  # a fault of the library ends this file, not the rest
+            except Exception as error:  # a bug stops this file, not the remaining files
                 emit_error(file_error(file, path, unexpected_error(error)))
                 code = max(code, EXIT_ERROR)
             num_done += 1
@@ -275,7 +275,7 @@ def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun
 
 
 def output_stem(file: str) -> str:
-    """Return the start of the names of outputs: the name of the file or URL, without its extension.
+    """Return the common start of a file's output names: the file or URL name without extension.
 
     >>> output_stem("videos/my talk.mp4"), output_stem("https://example.org/a/clip.webm?token=1"), output_stem("-")
     ('my talk', 'clip', 'stdin')
@@ -289,7 +289,7 @@ def output_stem(file: str) -> str:
 
 
 def output_stems(files: Sequence[str]) -> list[str]:
-    """Return the `output_stem` of each file, numbered if several are equal in any case.
+    """Return the `output_stem` of each file; number stems that differ at most in case.
 
     >>> output_stems(["a/talk.mp4", "talk.mkv", "x.mp4"])
     ['talk', 'talk.2', 'x']
@@ -297,7 +297,7 @@ def output_stems(files: Sequence[str]) -> list[str]:
     ['a', 'a.2', 'a.3', 'A.4']
     """
     plain_stems = [output_stem(file) for file in files]
-    # A number must not make the name of another file.
+    # A numbered stem must not equal the stem of another file.
     taken = {stem.casefold() for stem in plain_stems}
     seen: Counter[str] = Counter()
     stems = []
@@ -314,14 +314,14 @@ def output_stems(files: Sequence[str]) -> list[str]:
 
 
 def write_text(output: str | os.PathLike[str], text: str) -> None:
-    """Write text in UTF-8; lone surrogates of file names become question marks."""
-    from .._engine.sources.atomic_files import write_file  # --help needs no numpy
+    """Write text in UTF-8. Lone surrogates, which file names may contain, become question marks."""
+    from .._engine.sources.atomic_files import write_file  # --help must not load numpy
 
     write_file(output, text.encode(errors="replace"))
 
 
 def write_picture(output: Path, picture: Image) -> None:
-    """Write a picture in the format of the suffix."""
+    """Write a picture in the format that the file name's suffix selects."""
     from PIL.Image import registered_extensions
 
     from .._engine.sources.atomic_files import writing
@@ -331,10 +331,10 @@ def write_picture(output: Path, picture: Image) -> None:
 
 
 def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
-    """Refuse a manifest of another format than CSV and JSON lines, or one that cannot hold the names of files.
+    """Check that a manifest is CSV or JSON Lines, and that it can hold the given file names.
 
     Raises:
-        InvalidArgumentError: if the name ends in another suffix, or a name has no text in UTF-8 for a ``.csv``.
+        InvalidArgumentError: if the suffix is not supported, or a ``.csv`` would hold a name that is not valid UTF-8.
     """
     suffix = output.suffix.lower()
     if suffix not in (".csv", ".jsonl"):
@@ -349,5 +349,5 @@ def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
 
 
 def emit_json(value: Any) -> None:
-    """Print an object. Objects of several files follow each other, as `jq` reads them."""
+    """Print a JSON object. The objects of several files follow each other, which `jq` accepts."""
     emit(json.dumps(to_json(value), indent=2, allow_nan=False))

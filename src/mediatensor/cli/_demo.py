@@ -1,4 +1,4 @@
-"""``mediatensor demo``: show the library at work on a video, with every claim checked."""
+"""``mediatensor demo``: run the library on a video and check each result."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ T = TypeVar("T")
 
 
 def row(call: str, result: str, elapsed_seconds: float) -> str:
-    """Format a line of the demo: the call, its result, its time."""
+    """Format a line of the demo: the call, its result and its duration."""
     return f"  {call:<42} {result:<38} {_text.duration(elapsed_seconds):>8}"
 
 
 def check_line(is_right: bool, sentence: str) -> str:
-    """Format a line of the list of checks."""
+    """Format the line of one check."""
     return f"  {'ok    ' if is_right else 'FAILED'} {sentence}"
 
 
 def measure_time(function: Callable[[], T]) -> tuple[T, float]:
-    """Return the result of a function, and the seconds that it took."""
+    """Call a function; return its result and duration in seconds."""
     begin = time.perf_counter()
     result = function()
     return result, time.perf_counter() - begin
 
 
 def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
-    """Read a page, a frame and the whole test pattern ``file``, print the results, and draw them into ``folder``.
+    """Run OCR on a page, a frame and the test pattern video ``file``; print results, and write overlays to ``folder``.
 
     Returns:
-        (whether it is right, a sentence) for each check; nothing if the models are not installed.
+        A (passed, sentence) pair for each check; an empty list if the models are not installed.
     """
     from ..ocr.models import ocr_predictor, video_text_predictor
 
@@ -81,7 +81,7 @@ def _check_page(predictor: Any, folder: Path) -> tuple[bool, str]:
 
 
 def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
-    """The test pattern shows its time and the number of the frame."""
+    """Check that OCR reads the time and the frame number, which the test pattern shows."""
     with VideoDecoder(file) as decoder:
         number = 2 * len(decoder) // 5 + 3
         frame = decoder.get_frame_at(number)
@@ -95,7 +95,7 @@ def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
 
 
 def _check_video_text(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
-    """The pattern shows its time and frame number in a corner; a number with another digit is another text."""
+    """Check that the time and the frame number, which change in every frame, are found as overlays."""
     reading, elapsed = measure_time(lambda: predictor(file))
     overlays = reading.of_kind("overlay")
     emit(row("video_text_predictor(...)(video)", counted(len(reading.tracks), "text"), elapsed))
@@ -127,11 +127,11 @@ def _words(document: Any) -> list[Any]:
 
 
 def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[int, int]) -> bool:
-    """Return whether each word was read, with the centre of its box inside the true box.
+    """Return whether each written word was read, with the centre of its detected box inside the true box.
 
     Args:
         written: The words on the page.
-        words: The words that were read: elements with ``value`` and ``geometry``.
+        words: The words that OCR read, with ``value`` and ``geometry``.
         size: (width, height) of the page.
     """
     middles = [(word.value, np.asarray(word.geometry, np.float64).mean(axis=0) * size) for word in words]
@@ -141,19 +141,19 @@ def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[i
     )
 
 
-#: Further outputs if the demo makes its own video.
+#: Additional outputs if the demo generates its video.
 _OUTPUTS_WITHOUT_FILE = ("clip.mp4", "page.png", "page-read.png", "frame-read.png", "timeline.png")
 _NUM_WORKERS = 2
 _BATCH_SIZE = 2
 _FRAMES_PER_CLIP = 8
 _NUM_CLIPS = 12
-# Training uses small frames, and so does the shared memory in which workers return batches.
+# Small frames are typical of training, and their batches fit into the workers' shared memory.
 _SHORT_SIDE = 144
 _NUM_FRAMES_COMPARED = 60
 
 
 class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
-    """Clips of one video: row ``k`` has the frames from ``starts[k]`` on.
+    """Clips of one video. Row ``k`` has ``num_frames`` consecutive frames from index ``starts[k]``.
 
     The decoder is pickled into each worker as its source and options, and opens its own handle there.
     """
@@ -187,7 +187,7 @@ def run(args: argparse.Namespace) -> int:
         checks = [_check_linear(file), _check_pickle(decoder), _check_loader(file)]
     if args.file is None:
         checks += read_texts(file, args.output)
-    args.output.mkdir(parents=True, exist_ok=True)  # only now, so that an unreadable file leaves no empty folder
+    args.output.mkdir(parents=True, exist_ok=True)  # late, so that an unreadable file leaves no empty folder
     emit("\nchecked")
     for is_right, sentence in checks:
         emit(check_line(is_right, sentence))
@@ -259,14 +259,14 @@ def _check_pickle(decoder: VideoDecoder) -> tuple[bool, str]:
 
 
 def _check_loader(file: str) -> tuple[bool, str]:
-    """Compare batches from worker processes with the same clips decoded here."""
+    """Check that batches from worker processes equal the same clips decoded in this process."""
     with VideoDecoder(file) as decoder:
         size = small_size(decoder.metadata.height or 1, decoder.metadata.width or 1)
         num_frames = len(decoder)
     length = min(_FRAMES_PER_CLIP, num_frames)
     starts = torch.linspace(0, num_frames - length, _NUM_CLIPS).long().tolist()
     dataset = ClipDataset(VideoDecoder(file, transforms=[Resize(size)]), starts, length)
-    # Spawned workers share nothing with this process: the decoder reaches them pickled, on every system.
+    # Spawned workers share no memory with this process, so that the decoder is pickled on every system.
     loader = torch.utils.data.DataLoader(
         dataset, _BATCH_SIZE, shuffle=True, num_workers=_NUM_WORKERS, multiprocessing_context="spawn"
     )
@@ -285,7 +285,7 @@ def _check_loader(file: str) -> tuple[bool, str]:
 
 
 def small_size(height: int, width: int) -> tuple[int, int]:
-    """Return (height, width) with a short side for training, in the shape of the frame; never enlarged.
+    """Return (height, width) reduced to a short side of 144 pixels, with the same aspect ratio; never enlarge.
 
     >>> small_size(360, 640), small_size(100, 50)
     ((144, 256), (100, 50))

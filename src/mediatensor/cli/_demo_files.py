@@ -1,4 +1,4 @@
-"""``mediatensor demo --files``: the files that the documentation uses, under the names that it uses."""
+"""``mediatensor demo --files``: generate the example files of the documentation."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ROBOT_EPISODES = (20, 13, 17)
 _ROBOT_TASKS = ("Push the block.", "Open the drawer.")
 _ROBOT_CAMERAS = ("observation.images.top", "observation.images.wrist")
 _ROBOT_SIZE = (96, 128)
-#: The lengths of the scenes of the film, in frames at 25 frames per second.
+#: Scene lengths of the generated film, in frames at 25 fps.
 _FILM_SCENES = (48, 60, 42)
 _FILM_SIZE = (96, 160)
 
-#: The files of `write_files`, relative to its folder. The LeRobot dataset needs pyarrow.
+#: The files that `write_files` writes, relative to its folder. The LeRobot dataset needs pyarrow.
 FILE_NAMES = (
     "video.mp4",
     "film.mp4",
@@ -46,7 +46,7 @@ FILE_NAMES = (
 )
 
 
-#: The lines of the page: (distance from the left in pixels, height of the letters in pixels, text).
+#: The lines of the page: (left margin in pixels, font size in pixels, text).
 PAGE_LINES: tuple[tuple[tuple[int, int, str], ...], ...] = (
     ((60, 44, "Delivery note 2048"),),
     ((60, 24, "Video, audio, images and documents become tensors,"),),
@@ -61,14 +61,14 @@ _MARGIN, _LINE_STEP = 40, 70
 
 
 class WrittenWord(NamedTuple):
-    """A word and the box around it, x0, y0, x1, y1 in pixels."""
+    """A word and its box (x0, y0, x1, y1) in pixels."""
 
     text: str
     box: tuple[float, float, float, float]
 
 
 def draw_page() -> tuple[Image.Image, list[WrittenWord]]:
-    """The page, and the words on it."""
+    """Draw the example page; return it with its words."""
     page = Image.new("RGB", _PAGE_SIZE, "white")
     draw = ImageDraw.Draw(page)
     words = []
@@ -88,10 +88,10 @@ def draw_page() -> tuple[Image.Image, list[WrittenWord]]:
 
 
 def write_files(folder: Path, *, overwrite: bool = False) -> list[str]:
-    """Write the files of `FILE_NAMES`, and return the names of those that were written.
+    """Write the files of `FILE_NAMES`; return the names of the written files.
 
     Raises:
-        InvalidArgumentError: if a file exists, unless ``overwrite`` is true; nothing is written then.
+        InvalidArgumentError: if a file exists and ``overwrite`` is false. Then no file is written.
     """
     check_outputs([folder / name for name in FILE_NAMES], overwrite=overwrite, makes_folders=True)
     (folder / "videos").mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def _write_pattern(path: Path, **options: int) -> None:
 
 
 def _film() -> torch.Tensor:
-    """Three scenes with different colours, over which the camera pans, (N, 3, H, W)."""
+    """Return frames (N, 3, H, W) of three differently coloured scenes with a camera pan."""
     height, width = _FILM_SIZE
     frames = []
     for scene, num_frames in enumerate(_FILM_SCENES):
@@ -130,14 +130,14 @@ def _film() -> torch.Tensor:
 
 
 def _write_documents(folder: Path, num_pages: int = 3) -> None:
-    """The page as an image, and a PDF file that contains it several times, with its words as text."""
+    """Write the page as an image, and a PDF file with the page repeated and its words as text."""
     image, written = draw_page()
     write_picture(folder / "page.png", image)
     write_pdf(folder / "report.pdf", image, [(word.text, word.box) for word in written], num_pages)
 
 
 def write_pdf(path: Path, image: Image.Image, written: Sequence[tuple[str, Any]], num_pages: int) -> None:
-    """Write a PDF file of one page image, repeated, with its words, given with their boxes in pixels, as text."""
+    """Write a PDF file that repeats one page image; ``written`` are its words and boxes in pixels, stored as text."""
     from ..ocr.io import Block, Document, Line, Page, Word
 
     upright = {"value": 0, "confidence": None}
@@ -151,7 +151,7 @@ def write_pdf(path: Path, image: Image.Image, written: Sequence[tuple[str, Any]]
 
 
 def _write_robot(folder: Path) -> None:
-    """A LeRobot dataset of version 2.1: three episodes of a square that moves, seen by two cameras."""
+    """Write a LeRobot dataset (version 2.1): three episodes of a moving square, recorded by two cameras."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -215,7 +215,7 @@ def _write_robot(folder: Path) -> None:
 
 
 def _robot_frames(num_frames: int, *, is_mirrored: bool) -> torch.Tensor:
-    """A bright square that moves across a dark frame, (N, 3, H, W)."""
+    """Return frames (N, 3, H, W) of a bright square that moves across a dark background."""
     height, width = _ROBOT_SIZE
     frames = torch.full((num_frames, 3, height, width), 40, dtype=torch.uint8)
     for number in range(num_frames):

@@ -1,4 +1,4 @@
-"""``mediatensor doctor``: test this installation, and show what each extra adds."""
+"""``mediatensor doctor``: test this installation, and list the features of each extra."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ._console import emit, emit_json
 
 __all__ = ["EXTRAS", "run"]
 
-#: What each extra of pyproject.toml adds, without those for contributors.
+#: Features that each extra of pyproject.toml adds; extras for contributors are not listed.
 EXTRAS = {
     "fsspec": "s3://, gs://, hf:// and other sources",
     "heic": "images in HEIC",
@@ -43,7 +43,7 @@ EXTRAS = {
     "tables": "tables as data frames and workbooks",
 }
 
-# FFmpeg's names of the decoder and the encoder of each codec.
+# FFmpeg's decoder and encoder names for each codec.
 _VIDEO = {
     "H.264": ("h264", "libx264"),
     "HEVC": ("hevc", "libx265"),
@@ -67,7 +67,7 @@ _SOUND = {
     "AC-3": ("ac3", "ac3"),
 }
 
-# Workers of a DataLoader return batches in shared memory, of which containers have 64 MiB by default.
+# DataLoader workers return batches in shared memory, which is limited to 64 MiB in containers by default.
 _SMALL_SHARED_MEMORY = 512 << 20
 _SMALL_TEMPORARY_SPACE = 1 << 30
 _FEW_OPEN_FILES = 512
@@ -76,9 +76,9 @@ _TIMEOUT_SECONDS = 180
 
 @dataclass
 class _Step:
-    """A test, which is reported before its start and after its end; an exception fails it.
+    """A context manager for one test: prints a line before and after it, and records an exception as a failure.
 
-    ``is_right`` is ``None`` if it cannot be tested on this machine.
+    ``is_right`` is ``None`` if the test cannot run on this machine.
     """
 
     name: str
@@ -109,7 +109,7 @@ class _Extra:
 
 @dataclass
 class _Machine:
-    """The results."""
+    """The test results, and facts about the machine."""
 
     version: str = __version__
     python: str = platform.python_version()
@@ -133,10 +133,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extras() -> Iterator[_Extra]:
-    """Yield the extras with the versions of their packages, ``None`` for a missing one."""
+    """Yield the extras with the version of each package, or ``None`` for a missing package."""
     try:
         requirements = metadata.requires("mediatensor") or []
-    except metadata.PackageNotFoundError:  # a folder on the path, which is not installed
+    except metadata.PackageNotFoundError:  # imported from a source folder without installation
         requirements = []
     for name, brings in EXTRAS.items():
         marked = [given for given in requirements if re.search(rf"""extra\s*==\s*['"]{name}['"]""", given)]
@@ -152,7 +152,7 @@ def _version_of(package: str) -> str | None:
 
 
 def _run_tests(machine: _Machine) -> None:
-    """Import, decode and read in a separate process, whose crash does not end this one."""
+    """Run the tests in a separate process, so that a crash does not end this process."""
     command = [sys.executable, "-c", "from mediatensor.cli._doctor import prove; prove()"]
     with tempfile.TemporaryDirectory(prefix="mediatensor-doctor-") as folder:
         output = Path(folder, "output")
@@ -188,7 +188,7 @@ def _run_tests(machine: _Machine) -> None:
 
 
 def prove() -> None:
-    """Run the tests in the separate process, and print a line of JSON before and after each."""
+    """Run the tests; called in the separate process. Print a line of JSON before and after each test."""
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     versions: dict[str, str | None] = {}
     for package, module in (("numpy", "numpy"), ("pillow", "PIL.Image"), ("torch", "torch"), ("av", "av")):
@@ -283,7 +283,7 @@ def _read_a_word(step: _Step) -> None:
 
 
 def _advice(machine: _Machine) -> Iterator[str]:
-    """Yield likely problems, with what to do about them."""
+    """Yield a sentence for each likely problem, with advice."""
     facts = machine.facts
     with suppress(OSError):
         shared = shutil.disk_usage("/dev/shm")
@@ -318,7 +318,7 @@ def _advice(machine: _Machine) -> Iterator[str]:
 
 
 def _cores_of_container() -> float | None:
-    """Return the quota of cores of this process by Linux's control groups."""
+    """Return the number of cores that Linux control groups allow this process; ``None`` without a limit."""
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         return int(quota) / int(period)

@@ -1,6 +1,6 @@
-"""``mediatensor extract``: frames, audio and subtitles of a file as separate files.
+"""``mediatensor extract``: write frames, audio and subtitles of a file as separate files.
 
-A job opens its stream first, names its outputs, and then writes them.
+A job first opens its stream, then names its outputs, and then writes them.
 """
 
 from __future__ import annotations
@@ -47,36 +47,36 @@ from ._sheet import check_range, choose_frames
 
 __all__ = ["image_name", "pcm16", "run", "subrip"]
 
-# Limits of the frames in memory.
+# Limits of decoded frames in memory: bytes, and number of frames.
 _BATCH_BYTES = 64 << 20
 _MAX_BATCH = 32
 
-# Compressing an image takes longer than decoding it, and releases the interpreter.
+# Encoding an image takes longer than decoding a frame, and releases the GIL.
 _NUM_WRITERS = min(4, os.cpu_count() or 1)
 
 _JPEG_QUALITY = 95
 
-# Bytes of audio in memory, as floats. Each range decodes a lead-in, so short ranges would be slow.
+# Maximum size of decoded float audio in memory. Each piece decodes a lead-in, so small pieces would be slow.
 _PIECE_BYTES = 64 << 20
 _FLOAT_BYTES = 4
 
-# The longest gap in the audio, in pieces.
+# Maximum length of a gap in the audio, in pieces.
 _MAX_EMPTY_PIECES = 20
 
 _SAMPLE_BYTES = 2
-# Lengths in a WAV file have 32 bits; its headers take 36 bytes.
+# WAV files store lengths in 32 bits, and the RIFF length includes 36 bytes of headers.
 _MAX_DATA_BYTES = (1 << 32) - 1 - 36
 
 
 class TimeRange(NamedTuple):
-    """Seconds [start, stop); ``None`` is the start or the end of the stream."""
+    """A range [start, stop) in seconds; ``None`` means the start or the end of the stream."""
 
     start: float | None
     stop: float | None
 
 
 class Job(ABC):
-    """An open stream and the files to make of it."""
+    """An open stream, and the files to write from it."""
 
     @abstractmethod
     def outputs(self) -> Sequence[Path]:
@@ -93,7 +93,7 @@ class Job(ABC):
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """Which frames to write, and how; ``suffix`` is ``"png"`` or ``"jpg"``, ``size`` (width, height) in pixels."""
+    """Selected frames and their format: ``suffix`` is ``"png"`` or ``"jpg"``, ``size`` is (width, height) in pixels."""
 
     suffix: str = "png"
     every_seconds: float | None = None
@@ -104,15 +104,15 @@ class FrameOptions:
 
 
 class FramesJob(Job):
-    """Frames of a video as images.
+    """Writes frames of a video as images.
 
     Args:
         file: The video.
-        target: The folder, and the start of the names.
-        options: Which frames, and how.
+        target: The output path without the number, time and suffix that each image name adds.
+        options: The selected frames and their format.
         span: The time range of the frames.
-        check: Refuses outputs that must not be written; called again if decoding shows that the packets did not list
-            the frames correctly, which changes the outputs.
+        check: Raises for outputs that must not be overwritten. It is called again if decoding corrects the frame index
+            and thereby changes the outputs.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class FramesJob(Job):
             raise
 
     def _plan(self, index: FrameIndex) -> None:
-        """Choose the frames by ``index``, to which all further calls refer."""
+        """Select frames from ``index`` and name their images."""
         self._index = index
         chosen = _choose_frames(index, self._options, self._span)
         pts_seconds = index.pts_seconds.tolist()
@@ -162,7 +162,7 @@ class FramesJob(Job):
         return f"wrote {counted(num_written, 'image')} to {self._target.parent}{os.sep}"
 
     def _write_all(self) -> Iterator[Path]:
-        """Write the planned images; plan again if decoding shows that the packets did not list the frames correctly."""
+        """Write the planned images; plan again if decoding corrects the frame index, which was built from packets."""
         written: dict[Path, None] = {}
         with ThreadPoolExecutor(_NUM_WRITERS) as pool:
             while True:
@@ -187,7 +187,7 @@ class FramesJob(Job):
                 path.unlink(missing_ok=True)
 
     def _decode(self, numbers: list[int]) -> dict[int, Tensor]:
-        """Decode frames, and return those that decode by number."""
+        """Decode frames; return the decodable frames by frame number."""
         try:
             data = self._decoder.get_frames_at(numbers).data
             return dict(zip(numbers, data, strict=True))
@@ -211,7 +211,7 @@ class FramesJob(Job):
 
 
 def write_image(picture: Tensor, path: Path) -> Path:
-    """Write (3, H, W) in the format of the suffix."""
+    """Write an image (3, H, W) in the format that the path's suffix selects."""
     if path.suffix == ".jpg":
         JpegEncoder(picture).to_file(path, quality=_JPEG_QUALITY)
     else:
@@ -220,7 +220,7 @@ def write_image(picture: Tensor, path: Path) -> Path:
 
 
 def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suffix: str) -> str:
-    """Return the name of an image; images of one video sort by name as by time.
+    """Return the file name of an image. Within one video, alphabetical order is time order.
 
     >>> image_name("talk", 225, 7.5, 300, "png")
     'talk_000225_7.500s.png'
@@ -230,7 +230,7 @@ def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suff
 
 
 def _choose_frames(index: FrameIndex, options: FrameOptions, span: TimeRange) -> list[int]:
-    """Return the indices of the wanted frames, each once."""
+    """Return the indices of the selected frames, without duplicates."""
     if options.indices is not None:
         return list(dict.fromkeys(_valid_index(number, len(index)) for number in options.indices))
     start = index.begin_seconds if span.start is None else span.start
@@ -250,7 +250,7 @@ def _valid_index(number: int, num_frames: int) -> int:
 
 @dataclass(frozen=True)
 class SoundOptions:
-    """Options of the audio; ``None`` means unchanged."""
+    """Sample rate and channels of the audio; ``None`` keeps the value of the file."""
 
     sample_rate: int | None = None
     num_channels: int | None = None
@@ -258,7 +258,7 @@ class SoundOptions:
 
 
 class SoundJob(Job):
-    """The audio of a file as WAV."""
+    """Writes the audio of a file as WAV."""
 
     def __init__(self, file: str, target: Path, options: SoundOptions, span: TimeRange) -> None:
         self._path = target.with_name(f"{target.name}.wav")
@@ -284,7 +284,7 @@ class SoundJob(Job):
 
     def write(self) -> str:
         pieces = self._pieces()
-        first = next(pieces)  # an empty range raises before there is a file
+        first = next(pieces)  # raises for an empty range, before the file is created
         num_channels, num_samples = first.data.shape[0], 0
         with writing(self._path) as output:
             file = wave.open(output, "wb")  # noqa: SIM115 - closing it without parameters hides the error
@@ -304,7 +304,7 @@ class SoundJob(Job):
         return f"wrote {self._path}: {seconds}{start}, {first.sample_rate} Hz, {channels}"
 
     def _pieces(self) -> Iterator[AudioSamples]:
-        """Yield the audio in adjacent pieces; the first one may be empty."""
+        """Yield the audio in consecutive pieces; the first piece may be empty."""
         metadata, start = self._decoder.metadata, self._start
         seconds, num_empty = self._piece_seconds(), 0
         for number in count():
@@ -337,7 +337,7 @@ class SoundJob(Job):
 
 
 def pcm16(data: Tensor) -> Tensor:
-    """Convert float samples (C, N) to interleaved 16 bits (N, C): rounded, halves to even, and clipped.
+    """Convert float samples (C, N) to interleaved int16 (N, C), rounded half to even and clipped.
 
     >>> import torch
     >>> pcm16(torch.tensor([[0.0, 0.5, 1.0, -1.0, 2.5 / 32768]])).flatten().tolist()
@@ -348,7 +348,7 @@ def pcm16(data: Tensor) -> Tensor:
 
 
 class SubtitlesJob(Job):
-    """The subtitles of a file as SubRip."""
+    """Writes the subtitles of a file as SubRip."""
 
     def __init__(
         self, file: str, target: Path, stream_index: int | None, encoding: str | None, span: TimeRange
@@ -381,7 +381,7 @@ class SubtitlesJob(Job):
 
 
 def _milliseconds(seconds: float) -> int:
-    """Round a time as SubRip writes it; times before 0 become 0."""
+    """Round seconds to the milliseconds of SubRip; negative times become 0."""
     return max(round(seconds * 1000), 0)
 
 
@@ -400,7 +400,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extract_to_standard_output(args: argparse.Namespace, path: str) -> None:
-    """Write the only output to a temporary folder, and from there to standard output."""
+    """Write the single output to a temporary folder, and copy it to standard output."""
     with tempfile.TemporaryDirectory(prefix="mediatensor-") as folder:
         jobs = _jobs(args, path, Path(folder))
         try:
@@ -430,7 +430,7 @@ def _extract(args: argparse.Namespace, path: str) -> None:
         for job in jobs:
             try:
                 emit(job.write())
-            except DecodeError as failure:  # the other streams may be intact
+            except DecodeError as failure:  # continue, because the remaining streams may be intact
                 failures.append(failure)
         if failures:
             raise failures[0]
@@ -446,14 +446,14 @@ def _extract(args: argparse.Namespace, path: str) -> None:
         for job in jobs:
             job.close()
         if is_new:
-            with suppress(OSError):  # it has files in it
+            with suppress(OSError):  # keep the folder if it is not empty
                 args.output.rmdir()
 
 
 def _jobs(
     args: argparse.Namespace, path: str, folder: Path, check: Callable[[Sequence[Path]], None] = lambda outputs: None
 ) -> list[Job]:
-    """Open every stream that is asked for, before anything is written."""
+    """Open all requested streams before any output is written."""
     picks_images = (args.images, args.every, args.fps, args.frames, args.size, args.stream)
     wants_images = any(option is not None for option in picks_images) or not (args.audio or args.subtitles)
     if (args.sample_rate or args.num_channels or args.audio_stream is not None) and not args.audio:

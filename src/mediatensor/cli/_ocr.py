@@ -1,4 +1,4 @@
-"""``mediatensor ocr``: the text of images, PDF files and videos as files, and lines cut out to train on."""
+"""``mediatensor ocr``: write the text of images, PDF files and videos, or cut out lines as training data."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-# Formats that hold one document a file.
+# Formats whose files hold only one document.
 _SINGLE_DOCUMENT_FORMATS = ("html", "hocr", "alto", "pdf")
 
 _MAX_PAGES_SHOWN = 10
 
-# From this overlap on (intersection over union), the same text on two frames is one line.
+# Minimum intersection over union at which equal texts in consecutive frames count as one line.
 _SAME_PLACE_IOU = 0.5
 
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """Options of reading and writing pages. Pages are read again after any of them changed."""
+    """Options of reading and writing pages. A later run reads pages again if an option changed."""
 
     makes_pdf: bool
     overlay: bool
@@ -71,7 +71,7 @@ class ReadingOptions:
 
 
 class TextReader:
-    """Reads pages; the models are loaded when they are first needed."""
+    """Reads pages with OCR models, which are loaded on first use."""
 
     def __init__(self, options: ReadingOptions, device: str) -> None:
         self._options = options
@@ -106,7 +106,7 @@ class TextReader:
         return lines
 
     def read(self, images: PageImages, number: int) -> Any:
-        """Return the element of one page.
+        """Read one page; return its `Page` element.
 
         Raises:
             MediaTensorError: if it cannot be read.
@@ -123,7 +123,7 @@ class TextReader:
         if page.error is not None:
             raise PageError(f"Page {number} (counted from 0): {page.error}")
         page.page_idx = number
-        if isinstance(images, Pages) and page.page is image:  # it was not straightened
+        if isinstance(images, Pages) and page.page is image:  # the page was not straightened
             page.page = PageOfFile(images, number)
         return page
 
@@ -154,13 +154,13 @@ def run(args: argparse.Namespace) -> int:
         tasks = [replace(task, folder=Path(folder)) for task in tasks]
         code = _Run(args, Path(folder), sys.stderr).read_all(tasks)
         for output in (task.output(task.formats[0]) for task in tasks):
-            if output.exists():  # otherwise an error was printed
+            if output.exists():  # otherwise an error was printed earlier
                 emit_bytes(output.read_bytes())
     return code
 
 
 def _refuse_document_options(args: argparse.Namespace) -> None:
-    """Refuse options of documents together with ``--export-lines``."""
+    """Raise if ``--export-lines`` is combined with options of document outputs."""
     given = {
         "--format": args.format,
         "--layout": args.layout,
@@ -179,7 +179,7 @@ def _refuse_document_options(args: argparse.Namespace) -> None:
 
 
 class _Run:
-    """One run of the command: options, reader, and the record of existing outputs."""
+    """One run of the command, with its options, reader, and record of existing outputs."""
 
     def __init__(self, args: argparse.Namespace, folder: Path, messages: TextIO) -> None:
         self._args = args
@@ -197,11 +197,11 @@ class _Run:
             self._lines = LineExporter(args, asdict(self._options), self._reader, messages)
 
     def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
-        """Refuse outputs that would replace a file that is read, or one that this command did not write.
+        """Check that no output would replace an input, or a file that this command did not write.
 
         Raises:
-            InvalidArgumentError: if one would.
-            WriteError: if a folder cannot be made, or something else has the name of a file that is kept for resuming.
+            InvalidArgumentError: if an output would replace such a file.
+            WriteError: if a folder cannot be made, or a state file's name is taken by something else.
         """
         if self._lines is not None:
             self._lines.check_outputs(tasks, files)
@@ -221,7 +221,7 @@ class _Run:
                 task = overlays[output]
                 return self._is_again(task) or self._written.is_of(existing, source_of(task))
             task = task_of[output]
-            if task.source == STANDARD:  # decided by what is read from it
+            if task.source == STANDARD:  # checked later, when the content of standard input is known
                 return True
             return self._written.is_own(existing, self._key(task, task.source), self._is_again(task))
 
@@ -229,17 +229,16 @@ class _Run:
         check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
 
     def _key(self, task: Task, path: str) -> dict[str, Any]:
-        """Return the source and the options that the outputs of a task depend on."""
+        """Return the key of a task: the source and all options that affect its outputs."""
         if task.is_video:
             return self._videos.key(task, path)
         return source_key(task.source, path) | {"options": asdict(self._options), "pages": self._args.pages}
 
     def _is_again(self, task: Task) -> bool:
-        """Return whether a run for a document was interrupted, so that its outputs are made again."""
+        """Return whether an earlier run for a document was interrupted; its outputs are then written again."""
         return not task.is_video and PageStore.has_pages_of(task)
 
     def read_all(self, tasks: Sequence[Task]) -> int:
-        """Read every document and return the exit code."""
         task_of = {task.source: task for task in tasks}
 
         def read(path: str, source: str) -> int:
@@ -261,7 +260,7 @@ class _Run:
         return code
 
     def _read_document(self, task: Task, path: str) -> int:
-        """Read the missing pages, write the outputs, and return how many pages and outputs failed."""
+        """Read missing pages and write the outputs; return the number of failed pages and outputs."""
         key = self._key(task, path)
         is_again, overwrite = self._is_again(task), self._args.overwrite
         kinds = self._written.missing(task, key, self._messages, is_again=is_again, overwrite=overwrite)
@@ -284,7 +283,7 @@ class _Run:
 
             def write(kind: str) -> None:
                 self._write_output(task, kind, opened, numbers, store, failures)
-                # An output that lacks pages belongs to this command, and is made again.
+                # An output without all pages is recorded as this command's own, but is written again next time.
                 self._written.add(task.output(kind), {"source": key["source"]} if failures else key)
 
             name = shown_name(os.path.basename(task.source))
@@ -305,7 +304,7 @@ class _Run:
             store.claim()
             write_picture(task.overlay(number), Image.fromarray(overlay(page)))
             self._written.add(task.overlay(number), {"source": source})
-        # A frame or a straightened page cannot be taken from the file once all pages are read.
+        # Frames and straightened pages are stored now, because they cannot be read from the file later.
         pdf = page.export_as_pdf(dpi=opened.dpi) if self._options.makes_pdf and page_origin(page) is None else None
         store.put(number, page.export(reading_order=False), pdf)
 
@@ -333,7 +332,7 @@ class _Run:
 
 
 class LineExporter:
-    """Cuts out the lines of documents, page by page, and resumes where an earlier run stopped."""
+    """Cuts out text lines of documents page by page, and resumes an interrupted run."""
 
     def __init__(
         self, args: argparse.Namespace, options: Mapping[str, Any], reader: TextReader, messages: TextIO
@@ -349,9 +348,9 @@ class LineExporter:
         self._complete = Record(args.export_lines / ".mediatensor-lines.jsonl", "source")
 
     def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
-        """Refuse pictures that would replace a file that is read, or one that this command did not write.
+        """Check that no picture would replace an input, or a file that this command did not write.
 
-        Lines are appended to the file of texts, which is never replaced.
+        The file of texts is never replaced: lines are appended to it.
         """
         missing = [task for task in tasks if self._args.overwrite or "key" not in self._complete[task.source]]
         task_of = {task.source: task for task in missing if not task.is_video}
@@ -431,7 +430,7 @@ class LineExporter:
             emit(f"correct the texts in a browser: {self._folder.page}", self._messages)
 
     def _without_repeats(self, frames: Sequence[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
-        """Drop lines that are the same as on the previous frame, and delete their pictures."""
+        """Drop lines that repeat a line of the previous frame, and delete their pictures."""
         new_rows: list[list[dict[str, Any]]] = []
         previous: list[dict[str, Any]] = []
         for rows in frames:
@@ -445,7 +444,7 @@ class LineExporter:
 
 
 def _is_same_line(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two lines have the same text in about the same place."""
+    """Return whether two lines have equal text and overlapping boxes."""
     if row["text"] != other["text"]:
         return False
     (left, top), (right, bottom) = _span(row["box"])
@@ -465,7 +464,7 @@ def _state_file(task: Task) -> Path:
 
 
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
-    """Give pages their images. Pages that were kept as PDF files have their text in these."""
+    """Attach images to pages. A page stored as a PDF file keeps its text there, and its blocks are emptied."""
     from ..ocr.io import DocumentFile, Pages
     from ..ocr.io._documents.pages import PageOfFile
 
@@ -479,7 +478,7 @@ def _give_images(document: Document, images: PageImages, store: PageStore) -> No
 
 
 def _notices(document: Document) -> list[str]:
-    """Describe turned pages and lines that were not read."""
+    """Return messages about rotated pages and unread lines."""
     notices = []
     turns = {page.page_idx + 1: page.orientation.get("value") for page in document.pages}
     shown = [f"{number} ({turn} degrees)" for number, turn in turns.items() if turn]
@@ -498,7 +497,7 @@ def _join_first(names: list[str]) -> str:
 
 
 def _unread_lines(document: Document) -> dict[str, Counter[int]]:
-    """Count the lines of each page that were not read, or not in full, by the description of the problem."""
+    """Count unread and partly read lines: for each problem, the number of lines by page."""
     lines = [(page.page_idx + 1, line) for page in document.pages for line in page.unread]
     names = sorted({line.script for _, line in lines if line.script is not None})
     reasons_of = {
@@ -517,7 +516,7 @@ def _page_failure(source: str, number: int, error: Exception) -> str:
 
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:
-    """Return the document of the pages that were read; a page that failed is empty and has the reason."""
+    """Build a document from stored pages; a failed page is empty and has the reason as its ``error``."""
     from ..ocr.io import Document, Page
 
     image = np.zeros((0, 0, 3), np.uint8)

@@ -1,4 +1,4 @@
-"""Documents of ``mediatensor ocr``: which files and pages are read, and how a document is written in each format."""
+"""Inputs and outputs of ``mediatensor ocr``: selects files and pages, and writes documents in each format."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SUFFIXES = {
     ".avif", ".bmp", ".gif", ".heic", ".heif", ".jpeg", ".jpg", ".pdf", ".png", ".tif", ".tiff", ".webp",
 }  # fmt: skip
 
-# Animations are read as documents of pages, or as videos if a format of videos is asked for.
+# Animations are read as pages, or as videos if a video format is requested.
 _ANIMATED_SUFFIXES = {".avif", ".gif", ".webp"}
 
 _VIDEO_SUFFIXES = {
@@ -63,7 +63,7 @@ def load_predictor(make: Callable[[], Any], device: str) -> Any:
     """Make a predictor and move it to a device.
 
     Raises:
-        StopError: if weights or packages are missing, or there is no such device or architecture.
+        StopError: if weights or packages are missing, or the device or architecture does not exist.
     """
     try:
         torch_device = checked_device(device)
@@ -75,7 +75,7 @@ def load_predictor(make: Callable[[], Any], device: str) -> Any:
         raise StopError(str(error)) from error
     try:
         return predictor.to(torch_device)
-    except RuntimeError as error:  # the device has no memory left
+    except RuntimeError as error:  # out of memory on the device
         raise _unusable_device(device, error) from error
 
 
@@ -85,12 +85,12 @@ def _unusable_device(device: str, error: Exception) -> StopError:
 
 
 class PageImages(Protocol):
-    """Pages that are read on access."""
+    """A sequence of page images that are loaded on access."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> NDArray[np.uint8]:
-        """(H, W, 3) RGB."""
+        """Return the page as RGB (H, W, 3)."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ class OpenPages:
     """An open document.
 
     Attributes:
-        images: The pages.
-        times: Seconds by page index, if the pages are frames of a video.
-        dpi: Pixels per inch of paper.
+        images: The page images.
+        times: Time in seconds by page index, if the pages are video frames.
+        dpi: Resolution of the pages in pixels per inch.
     """
 
     images: PageImages
@@ -109,7 +109,7 @@ class OpenPages:
 
 
 class _Frames:
-    """Frames of a video as pages."""
+    """Video frames as page images."""
 
     def __init__(self, decoder: VideoDecoder, indices: Sequence[int]) -> None:
         self._decoder = decoder
@@ -131,7 +131,7 @@ def open_pages(
     every_seconds: float | None = None,
     timeout_seconds: float | None = None,
 ) -> Iterator[OpenPages]:
-    """Open a PDF file or an image; with ``every_seconds``, a video whose frames at this distance are the pages.
+    """Open a PDF file or an image; with ``every_seconds``, a video, whose pages are frames at this interval.
 
     Raises:
         MediaTensorError: if it cannot be opened.
@@ -167,7 +167,7 @@ def _is_pdf(file: str) -> bool:
     if "://" in file:
         return urlsplit(file).path.lower().endswith(".pdf")
     if not os.path.isfile(file):
-        return False  # opening it will say why
+        return False  # opening the file later raises the error
     from ..ocr.io._documents.pdfium import is_pdf
 
     return is_pdf(file)
@@ -175,14 +175,14 @@ def _is_pdf(file: str) -> bool:
 
 @dataclass(frozen=True)
 class Task:
-    """A document or a video to read.
+    """A document or a video to read, and its outputs.
 
     Attributes:
         source: A path or a URL; ``-`` is standard input.
         folder: The folder of the outputs.
-        stem: The start of the names of the outputs.
+        stem: The output file name without its suffix.
         formats: The formats of the outputs.
-        is_video: Whether text is followed through time instead of being read page by page.
+        is_video: Whether text is tracked over time instead of being read page by page.
     """
 
     source: str
@@ -196,19 +196,19 @@ class Task:
 
     @property
     def work_folder(self) -> Path:
-        """The folder of the pages, or of the progress in a video, until all is read."""
+        """The hidden folder of stored pages or video progress, which exists until reading is complete."""
         return self.folder / f".{self.stem}.pages"
 
     def overlay(self, number: int) -> Path:
-        """The picture of page ``number``, from 0, with the text that was found."""
+        """Return the path of the overlay picture of page ``number``, counted from 0."""
         return self.folder / f"{self.stem}.page{number + 1:04d}.png"
 
 
 def find_files(arguments: Sequence[str]) -> list[str]:
-    """Replace each folder by the images and PDF files in it, sorted by name.
+    """Replace each folder by its images and PDF files, sorted by name.
 
     Raises:
-        InvalidArgumentError: if a folder has none.
+        InvalidArgumentError: if a folder has no such files.
     """
     files: list[str] = []
     for argument in arguments:
@@ -223,17 +223,17 @@ def find_files(arguments: Sequence[str]) -> list[str]:
 
 
 def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every: float | None) -> list[Task]:
-    """Plan a task for each file. Outputs are named after the file, with a number if several files have one name.
+    """Plan a task for each file. Outputs are named after the file; equal names are numbered.
 
     >>> from pathlib import Path
     >>> tasks = plan_tasks(["a/scan.pdf", "scan.png", "x.mp4"], Path("out"), [], None)
     >>> [task.output(task.formats[0]).as_posix() for task in tasks]
     ['out/scan.txt', 'out/scan.2.txt', 'out/x.srt']
 
-    Without ``formats``, documents are written as text and videos as SubRip. With ``every``, videos are documents.
+    The default formats are text for documents and SubRip for videos. With ``every``, videos are read as documents.
 
     Raises:
-        InvalidArgumentError: if a file cannot be written in one of the formats.
+        InvalidArgumentError: if a format does not fit the kind of a file.
     """
     tasks = []
     for file, stem in zip(files, output_stems(files), strict=True):
@@ -253,13 +253,13 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
 
 
 def existing_overlays(tasks: Sequence[Task]) -> dict[Path, Task]:
-    """Find existing files that have the names of the tasks' pictures, in upper or lower case."""
+    """Find existing files with the names of the tasks' overlay pictures, ignoring case."""
     task_of = {task.stem.casefold(): task for task in tasks}
     overlays = {}
     for folder in {task.folder for task in tasks}:
         try:
             names = sorted(os.listdir(folder))
-        except OSError:  # there is no such folder yet
+        except OSError:  # the folder does not exist yet
             continue
         for name in names:
             match = re.fullmatch(r"(.*)\.page\d{4,}\.png", name, re.IGNORECASE | re.DOTALL)
@@ -274,7 +274,7 @@ def _has_video_suffix(file: str) -> bool:
 
 
 def _is_document(file: str) -> bool:
-    """Return whether a file is a PDF file or a still image, by its content or, if it cannot be read, by its name."""
+    """Return whether a file is a PDF file or a still image, by content; by suffix if the file cannot be read."""
     if "://" in file or not os.path.isfile(file):
         path = urlsplit(file).path if "://" in file else file
         return os.path.splitext(path)[1].lower() in _SUFFIXES - _ANIMATED_SUFFIXES
@@ -288,13 +288,13 @@ def _is_document(file: str) -> bool:
 
 
 def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
-    """Return page indices from 0, each once, in the order of the ranges.
+    """Return page indices, counted from 0, without duplicates and in the order of the ranges.
 
     >>> choose_pages(((2, 3), (5, None), (3, 3)), 6), choose_pages(None, 2)
     ([1, 2, 4, 5], [0, 1])
 
     Raises:
-        OutOfRangeError: if a range begins or ends after the last page.
+        OutOfRangeError: if a range starts or ends after the last page.
     """
     if ranges is None:
         return list(range(num_pages))
@@ -308,10 +308,10 @@ def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
 
 
 def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) -> list[Exception]:
-    """Write every format, and return the errors of those that failed. Each is reported with the document's name.
+    """Write every format. Print each error with the document's name, and return the errors.
 
     Raises:
-        StopError, BrokenPipeError: if nothing more can be written.
+        StopError, BrokenPipeError: if further outputs cannot be written either.
     """
     failures: list[Exception] = []
     for kind in kinds:
@@ -329,18 +329,18 @@ def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) ->
 def write_document(
     document: Document, kind: str, output: Path, name: str, times: Mapping[int, float], *, keep_look: bool = False
 ) -> None:
-    """Write a document. The file appears whole or not at all.
+    """Write a document atomically.
 
     Args:
-        document: The pages know their index; for ``"pdf"`` they have their images.
+        document: The document. Pages need ``page_idx``, and for ``"pdf"`` their images.
         kind: A key of `FORMATS`.
         output: The file.
-        name: The name of the document, for titles.
-        times: Seconds by page index, if the pages are frames of a video.
-        keep_look: Whether plain text keeps the look of the pages.
+        name: The document's name, used in titles.
+        times: Time in seconds by page index, if the pages are video frames.
+        keep_look: Whether plain text keeps the layout of the pages.
     """
     data = _plain_text(document, times, keep_look) if kind == "txt" else _export(document, kind, name, times)
-    # A title can be the name of a file in another encoding.
+    # A title may be a file name that is not valid UTF-8.
     write_file(output, data if isinstance(data, bytes) else data.encode(errors="replace"))
 
 
@@ -388,7 +388,7 @@ def _plain_text(document: Document, times: Mapping[int, float], keep_look: bool)
 
 
 def merge_hocr(pages: Sequence[bytes]) -> bytes:
-    """Merge hOCR files of one page each; identifiers inside a page start with that of the page."""
+    """Merge single-page hOCR files. Identifiers inside a page get the page's identifier as a prefix."""
     ElementTree.register_namespace("", _XHTML)
     root = ElementTree.fromstring(pages[0])
     body = _body(root)

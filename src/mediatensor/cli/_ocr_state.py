@@ -1,4 +1,4 @@
-"""Files that let ``mediatensor ocr`` resume: records of complete outputs, pages that were read, progress in a video."""
+"""State files with which ``mediatensor ocr`` resumes: complete outputs, pages already read, progress in a video."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = ["PageStore", "ProgressStore", "Record", "WrittenOutputs", "read_missi
 _KEY_FILE = "key.json"
 _VIDEO_STATE_FILE = "video.state"
 
-# An interrupted run loses no more than this; making a state takes a fraction of a second.
+# Minimum time between two stored states. An interruption loses at most this much work.
 _SECONDS_BETWEEN_STATES = 10.0
 
-# Types in a state that are not classes of this library.
+# Types in a pickled state that are not classes of this library.
 _STATE_TYPES = {
     ("builtins", "range"), ("collections", "deque"), ("numpy", "dtype"), ("numpy", "ndarray"),
     ("numpy._core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "scalar"),
@@ -41,7 +41,7 @@ _STATE_TYPES = {
 
 
 def source_key(source: str, path: str) -> dict[str, Any]:
-    """Return the source of an output and the state of that file now, as part of the output's key."""
+    """Return the source and the current state of its file, which are part of an output's key."""
     state: list[Any] | None = None
     if source == STANDARD:
         with open(path, "rb") as file:
@@ -53,20 +53,19 @@ def source_key(source: str, path: str) -> dict[str, Any]:
 
 
 def source_of(task: Task) -> str:
-    """Return the name of a task's source in keys."""
+    """Return the source of a task as it is stored in keys."""
     return STANDARD if task.source == STANDARD else str(source_key(task.source, task.source)["source"])
 
 
 class Record:
-    """A hidden file with a line of JSON for each complete item of a folder.
+    """A hidden file with one JSON line for each complete item of a folder.
 
-    Lines are only ever appended, and the last line of an item counts, so that several programs may write into one
-    folder.
+    Lines are only appended, and the last line of an item is valid, so that several programs may use one folder.
 
     Args:
         path: The file.
-        name: The key of an entry that has the item's name.
-        fold: Maps names of the same item to one text.
+        name: The JSON key of an item's name.
+        fold: Normalizes names, so that all names of one item become equal.
     """
 
     def __init__(self, path: Path, name: str, fold: Callable[[str], str] = str) -> None:
@@ -78,19 +77,19 @@ class Record:
         except OSError:
             return
         for line in lines:
-            with suppress(ValueError, KeyError, TypeError):  # a line that was cut off does not count
+            with suppress(ValueError, KeyError, TypeError):  # skip truncated lines
                 entry = json.loads(line)
                 self._entries[fold(entry[name])] = entry
 
     def __getitem__(self, name: str) -> dict[str, Any]:
-        """Return the entry of an item; empty if there is none."""
+        """Return the entry of an item, or an empty dictionary."""
         return self._entries.get(self._fold(name), {})
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Append the entry of an item that is now complete."""
+        """Append the entry of a complete item."""
         line = json.dumps(entry)
         with self.path.open("a+b") as file:
-            # A line that was cut off, by a kill or a full disk, must not spoil this one.
+            # Start a new line after a line that was truncated by a kill or a full disk.
             if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
                 line = f"\n{line}"
             file.write(f"{line}\n".encode())
@@ -98,9 +97,9 @@ class Record:
 
 
 class WrittenOutputs:
-    """The record of the complete outputs in a folder: the source and options of each, and its state when written.
+    """The record of complete outputs in a folder, with source, options, and file state after writing.
 
-    Names that differ only in case count as one.
+    Output names are compared without case.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -111,20 +110,20 @@ class WrittenOutputs:
         return self._record.path
 
     def is_of(self, output: str, source: str) -> bool:
-        """Return whether an output was made from a source and has not changed since."""
+        """Return whether an output was made from this source and its file is unchanged."""
         entry = self._entry(output)
         return entry.get("state") == _file_state(Path(output)) and entry.get("key", {}).get("source") == source
 
     def is_own(self, output: str, key: Mapping[str, Any], is_again: bool) -> bool:
-        """Return whether an existing output stays, or was made from the same source and may be replaced.
+        """Return whether this command wrote an existing output from the same source, and so may keep or replace it.
 
         Args:
-            output: The file.
+            output: The path of the output.
             key: The source and the options.
-            is_again: Whether the output is made again, because a run for it was interrupted.
+            is_again: Whether the output is written again after an interrupted run.
 
         Raises:
-            InvalidArgumentError: if it was made from another source, or changed since.
+            InvalidArgumentError: if the output was made from another source.
         """
         entry = self._entry(output)
         source = entry.get("key", {}).get("source")
@@ -138,10 +137,10 @@ class WrittenOutputs:
     def missing(
         self, task: Task, key: Mapping[str, Any], messages: TextIO | None, *, is_again: bool = False, overwrite: bool
     ) -> list[str]:
-        """Return the formats of a task that must be written; print to ``messages`` which complete outputs stay.
+        """Return the formats of a task that must be written; print to ``messages`` which outputs are kept.
 
         Raises:
-            InvalidArgumentError: if a file exists that is not this command's to replace.
+            InvalidArgumentError: if an output exists that this command must not replace.
         """
         outputs = {kind: task.output(kind) for kind in task.formats}
         check_outputs(
@@ -161,7 +160,7 @@ class WrittenOutputs:
         return missing_kinds
 
     def add(self, output: Path, key: Mapping[str, Any]) -> None:
-        """Record an output that was just written."""
+        """Record a complete output and its current file state."""
         self._record.add({"output": output.name, "key": key, "state": _file_state(output)})
 
     def _is_complete(self, output: str, key: Mapping[str, Any]) -> bool:
@@ -177,18 +176,18 @@ def _file_state(path: Path) -> list[int]:
 
 
 class PageStore:
-    """The pages of a document that were read, each in one or two files of a hidden folder, stored whole or not at all.
+    """Storage for the pages of a document that were read: one or two files per page in a hidden folder.
 
-    Nothing is written before the first page is put or the folder is claimed.
+    Files are written atomically. The folder is created by the first call of `put` or `claim`.
 
     Args:
         task: The document.
-        key: The source and the options that the pages depend on. Pages that were kept for another key are deleted.
+        key: The source and the options that affect the pages. Stored pages with another key are deleted.
     """
 
     def __init__(self, task: Task, key: Mapping[str, Any]) -> None:
         self._folder = task.work_folder
-        # Another run of the same document may complete it first and clear the folder: the pages of this run.
+        # Pages of this run stay in memory: another run may finish the document first and clear the folder.
         self._own_pages: dict[int, dict[str, Any]] = {}
         self._key = json.dumps({**key, "pages": None, "version": __version__}, sort_keys=True)
         try:
@@ -202,14 +201,14 @@ class PageStore:
         return self._page(number).exists()
 
     def claim(self) -> None:
-        """Store the key, so that files that are written of a page before it is put count as its own."""
+        """Store the key, which marks output files written before the first `put` as this command's own."""
         if not self._folder.is_dir():
             self._folder.mkdir(parents=True)
         if not (self._folder / _KEY_FILE).exists():
             write_file(self._folder / _KEY_FILE, self._key.encode())
 
     def put(self, number: int, page: dict[str, Any], pdf: bytes | None = None) -> None:
-        """Keep a page, and optionally a PDF file of that page."""
+        """Store a page, and optionally a PDF file of that page."""
         self.claim()
         if pdf is not None:
             write_file(self.pdf(number), pdf)
@@ -217,10 +216,10 @@ class PageStore:
         write_file(self._page(number), json.dumps(page).encode())
 
     def get(self, number: int) -> dict[str, Any]:
-        """Return a page that was put.
+        """Return a stored page.
 
         Raises:
-            ReadError: if another run removed it.
+            ReadError: if another run deleted the page.
         """
         if number in self._own_pages:
             return self._own_pages[number]
@@ -241,12 +240,12 @@ class PageStore:
 
     @staticmethod
     def path(task: Task) -> Path:
-        """Return the file by which the folder is recognised."""
+        """Return the path of the key file, which identifies the folder as a page store."""
         return task.work_folder / _KEY_FILE
 
     @staticmethod
     def has_pages_of(task: Task) -> bool:
-        """Return whether an interrupted run kept pages of the task's source."""
+        """Return whether an interrupted run left stored pages for the task's source."""
         try:
             return bool(json.loads(PageStore.path(task).read_bytes())["source"] == source_of(task))
         except (OSError, ValueError, KeyError, TypeError):
@@ -256,7 +255,7 @@ class PageStore:
         if self._folder.is_dir():
             for path in [self._folder / _KEY_FILE, *self._folder.glob("*.json"), *self._folder.glob("*.pdf")]:
                 path.unlink(missing_ok=True)
-            with suppress(OSError):  # it has other files in it: keep it
+            with suppress(OSError):  # keep the folder if it has other files
                 self._folder.rmdir()
 
 
@@ -268,21 +267,21 @@ def read_missing(
     read: Callable[[int], None],
     describe: Callable[[str, int, Exception], str],
 ) -> dict[int, str]:
-    """Read the pages of a document that are not in the store yet, with a progress bar.
+    """Read all pages of a document that are not stored yet, with a progress bar.
 
     Args:
         task: The document.
         numbers: The pages, from 0.
-        store: The pages that are kept.
+        store: The stored pages.
         load: Loads the models; called only if a page is missing.
         read: Reads a page and stores it.
-        describe: Returns the message for a page that failed, from the document's name, the page and the error.
+        describe: Returns the message for a failed page, from the document's name, the page number and the error.
 
     Returns:
-        The messages of the pages that failed.
+        The messages by number of the failed pages.
 
     Raises:
-        StopError: if a page cannot be kept, as on a full disk: all further pages would be read for nothing.
+        StopError: if a page cannot be stored, for example on a full disk.
     """
     missing = [number for number in numbers if number not in store]
     if missing:
@@ -302,11 +301,11 @@ def read_missing(
 
 
 class ProgressStore:
-    """How far a video was read, in a file of a hidden folder, which is stored whole or not at all.
+    """Storage for the progress of reading a video, in one file of a hidden folder, written atomically.
 
     Args:
         task: The video.
-        key: The source and the options that the reading depends on. A state of another key is ignored.
+        key: The source and the options that affect the result. A stored state with another key is ignored.
     """
 
     def __init__(self, task: Task, key: Mapping[str, Any]) -> None:
@@ -319,17 +318,17 @@ class ProgressStore:
         return task.work_folder / _VIDEO_STATE_FILE
 
     def get(self) -> Any:
-        """Return the state that was put; ``None`` if there is none that can be used."""
+        """Return the stored state; ``None`` if there is no usable state."""
         try:
             data = self._file.read_bytes()
             return _ProgressUnpickler(io.BytesIO(data[len(self._key) :])).load() if data.startswith(self._key) else None
         except FileNotFoundError:
             return None
-        except Exception:  # damaged bytes raise many types
+        except Exception:  # unpickling damaged bytes raises many types
             return None
 
     def put(self, make: Callable[[], Any]) -> None:
-        """Store the state that a function makes, if the last time was some seconds ago."""
+        """Store the state that ``make`` returns, unless the last state was stored less than a few seconds ago."""
         if time.monotonic() - self._last_put_time < _SECONDS_BETWEEN_STATES:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -338,12 +337,12 @@ class ProgressStore:
 
     def clear(self) -> None:
         self._file.unlink(missing_ok=True)
-        with suppress(OSError):  # it has other files in it, or is not there
+        with suppress(OSError):  # the folder is not empty, or does not exist
             self._file.parent.rmdir()
 
 
 class _ProgressUnpickler(pickle.Unpickler):
-    """Loads only data and classes of this library: the file in the folder may come from someone else."""
+    """Unpickles only plain data and classes of this library, because the state file is untrusted."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _STATE_TYPES:

@@ -1,6 +1,6 @@
-"""The command line: the parser, and the commands for media files and data sets with their options.
+"""The command's argument parser, and the options of the commands for media files and datasets.
 
-This module reads no media, so that ``--help``, ``--version`` and wrong usage load neither torch nor FFmpeg.
+This module does not import torch or FFmpeg, so that ``--help``, ``--version`` and usage errors are fast.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["build_parser"]
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the arguments; ``command`` of its result is the name of the command."""
+    """Return the argument parser. The attribute ``command`` of parsed arguments is the command's name."""
     parser = CommandParser(
         prog="mediatensor",
         description=fill(

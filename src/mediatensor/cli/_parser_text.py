@@ -1,4 +1,4 @@
-"""The commands that read text, and those that train and evaluate models, with their options; loads no torch."""
+"""Options of the commands that read text, and that train and evaluate models. Does not import torch."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def add_find(commands: Any) -> None:
 
 
 class _TaskHelp(argparse.Action):
-    """``--help`` after a task shows only the options and examples of that task."""
+    """Prints only the options and examples of a task if ``--help`` follows the task's name."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: object, option: Any = None) -> None:
         task = getattr(namespace, "task", None)
@@ -194,7 +194,7 @@ class _TaskHelp(argparse.Action):
 
 
 def _add_for_tasks(group: Any, tasks: tuple[str, ...], option: str, *, help: str, **settings: Any) -> None:
-    """Add an option for some of the tasks, which its help names first."""
+    """Add an option that applies to some tasks; its help starts with their names."""
     group.add_argument(option, help=f"{', '.join(tasks)}: {help}", **settings).tasks = tasks
 
 

@@ -1,4 +1,4 @@
-"""``mediatensor probe``: describe the contents of a file, exactly where headers are not exact."""
+"""``mediatensor probe``: describe a file; count and measure where headers are inexact."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ._console import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_e
 
 __all__ = ["describe", "run"]
 
-# Longer lists are cut; --json has all.
+# Longer lists are truncated; --json prints all items.
 _NUM_TAGS_SHOWN = 12
 _NUM_CHAPTERS_SHOWN = 30
 _TAG_LENGTH = 90
 
-# These tags repeat the name of the container.
+# Tags that repeat the container's name.
 _HIDDEN_TAGS = frozenset(("compatible_brands", "major_brand", "minor_version"))
 
 
@@ -152,7 +152,7 @@ def _rest(number: int) -> list[tuple[str, ...]]:
 
 
 def _clean(text: str) -> str:
-    """Return text of the file in one line of limited length."""
+    """Return metadata text as one line of limited length."""
     line = " ".join(_text.one_line(text[: _TAG_LENGTH * 4]).split())
     return line if len(line) <= _TAG_LENGTH else f"{line[: _TAG_LENGTH - 3]}..."
 
@@ -223,6 +223,6 @@ def run(args: argparse.Namespace) -> int:
         if info.error is None:
             return 0
         emit_error(file_error(file, path, Exception(info.error)))
-        return EXIT_ERROR  # a file that cannot be decoded
+        return EXIT_ERROR  # part of the file cannot be decoded
 
     return for_each_file(args.files, probe)

@@ -1,4 +1,4 @@
-"""``mediatensor scenes``: the scenes of videos, as lines, as rows for training, and as pictures."""
+"""``mediatensor scenes``: detect the scenes of videos; print them, or write manifest rows and contact sheets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._sheet import Mark, sheet_outputs, write_marked_sheet
 
 __all__ = ["run"]
 
-# A sheet samples longer lists of scenes.
+# A sheet shows only a sample of more scenes than this.
 _MAX_TILES = 60
 
 
@@ -72,12 +72,12 @@ def _print(scenes: list[Scene], name: str, *, as_json: bool) -> None:
             emit_json({"file": name, "scene": number, **asdict(scene), "score": scene.score if number else None})
         else:
             begin, end = _text.clock(scene.begin_seconds), _text.clock(scene.end_seconds)
-            score = f", score {scene.score:.0f}" if number else ""  # the first scene has no cut
+            score = f", score {scene.score:.0f}" if number else ""  # the first scene does not start at a cut
             emit(f"{name}: {begin} to {end}, frames {scene.first_frame} to {scene.last_frame}{score}")
 
 
 def _row(file: str, scene: Scene, output: Path, *, is_first: bool) -> dict[str, object]:
-    """Return a row for datasets, whose paths are relative to the folder of the manifest."""
+    """Return a manifest row for one scene, with a path relative to the manifest's folder."""
     path = file if "://" in file else os.path.relpath(file, output.parent).replace(os.sep, "/")
     return {
         "path": path,

@@ -1,4 +1,4 @@
-"""``mediatensor serve``: run the service, with a page for browsers."""
+"""``mediatensor serve``: run the HTTP service and its web page."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address.
+    """Return whether an address is reachable from this machine only.
 
     >>> _is_loopback("127.0.0.1"), _is_loopback("localhost"), _is_loopback("::1"), _is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -65,7 +65,7 @@ def _listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens on an address.
 
     Raises:
-        InvalidArgumentError: if the address is not one of this machine, or is in use.
+        InvalidArgumentError: if the address does not belong to this machine, or the port is in use.
     """
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -1,4 +1,4 @@
-"""``mediatensor sheet``: frames spread over a video in one picture. Other commands draw sheets of places with it."""
+"""``mediatensor sheet``: draw frames of a video into one picture. Other commands draw marked frames with it."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ _BRIGHT = (236, 238, 242)
 _MUTED = (150, 156, 168)
 _KEY_FRAME = (255, 184, 46)
 
-# The default size of a tile: this many pixels, in the shape of the frame.
+# Default area of a tile in pixels; the tile has the frame's aspect ratio.
 _TILE_AREA = 320 * 180
-# Labels and the header need this many pixels.
+# Minimum width in pixels for labels and the header.
 _LEAST_TILE_WIDTH = 100
 _LEAST_SHEET_WIDTH = 320
-# Width over height of a whole sheet.
+# Target aspect ratio (width / height) of a sheet.
 _PREFERRED_SHAPE = 1.7
 _MAX_PIXELS = 1 << 28
 
@@ -69,13 +69,13 @@ _MARK_WIDTH = 16
 
 _Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
-# For names with letters that Pillow's own font lacks; the first one that is installed is used.
+# Fonts for characters that Pillow's default font lacks; the first installed font is used.
 _FONTS_WITH_MORE_LETTERS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "Arial Unicode.ttf", "arial.ttf")
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One frame of the sheet; ``picture`` is ``None`` if it could not be decoded."""
+    """One frame of a sheet; ``picture`` is ``None`` if the frame could not be decoded."""
 
     picture: Image.Image | None
     index: int
@@ -85,7 +85,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Grid:
-    """The layout of the tiles: columns and rows of boxes of one size, in pixels."""
+    """A grid of equal boxes, one for each tile; sizes are in pixels."""
 
     columns: int
     rows: int
@@ -98,17 +98,17 @@ class Grid:
 
     @property
     def height(self) -> int:
-        """The height of the boxes and their captions, without header and margins."""
+        """Height of all boxes and labels, without header and margins."""
         return self.rows * (self.tile_height + _CAPTION_HEIGHT + _GAP) - _GAP
 
     def position(self, number: int) -> tuple[int, int]:
-        """Return the upper left corner of a box, relative to the left margin and the end of the header."""
+        """Return the (x, y) of a box's top left corner, relative to the left margin and the bottom of the header."""
         row, column = divmod(number, self.columns)
         return column * (self.tile_width + _GAP), row * (self.tile_height + _CAPTION_HEIGHT + _GAP)
 
 
 def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, int]:
-    """Return (width, height) of a tile with the frame's aspect ratio; with ``width=None``, it has the default area.
+    """Return (width, height) of a tile with the frame's aspect ratio; ``width=None`` selects the default area.
 
     >>> tile_size((1920, 1080), None), tile_size((1080, 1920), None), tile_size((640, 480), 100)
     ((320, 180), (180, 320), (100, 75))
@@ -120,7 +120,7 @@ def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, in
 
 
 def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) -> Grid:
-    """Choose the grid for ``num_tiles`` tiles; without a number of columns, a well-shaped one with few empty boxes.
+    """Return a grid for ``num_tiles`` tiles; by default with few empty boxes and the target aspect ratio.
 
     >>> grid = choose_grid(16, (320, 180), None)
     >>> grid.columns, grid.rows
@@ -140,7 +140,7 @@ def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) 
 
 
 def check_size(grid: Grid, side_limit: int) -> None:
-    """Raise `InvalidArgumentError` if the sheet would be too large for the file format or for memory."""
+    """Raise `InvalidArgumentError` if the file format or memory limits do not allow a sheet of this size."""
     width, height = grid.width, grid.height + 2 * _MARGIN + 2 * _HEADER_HEIGHT
     if max(width, height) > side_limit or width * height > _MAX_PIXELS:
         raise InvalidArgumentError(
@@ -150,18 +150,18 @@ def check_size(grid: Grid, side_limit: int) -> None:
 
 
 def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[str], key_frames: str) -> Image.Image:
-    """Draw the contact sheet, an RGB picture.
+    """Draw a contact sheet as an RGB picture.
 
     Args:
         tiles: The frames, in drawing order.
         grid: The layout.
-        title: The first line of the header, shortened if necessary.
-        details: The second line of the header, wrapped if necessary.
-        key_frames: The last detail; it is drawn with the mark of key frames, which explains the mark.
+        title: The first line of the header; long titles are shortened.
+        details: The second line of the header; long lines are wrapped.
+        key_frames: The last detail, drawn after the key-frame symbol as its legend.
     """
     inner_width = grid.width - 2 * _MARGIN
     font = _font(_TEXT_SIZE)
-    parts = [detail.replace(" ", "  ") for detail in (*details, key_frames)]  # the font's spaces are narrow
+    parts = [detail.replace(" ", "  ") for detail in (*details, key_frames)]  # spaces of this font are narrow
     widths = [font.getlength(part) for part in parts]
     widths[-1] += _MARK_WIDTH
     places = flow(widths, inner_width)
@@ -182,7 +182,7 @@ def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[
 
 
 def flow(widths: Sequence[float], limit: float) -> list[tuple[int, float]]:
-    """Return (line, x) of pieces of these widths, broken into lines no wider than ``limit``.
+    """Place pieces of these widths on lines no wider than ``limit``; return (line, x) of each piece.
 
     >>> flow([50, 50, 50], 130)
     [(0, 0), (0, 72), (1, 0)]
@@ -225,7 +225,7 @@ def _draw_tile(sheet: Image.Image, draw: ImageDraw.ImageDraw, tile: Tile, grid: 
     time = _text.clock(tile.pts_seconds)
     draw.text((right, baseline), time, font=font, fill=_BRIGHT, anchor="rs")
     number = f"#{tile.index}"
-    # A narrow tile shows only the time.
+    # Narrow tiles show only the time.
     if text_left + font.getlength(number) + 6 <= right - font.getlength(time):
         draw.text((text_left, baseline), number, font=font, fill=_MUTED, anchor="ls")
 
@@ -240,7 +240,7 @@ def _font(size: int) -> _Font:
 
 
 def _font_for(text: str, size: int) -> _Font:
-    """Return Pillow's own font, or an installed one with more letters if the text is not plain ASCII."""
+    """Return Pillow's default font for ASCII text; otherwise an installed font with more characters."""
     for name in () if text.isascii() else _FONTS_WITH_MORE_LETTERS:
         try:
             return ImageFont.truetype(name, size)
@@ -249,7 +249,7 @@ def _font_for(text: str, size: int) -> _Font:
     return _font(size)
 
 
-# Suffix: largest side in pixels that the format can store.
+# Maximum side in pixels that each format can store, by suffix.
 _SIDE_LIMITS = {".png": 1 << 16, ".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_383}
 
 
@@ -273,7 +273,7 @@ def run(args: argparse.Namespace) -> int:
 def sheet_outputs(
     files: Sequence[str], output: Path | None, *, overwrite: bool, more_outputs: Sequence[Path] = ()
 ) -> dict[str, Path]:
-    """Name the sheet of each file: one sheet is the picture ``output``, several go into the folder ``output``.
+    """Name the sheet of each file. For one file, ``output`` is the picture; for several, it is their folder.
 
     >>> from pathlib import Path
     >>> sheet_outputs(["talk.mp4"], None, overwrite=True)["talk.mp4"].name
@@ -282,17 +282,17 @@ def sheet_outputs(
     >>> [path.as_posix() for path in outputs.values()]
     ['out/talk.png', 'out/talk.2.png']
 
-    A file that is given twice counts once, but then ``output`` is a folder, as for any two files.
+    A file given twice gets one sheet, but ``output`` is then a folder.
 
     Args:
-        files: The videos, as they were given.
+        files: The videos as the user gave them.
         output: The picture or the folder; ``None`` for the default one.
-        overwrite: Whether files that exist are replaced.
-        more_outputs: Further outputs of the command.
+        overwrite: Whether existing files are replaced.
+        more_outputs: Additional outputs of the command.
 
     Raises:
-        InvalidArgumentError: if ``output`` is one picture for several files, or a file must not be written.
-        WriteError: if there is no folder for the outputs.
+        InvalidArgumentError: if ``output`` is a picture for several files, or a file must not be overwritten.
+        WriteError: if the folder of the outputs does not exist or cannot be made.
     """
     if len(files) == 1:
         path = output or Path("sheet.png")
@@ -314,14 +314,14 @@ def sheet_outputs(
 def choose_frames(
     pts_seconds: Sequence[float], start_seconds: float, stop_seconds: float, num_frames: int
 ) -> list[int]:
-    """Choose frames spread evenly over the time from ``start_seconds`` to ``stop_seconds``, and return their indices.
+    """Return indices of frames spread evenly over the time from ``start_seconds`` to ``stop_seconds``.
 
-    The time is cut into ``num_frames`` equal parts, and the frame shown in the middle of each is taken, once if it
-    is shown in several: ::
+    The time is divided into ``num_frames`` equal parts. The frame shown in the middle of each part is selected;
+    duplicates are dropped: ::
 
         start |---x---|---x---|---x---|---x---| stop
 
-    If the range has at most ``num_frames`` frames, all are taken. ``pts_seconds`` must ascend.
+    If the range has at most ``num_frames`` frames, all are selected. ``pts_seconds`` must be ascending.
 
     Example:
         >>> choose_frames([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], 0.0, 6.0, 3)
@@ -329,7 +329,7 @@ def choose_frames(
     """
     first = bisect_left(pts_seconds, start_seconds - TIME_TOLERANCE)
     if first == len(pts_seconds) or pts_seconds[first] > start_seconds + TIME_TOLERANCE:
-        first = max(first - 1, 0)  # it is still shown at the start
+        first = max(first - 1, 0)  # this frame is still shown at the start
     last = bisect_left(pts_seconds, stop_seconds - TIME_TOLERANCE)
     if last - first <= num_frames:
         return list(range(first, last))
@@ -340,7 +340,7 @@ def choose_frames(
 
 @dataclass(frozen=True)
 class SheetOptions:
-    """Options of a sheet; ``None`` means the default, ``stop_seconds`` is not included."""
+    """Options of a sheet; ``None`` means the default. ``stop_seconds`` is exclusive."""
 
     num_frames: int = 16
     num_columns: int | None = None
@@ -352,11 +352,11 @@ class SheetOptions:
 def write_sheet(
     file: str, output: Path, options: SheetOptions, stream_index: int | None = None, name: str | None = None
 ) -> str:
-    """Draw a contact sheet of ``file`` into ``output``, and return a summary. The title is ``name``, or the file's.
+    """Write a contact sheet of ``file`` to ``output``; return a summary. The title is ``name`` or the file name.
 
     Raises:
         InvalidArgumentError: if the suffix of ``output`` is not supported, or the sheet would be too large.
-        OutOfRangeError: if the video shows nothing in the range.
+        OutOfRangeError: if the video has no frames in the range.
         MediaTensorError: if the video cannot be read.
         WriteError: if ``output`` cannot be written.
     """
@@ -374,14 +374,14 @@ def write_sheet(
 
 @dataclass(frozen=True)
 class Mark:
-    """A box in a frame: ((left, top), (right, bottom)) in shares of the upright frame; ``None`` for the whole frame."""
+    """A box in a frame: ((left, top), (right, bottom)) as shares of the upright frame; ``None`` for no box."""
 
     frame_index: int
     box: tuple[tuple[float, float], tuple[float, float]] | None = None
 
 
 def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: str) -> str:
-    """Draw the frames of the marks with their boxes into ``output``, and return a summary; raises as `write_sheet`."""
+    """Write a sheet of the marked frames with their boxes; return a summary. Errors are as for `write_sheet`."""
     check_picture_name(output)
     side_limit = _SIDE_LIMITS[output.suffix.lower()]
     with VideoDecoder(file, dimension_order="NHWC") as decoder:
@@ -400,7 +400,7 @@ def _draw_box(picture: Image.Image, box: tuple[tuple[float, float], tuple[float,
 
 
 def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
-    """Draw, and draw again if decoding shows that the packets did not list the frames correctly."""
+    """Draw a sheet; draw it again if decoding corrects the frame index, which was built from packets."""
     index = decoder.frame_index
     try:
         drawn = _draw(decoder, title, options, side_limit)
@@ -414,7 +414,7 @@ def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_
 
 
 def _draw(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
-    """Return the sheet and its number of frames."""
+    """Draw a sheet; return it with its number of frames."""
     index = decoder.frame_index
     begin = index.begin_seconds if options.start_seconds is None else options.start_seconds
     end = index.end_seconds if options.stop_seconds is None else options.stop_seconds
@@ -434,7 +434,7 @@ def _draw_frames(
     more_details: Sequence[str] = (),
     marks: Sequence[Mark] = (),
 ) -> Image.Image:
-    """Draw the sheet of the chosen frames, with the boxes of the marks."""
+    """Draw a sheet of these frames, with the boxes of the marks."""
     metadata, index = decoder.metadata, decoder.frame_index
     size = tile_size(_displayed_size(decoder, (metadata.width or 1, metadata.height or 1)), options.tile_width)
     grid = choose_grid(len(chosen), size, options.num_columns)
@@ -452,14 +452,14 @@ def _draw_frames(
 
 
 def check_picture_name(output: Path) -> None:
-    """Raise `InvalidArgumentError` if a sheet cannot be written in the format of a name."""
+    """Raise `InvalidArgumentError` if the suffix of ``output`` is not a supported picture format."""
     if output.suffix.lower() not in _SIDE_LIMITS:
         accepted = ", ".join(_SIDE_LIMITS)
         raise InvalidArgumentError(f"The name of the sheet must end in one of {accepted} (got {str(output)!r}).")
 
 
 def check_range(start: float, stop: float, begin: float, end: float) -> None:
-    """Raise unless a range overlaps a stream that lasts from ``begin`` to ``end`` seconds."""
+    """Raise if [start, stop) is empty, or does not overlap a stream that lasts from ``begin`` to ``end`` seconds."""
     span = f"the stream lasts from {_text.seconds(begin)} to {_text.seconds(end)}"
     if start >= end:
         raise OutOfRangeError(f"There is nothing from {_text.seconds(start)} on: {span}.")
@@ -477,7 +477,7 @@ def _displayed_size(decoder: VideoDecoder, size: tuple[int, int]) -> tuple[int, 
 
 
 def _picture(decoder: VideoDecoder, frame_index: int, size: tuple[int, int]) -> Image.Image | None:
-    """Return a frame within ``size`` and with square pixels; ``None`` if it does not decode."""
+    """Return a frame that fits into ``size``, with square pixels; ``None`` if it cannot be decoded."""
     try:
         data = decoder.get_frame_at(frame_index).data
     except DecodeError:
@@ -486,7 +486,7 @@ def _picture(decoder: VideoDecoder, frame_index: int, size: tuple[int, int]) -> 
     width, height = _displayed_size(decoder, picture.size)
     scale = min(size[0] / width, size[1] / height)
     target = (max(round(width * scale), 1), max(round(height * scale), 1))
-    # Enlarged pixels stay sharp: smoothing a tiny frame would show detail that is not there.
+    # Enlarge without smoothing, which would suggest detail that a tiny frame does not have.
     return picture.resize(target, Image.Resampling.NEAREST if scale >= 2 else Image.Resampling.LANCZOS)
 
 

@@ -1,4 +1,4 @@
-"""Format values as text, for all commands. Numbers keep the precision that identifies a frame (milliseconds)."""
+"""Format values as text for all commands. Times have millisecond precision, which identifies a frame."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def decimal(value: float, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Format seconds to the millisecond, or a shorter time to three digits, so that it never reads as 0.
+    """Format seconds with millisecond precision; times below a millisecond keep three digits instead of becoming 0.
 
     >>> seconds(9.5), seconds(0.00025), seconds(None)
     ('9.5 s', '0.00025 s', 'unknown')
@@ -43,7 +43,7 @@ def seconds(value: float | None) -> str:
 
 
 def duration(value: float) -> str:
-    """Format a duration to about three digits.
+    """Format a duration in seconds with about three digits.
 
     >>> duration(0.00042), duration(0.0123), duration(3.14159)
     ('0.42 ms', '12.3 ms', '3.14 s')
@@ -52,12 +52,12 @@ def duration(value: float) -> str:
 
 
 def clock(value: float) -> str:
-    """Format a time as ``minutes:seconds``, with hours if there are any.
+    """Format seconds as ``m:ss.mmm`` or, from one hour on, ``h:mm:ss.mmm``.
 
     >>> clock(9.8675), clock(3723.5), clock(-0.04), clock(59.9996)
     ('0:09.868', '1:02:03.500', '-0:00.040', '1:00.000')
     """
-    # Whole milliseconds first: rounding the seconds last would print 0:60.000.
+    # Round to milliseconds before splitting, because rounding seconds afterwards could print 0:60.000.
     milliseconds = round(abs(value) * 1000)
     sign = "-" if value < 0 and milliseconds else ""
     minutes, milliseconds = divmod(milliseconds, 60_000)
@@ -102,7 +102,7 @@ def ratio(value: Fraction) -> str:
 
 
 def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:
-    """Format rows of cells as lines of left-aligned columns; the last cell of a row may have any length.
+    """Format rows of cells as lines with left-aligned columns. The last cell of a row may be of any length.
 
     >>> columns([("codec", "h264"), ("frame rate", "30 fps")])
     ['  codec       h264', '  frame rate  30 fps']
@@ -119,7 +119,7 @@ def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:
 
 
 def shorten(text: str, length: int) -> str:
-    """Cut the middle of ``text`` to ``length`` characters. The end stays, because it distinguishes files.
+    """Shorten ``text`` to ``length`` characters in its middle. The end is kept because it distinguishes files.
 
     >>> shorten("a_rather_long_name.mp4", 12)
     'a_rat....mp4'
@@ -131,7 +131,7 @@ def shorten(text: str, length: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Remove line breaks and control characters, for messages of one line.
+    """Remove line breaks and control characters for one-line messages.
 
     >>> one_line("no such file: a\\nb")
     'no such file: a b'

@@ -1,4 +1,4 @@
-"""``mediatensor train`` and ``mediatensor evaluate``: train a model on your lines or pages, and measure one."""
+"""``mediatensor train`` and ``mediatensor evaluate``: train or evaluate a model on your lines or pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEFAULTS = {
     "detection": "ppocr_v6_small_det",
     "orientation": "ppocr_mobile_v2_line_orientation",
 }
-#: Maximum number of generated validation rows, which are a tenth of the training rows.
+#: Maximum number of generated validation rows; below it, a tenth of the number of training rows.
 _MAX_DRAWN_VALIDATION = 100
 
 
@@ -90,7 +90,7 @@ def _dataset(task: str, path: Path, options: Mapping[str, Any]) -> MediaDataset:
 
 
 def _generate(args: argparse.Namespace, num_rows: int, languages: str, seed: int) -> MediaDataset:
-    """Generate pages for detectors and page classifiers, and lines for the rest."""
+    """Generate pages for detectors and page classifiers, and lines for all other tasks."""
     from ..ocr.models import detection_predictor
     from ..ocr.training import drawn_lines, drawn_pages
 
@@ -105,7 +105,6 @@ def _generate(args: argparse.Namespace, num_rows: int, languages: str, seed: int
 
 
 def _report(epoch: Mapping[str, Any]) -> None:
-    """Print the line of an epoch."""
     parts = [f"epoch {epoch['epoch']:>3}"]
     if epoch["loss"] is not None:
         parts.append(f"loss {epoch['loss']:.4f}")
@@ -128,7 +127,7 @@ def _evaluate(args: argparse.Namespace) -> int:
     from ..ocr.training import evaluate, picture_format
 
     if args.picture is not None:
-        picture_format(args.picture)  # raises before anything is read
+        picture_format(args.picture)  # raises before the dataset is read
     outputs = [path for path in (args.picture, args.json) if path not in (None, STANDARD)]
     dataset = _evaluation_data(args)
     check_outputs(outputs, [args.model, *files_of(dataset.items)], overwrite=args.overwrite)
@@ -141,7 +140,7 @@ def _evaluate(args: argparse.Namespace) -> int:
         iou_threshold=args.iou,
         batch_size=args.batch_size,
     )
-    # Files first: a reader of the output may stop early, as `head` does.
+    # Write files before printing, because a pipe may close early (`head`).
     if args.picture is not None:
         evaluation.save_picture(args.picture)
     if args.json not in (None, STANDARD):
@@ -156,7 +155,7 @@ def _evaluate(args: argparse.Namespace) -> int:
 def _evaluation_data(args: argparse.Namespace) -> MediaDataset:
     from ..ocr.training import LineDataset, PageDataset
 
-    # Every row that fails is reported.
+    # Report every row that fails.
     options: dict[str, Any] = {"on_error": "skip", "max_consecutive_failures": 1 << 30}
     if args.task == "recognition":
         return LineDataset(args.data, images=args.images, **options)

@@ -1,4 +1,4 @@
-"""``mediatensor verify``: compare frames fetched at random with those of a linear decode."""
+"""``mediatensor verify``: compare frames from random access with a linear decode."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NUM_MISMATCHES_KEPT = 5
 
 @dataclass(frozen=True)
 class ReferenceFrame:
-    """One frame of the linear decode; ``pts_seconds`` is ``None`` if the stream has no valid time for it."""
+    """One frame of the linear decode; ``pts_seconds`` is ``None`` if the frame has no valid time."""
 
     pts_seconds: float | None
     shape: tuple[int, ...]
@@ -60,7 +60,7 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Request:
-    """One call of the decoder."""
+    """The frame indices that one decoder call fetches, and the kind of the call."""
 
     kind: Kind
     indices: tuple[int, ...]
@@ -68,16 +68,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A frame that is not what it must be.
+    """A fetched frame that differs from the linear decode.
 
     Attributes:
-        kind: The way it was fetched.
-        frame_index: Which frame was asked for.
-        expected_pts_seconds: The time in the linear decode, ``None`` if the stream gives none.
-        pts_seconds: The time of the frame that came back, ``None`` if none did.
-        max_abs_difference: The largest difference of pixels, 0 to 255; ``None`` if there is nothing to compare.
-        is_frame: The frame of the linear decode that came back instead, if it is one.
-        reason: In words.
+        kind: The kind of the request, such as ``"one by one"``.
+        frame_index: The index of the requested frame.
+        expected_pts_seconds: The frame's time in the linear decode; ``None`` if unknown.
+        pts_seconds: The time of the returned frame; ``None`` if the call failed.
+        max_abs_difference: The largest pixel difference, 0 to 255; ``None`` if pixels cannot be compared.
+        is_frame: The index of the frame that was returned instead; ``None`` if it equals no frame of the linear decode.
+        reason: A description of the difference.
     """
 
     kind: Kind
@@ -91,7 +91,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The totals of one way of fetching."""
+    """The totals of one kind of request."""
 
     kind: Kind
     num_requests: int
@@ -104,11 +104,11 @@ class Comparison:
     """The result of comparing a decoder with a linear decode.
 
     Attributes:
-        num_frames_at_open: Frames of the decoder before it decoded anything, by the packets.
-        num_frames: Frames of the decoder after the checks; it counts again after a packet that does not decode.
-        num_frames_linear: Frames of the linear decode.
-        mismatches: The first few; `num_mismatches` counts all.
-        damage: Sentences about frames that the codec flags, and packets without a frame.
+        num_frames_at_open: Number of frames by the packets, before anything was decoded.
+        num_frames: Number of frames after the checks; the decoder recounts if a packet cannot be decoded.
+        num_frames_linear: Number of frames of the linear decode.
+        mismatches: The first few mismatches; `num_mismatches` counts all.
+        damage: Sentences about frames that the codec flags as damaged, and about packets without a frame.
     """
 
     file: str
@@ -131,16 +131,16 @@ class Comparison:
 
 
 def digest(pixels: Pixels) -> bytes:
-    """Hash shape and content, independently of the strides."""
+    """Hash the shape and the pixels; strides do not matter."""
     state = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
     state.update(np.ascontiguousarray(pixels).data)
     return state.digest()
 
 
 def read_reference(file: str, stream_index: int | None) -> Reference:
-    """Decode ``file`` from the first packet to the last, in the order of the codec.
+    """Decode ``file`` from the first packet to the last, in the codec's output order.
 
-    If the times ever decrease, all times are unknown.
+    If times are not ascending, the times of all frames become ``None``.
     """
     frames = [
         ReferenceFrame(frame.pts_seconds, frame.rgb.shape, digest(frame.rgb))
@@ -153,10 +153,10 @@ def read_reference(file: str, stream_index: int | None) -> Reference:
 
 
 def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[Request]:
-    """Plan the requests of a comparison, kind by kind.
+    """Plan the requests of a comparison, grouped by kind.
 
-    ``num_singles`` frames, or all for ``None``, are fetched one by one in random order without repetition. The other
-    ways together fetch about as many.
+    ``num_singles`` frames, or all if ``None``, are fetched one by one in random order without repetition. All other
+    kinds of request together fetch about the same number of frames.
     """
     if num_frames == 0:
         return []
@@ -183,7 +183,7 @@ def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[R
 
 
 def compare(file: str, stream_index: int | None, *, num_singles: int | None, seed: int) -> Comparison:
-    """Fetch frames of ``file`` out of order and compare them with its linear decode; see `plan_requests`.
+    """Fetch frames of ``file`` with the requests of `plan_requests`, and compare them with its linear decode.
 
     Raises:
         MediaTensorError: if the file cannot be opened. A frame that cannot be fetched is a mismatch.
@@ -192,8 +192,8 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
         video_stream_index, num_frames_at_open = decoder.stream_index, len(decoder)
         reference = read_reference(file, video_stream_index)
         if num_frames_at_open > len(reference):
-            # Not every packet decodes. The decoder counted packets, and counts again after one that does not decode:
-            # request the last frame first. If nothing decodes, this raises StreamError.
+            # The decoder counted packets that do not decode. Requesting the last frame makes it recount.
+            # If no packet decodes, this raises StreamError.
             with suppress(DecodeError, OutOfRangeError):
                 decoder.get_frame_at(num_frames_at_open - 1)
         requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
@@ -219,14 +219,14 @@ def _describe_damage(index: FrameIndex) -> tuple[str, ...]:
     return (*flagged, *describe_holes(index.holes, len(index)))
 
 
-# A mismatch and the pixels that were returned, if any.
+# A mismatch, and the returned pixels if the call succeeded.
 _MismatchAndPixels = tuple["Mismatch", Pixels | None]
 
 
 def _run_checks(
     decoder: VideoDecoder, requests: Sequence[Request], reference: Reference
 ) -> tuple[tuple[CheckResult, ...], list[_MismatchAndPixels]]:
-    """Return the totals by kind, and the first mismatches with their pixels."""
+    """Run all requests; return the totals by kind, and the first mismatches with their pixels."""
     checks: list[CheckResult] = []
     mismatches_found: list[_MismatchAndPixels] = []
     by_digest = {frame.digest: index for index, frame in reversed(list(enumerate(reference)))}
@@ -253,7 +253,7 @@ def _has_times(request: Request, reference: Reference) -> bool:
 def _check(
     decoder: VideoDecoder, request: Request, reference: Reference, by_digest: dict[bytes, int]
 ) -> Iterator[_MismatchAndPixels | None]:
-    """Yield the mismatch of each frame of the request, or ``None``."""
+    """Yield a mismatch or ``None`` for each frame of the request."""
     for indices in _group_by_size(request.indices, reference):
         try:
             fetched = list(_fetch(decoder, request.kind, indices, reference))
@@ -267,7 +267,7 @@ def _check(
 
 
 def _group_by_size(indices: Sequence[int], reference: Reference) -> list[list[int]]:
-    """Group indices by the size of the frame, because a batch has one size."""
+    """Group indices by frame size, because all frames of a batch must have one size."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for index in indices:
         groups.setdefault(reference[index].shape, []).append(index)
@@ -303,7 +303,7 @@ def _judge(
     by_digest: dict[bytes, int],
 ) -> _MismatchAndPixels | None:
     if request.kind == "by time":
-        # If several frames have one time, the last one is shown.
+        # If several frames have equal times, the last of them is shown.
         while index + 1 < len(reference) and reference[index + 1].pts_seconds == reference[index].pts_seconds:
             index += 1
     expected = reference[index]
@@ -325,7 +325,7 @@ def _judge(
 def _add_pixel_differences(
     mismatches_found: Sequence[_MismatchAndPixels], frames: Iterable[LinearFrame]
 ) -> tuple[Mismatch, ...]:
-    """Add the largest differences to the mismatches; ``frames`` is a second linear decode."""
+    """Set ``max_abs_difference`` of each mismatch; ``frames`` is a second linear decode."""
     wanted_indices = {mismatch.frame_index for mismatch, pixels in mismatches_found if pixels is not None}
     expected: dict[int, Pixels] = {}
     for position, frame in enumerate(frames if wanted_indices else ()):
@@ -347,7 +347,7 @@ def run(args: argparse.Namespace) -> int:
     def verify(path: str, file: str) -> int:
         num_singles = None if args.all else args.frames
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DamageWarning)  # the result names it
+            warnings.simplefilter("ignore", DamageWarning)  # the result lists the damage
             comparison = compare(path, args.stream, num_singles=num_singles, seed=args.seed)
         comparison = replace(comparison, file=shown_name(file))
         if args.json:
@@ -413,5 +413,5 @@ def _mismatch_text(mismatch: Mismatch) -> str:
 
 
 def _pts(value: float | None) -> str:
-    # To the microsecond: neighbouring frames may be less than a millisecond apart.
+    # Print microseconds, because frames may be less than a millisecond apart.
     return "none" if value is None else f"{_text.decimal(value, 6)} s"

@@ -1,4 +1,4 @@
-"""Text in video: ``mediatensor find``, and what ``mediatensor ocr`` reads in videos and writes."""
+"""Text in videos: the command ``mediatensor find``, and the video part of ``mediatensor ocr``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EXIT_NOT_FOUND = 1
 
 
 class VideoTextReader:
-    """Reads text in videos; the models are loaded when they are first needed."""
+    """Reads text in videos with OCR models, which are loaded on first use."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -46,14 +46,14 @@ class VideoTextReader:
         return self._predictor
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments of the predictor, on which the result depends."""
+        """Return the predictor's arguments, which affect the result."""
         return {name: getattr(self._args, name) for name in ("det_arch", "reco_arch", "region", "languages")}
 
     @contextmanager
     def read(self, path: str, name: str, store: ProgressStore) -> Iterator[VideoReading]:
-        """Read all text of a video from the state in ``store`` on, and store how far it got.
+        """Read all text of a video; resume from the state in ``store``, and store progress there.
 
-        The video stays open in the ``with`` block, because pictures of slides are decoded when they are written.
+        The video stays open in the ``with`` block, because writing slides decodes their pictures.
 
         Raises:
             MediaTensorError: if it cannot be read.
@@ -66,12 +66,12 @@ class VideoTextReader:
             except InvalidArgumentError:
                 if state is None:
                     raise
-                store.clear()  # a URL may have another video by now
+                store.clear()  # the URL may return another video now
                 reading = predictor._read_on(decoder, None, store.put)
             yield replace(reading, name=name)
 
     def read_on(self, path: str) -> Iterator[TextTrack | str]:
-        """Yield each text of a video when it has ended, then sentences about parts that could not be read.
+        """Yield each text when it has disappeared from the video, then messages about unreadable parts.
 
         Raises:
             MediaTensorError: if it cannot be read.
@@ -91,11 +91,11 @@ class VideoWriter:
         self._reader = VideoTextReader(args)
 
     def key(self, task: Task, path: str) -> dict[str, Any]:
-        """Return the source and the options that the outputs of a video depend on."""
+        """Return the source and all options that affect the outputs of a video."""
         return source_key(task.source, path) | {"options": self._reader.options() | {"kinds": self._args.kinds}}
 
     def write(self, task: Task, path: str) -> int:
-        """Read a video, write the outputs that are missing, and return the exit code."""
+        """Read a video, write its missing outputs, and return the exit code."""
         key, overwrite = self.key(task, path), self._args.overwrite
         missing = self._written.missing(task, key, self._messages, overwrite=overwrite)
         if not missing:
@@ -113,7 +113,7 @@ class VideoWriter:
                 self._written.add(task.output(name_of_format), key)
 
             failures = write_each(missing, save, name)
-        # Without slides there is nothing to write, however often the command is repeated.
+        # Repeating the command cannot write slides that the video does not have, so drop the state.
         if all(isinstance(error, InvalidArgumentError) for error in failures):
             store.clear()
         for problem in reading.problems:
@@ -135,7 +135,7 @@ class VideoWriter:
 
 
 def _select_kinds(reading: VideoReading, kinds: Sequence[str] | None) -> VideoReading:
-    """Keep text of these kinds, and slides only if they are among them."""
+    """Keep only text of these kinds, and slides only if ``kinds`` includes them."""
     if not kinds:
         return reading
     tracks = tuple(track for track in reading.tracks if track.kind in kinds)
@@ -143,7 +143,7 @@ def _select_kinds(reading: VideoReading, kinds: Sequence[str] | None) -> VideoRe
 
 
 def place_of(track: TextTrack) -> str:
-    """Describe the place of a text in the frame.
+    """Describe the position of a text in the frame, such as "top right".
 
     >>> from mediatensor.ocr.video import TextTrack
     >>> place_of(TextTrack("Hi", "caption", 0.0, 1.0, 0, 9, ((0.4, 0.85), (0.6, 0.9)), 0.9))
@@ -159,7 +159,7 @@ def place_of(track: TextTrack) -> str:
 
 @dataclass(frozen=True)
 class _Hit:
-    """A text that matches; ``alternative`` is the other reading that matched, if it was not the text itself."""
+    """A matching text; ``alternative`` is the alternative reading that matched, if the text itself did not."""
 
     track: TextTrack
     alternative: str | None
@@ -194,13 +194,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compile_pattern(text: str, is_regex: bool, has_case: bool) -> re.Pattern[str]:
-    """Compile the text to find; a space in plain text matches white space of any kind.
+    """Compile a search pattern. A space in plain text matches any white space.
 
     >>> _compile_pattern("error 503", False, False).search("An Error\\n503 came.") is not None
     True
 
     Raises:
-        InvalidArgumentError: if it is empty, or not a regular expression.
+        InvalidArgumentError: if the text is empty, or not a valid regular expression.
     """
     if not text.strip():
         raise InvalidArgumentError("TEXT is empty; give a text to find.")
@@ -243,7 +243,7 @@ def _is_stored_reading(file: str) -> bool:
 
 
 def _load_reading(path: str) -> Sequence[TextTrack | str]:
-    """Return the texts that `ocr` wrote as JSON, then sentences about parts that it could not read."""
+    """Return the texts of a JSON file written by `ocr`, then its messages about unreadable parts."""
     from ..ocr.video import VideoReading
 
     try:

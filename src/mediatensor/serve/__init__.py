@@ -1,7 +1,7 @@
 """An HTTP service that reads images, PDF files and videos.
 
-Uploads are read in separate processes with limits of time and memory, and are deleted with their jobs. The command
-``mediatensor serve`` runs it; needs the extra ``serve``.
+Separate processes with time and memory limits read the uploads. An upload is deleted together with its job. The
+command ``mediatensor serve`` runs the service. It needs the extra ``serve``.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ def create_app(
 ) -> FastAPI:
     """Return the service as an ASGI application, for uvicorn or another server.
 
-    Uploads are read in ``num_workers`` processes with loaded models; another process renders images of pages and
-    frames. A process that needs too much time or memory, crashes, or works for a client that disconnected, is ended and
-    replaced. ``mediatensor serve`` also limits connections and slow clients, which an application cannot.
+    ``num_workers`` processes with loaded models read uploads. Another process renders images of pages and frames. A
+    process is replaced if it exceeds its time or memory limit, crashes, or works for a client that disconnected.
+    ``mediatensor serve`` also limits connections and slow clients, which an ASGI application cannot do.
 
     Args:
-        token: Token that clients must send; ``None`` admits every client that reaches the server under an allowed name.
+        token: Token that clients must send. ``None`` admits all clients that use an allowed host name.
         max_upload_bytes: Size limit of an upload.
-        max_stored_bytes: Size limit of all uploads and results together; ``None`` for four times the largest upload.
-        timeout_seconds: Time limit of the work on one upload.
-        max_memory_bytes: Memory limit of reading, in addition to the models.
-        num_workers: Number of uploads that are read at the same time.
-        keep_seconds: Time for which a finished job and its upload are kept, unless they are deleted first.
-        allowed_hosts: Host names, without port, under which clients may call, in addition to this machine's own, such
-            as ``localhost``. With a token, numeric addresses are allowed as well.
-        folder: Folder of uploads while their jobs exist; ``None`` for the system's folder of temporary files.
+        max_stored_bytes: Total size limit of uploads and results; ``None`` for four times ``max_upload_bytes``.
+        timeout_seconds: Time limit for processing one upload.
+        max_memory_bytes: Memory limit of a worker process, in addition to the memory of its models.
+        num_workers: Number of uploads that are read in parallel.
+        keep_seconds: Time after which a finished job and its upload are deleted.
+        allowed_hosts: Host names without port that requests may use, in addition to names of this machine such as
+            ``localhost``. With a token, numeric addresses are allowed as well.
+        folder: Folder that stores uploads and results; ``None`` for the system's temporary folder.
 
     Returns:
         A FastAPI application; ``/openapi.json`` describes it.
@@ -97,14 +97,14 @@ def make_server(
     max_connections: int | None = None,
     when_started: Callable[[], object] | None = None,
 ) -> Server:
-    """Return a server for an application, with limits of connections and time, as `mediatensor serve` has them.
+    """Return a server for an application, with the connection and time limits of ``mediatensor serve``.
 
     Args:
         app: The application.
         host, port: The address to listen on.
-        head_seconds: Time limit of the head of a request; ``None`` for the default.
+        head_seconds: Time limit for receiving the head of a request; ``None`` for the default.
         max_connections: Maximum number of connections; ``None`` for the default.
-        when_started: Called when the server answers.
+        when_started: Called when the server accepts requests.
 
     Raises:
         MissingDependencyError: if the packages of the extra ``serve`` are not installed.

@@ -1,4 +1,4 @@
-"""Errors as answers: a status, and JSON with the problem and advice."""
+"""Conversion of errors to HTTP responses: a status, and JSON with the problem and advice."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["ServeError", "answer_to", "describe_error", "stopping_error"]
 
 
 class ServeError(Exception):
-    """A request that is refused, or a job that failed.
+    """The error of a refused request or a failed job.
 
     Args:
-        status: The status of the answer.
-        kind: A name for programs.
-        message: The problem and advice, for people.
-        headers: Further headers of the answer.
+        status: The HTTP status.
+        kind: A machine-readable name.
+        message: The problem and advice for users.
+        headers: Additional response headers.
     """
 
     def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -47,14 +47,14 @@ def describe_error(error: ServeError) -> dict[str, Any]:
 
 
 def stopping_error() -> ServeError:
-    """Return the error for clients that wait while the server stops."""
+    """Return the error for clients that are waiting when the server stops."""
     return ServeError(
         503, "Stopping", "The server stops; send the request again when it is back.", {"Connection": "close"}
     )
 
 
 def answer_to(error: Exception, path: str, name: str) -> ServeError:
-    """Return the answer to an error of the library, with ``name`` instead of the ``path`` of the upload."""
+    """Convert an error of the library to a `ServeError`; replace ``path`` by the upload's ``name`` in the message."""
     message = _for_people(str(error).replace(path, repr(name))) or type(error).__name__
     return ServeError(_status(error), type(error).__name__, message)
 

@@ -1,4 +1,4 @@
-"""A generated page and video, to try the page for browsers without a file."""
+"""A generated page and a generated video, with which users can try the web page."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..encoders import VideoEncoder
 
 __all__ = ["EXAMPLES", "example_file"]
 
-#: The names that `example_file` knows, with their media types.
+#: Names of the example files and their media types.
 EXAMPLES: Final = {"page.png": "image/png", "video.mp4": "video/mp4"}
 
 _PAGE_SIZE = (1000, 1240)
 _LEFT, _RIGHT = 90, 910
-#: (left edge, height of the baseline, size of the letters, text), in pixels.
+#: (left edge, baseline, font size, text); the numbers are in pixels.
 _TEXTS: Final = (
     (_LEFT, 140, 50, "Invoice"),
     (_LEFT, 216, 26, "Invoice number: MT-2048"),
@@ -47,7 +47,7 @@ _ROWS: Final = (
 )
 
 _HEIGHT, _WIDTH, _FPS, _NUM_FRAMES = 360, 640, 12, 96
-#: (first frame, frame after the last one, caption).
+#: (first frame, last frame + 1, caption).
 _CAPTIONS: Final = (
     (6, 26, "These captions are pixels."),
     (26, 48, "Each was read,"),
@@ -58,7 +58,7 @@ _CAPTIONS: Final = (
 
 @functools.cache
 def example_file(name: str) -> bytes:
-    """Return the bytes of one of the `EXAMPLES`."""
+    """Return the bytes of an example file; ``name`` is a key of `EXAMPLES`."""
     return _draw_page() if name == "page.png" else _draw_video()
 
 
@@ -96,7 +96,7 @@ def _draw_video() -> bytes:
 
 
 def _draw_waves(share: float) -> Tensor:
-    """Draw moving coloured waves, uint8 (3, H, W), at a share of the video from 0 to 1."""
+    """Draw coloured waves (3, H, W) of uint8; ``share`` is the position in the video from 0 to 1."""
     rows = torch.linspace(-1, 1, _HEIGHT)[:, None]
     columns = torch.linspace(-1, 1, _WIDTH)[None] * _WIDTH / _HEIGHT
     turn = 2 * math.pi * share
@@ -108,7 +108,6 @@ def _draw_waves(share: float) -> Tensor:
 
 
 def _add_text(frame: Tensor, number: int) -> Tensor:
-    """Draw the caption and a logo into a frame."""
     picture = Image.fromarray(frame.permute(1, 2, 0).contiguous().numpy())
     draw = ImageDraw.Draw(picture)
     texts = [((_WIDTH - 24.0, 44), "rs", 24, "EXAMPLE TV")]

@@ -1,4 +1,4 @@
-"""Access control, before all other processing: the host, the origin and the token of a request."""
+"""Access control: checks the host, origin and token of a request before all other processing."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
-# The rest of a refused request is read and discarded within these limits: a client that is still sending would not see
-# the answer otherwise.
+# After an early response, the rest of the request is read and discarded within these limits. Otherwise a client that is
+# still sending would not see the response.
 _LINGER_SECONDS = 2.0
 _LINGER_BYTES = 64 << 20
-# A connection is closed if the client reads nothing of an answer for this long.
+# A connection is closed if the client does not read its response for this time.
 _UNREAD_SECONDS = 60.0
 
 
-# The page for a browser without the token; the style and scripts of the service need the token as well.
+# The page for a browser without the token. It is self-contained because stylesheets and scripts need the token, too.
 _ASK_FOR_TOKEN = """<!doctype html>
 <html lang="en">
 <head>
@@ -66,12 +66,12 @@ _ASK_FOR_TOKEN = """<!doctype html>
 
 
 def error_answer(error: ServeError) -> Response:
-    """Return the answer to a refused request."""
+    """Return the response to a refused request."""
     return JSONResponse({"error": describe_error(error)}, error.status, error.headers)
 
 
 class Guard:
-    """Middleware that refuses requests without access, and adds security headers to answers."""
+    """Middleware that refuses unauthorized requests, and adds security headers to responses."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -79,7 +79,6 @@ class Guard:
         self._hosts = {*_LOOPBACK, *settings.allowed_hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -93,7 +92,7 @@ class Guard:
         await (answer or self._app)(scope, exchange.receive, exchange.send)
 
     def _first_answer(self, scope: Scope) -> Response | None:
-        """Return the guard's own answer, or ``None`` to admit the request; raise `ServeError` to refuse it."""
+        """Return the login response, or ``None`` for an admitted request; raise `ServeError` to refuse the request."""
         headers = Headers(scope=scope)
         self._check_host(headers)
         _check_origin(headers)
@@ -131,7 +130,7 @@ class Guard:
         return False
 
     def _check_host(self, headers: Headers) -> None:
-        """Refuse foreign host names, which may have been pointed at this server (DNS rebinding)."""
+        """Refuse unknown host names, to prevent DNS rebinding attacks."""
         name = _host_name(headers.get("host", ""))
         if name in self._hosts or (self._token is not None and _is_address(name)):
             return
@@ -148,7 +147,7 @@ def _token_in(query: bytes) -> str:
 
 
 def _check_origin(headers: Headers) -> None:
-    """Refuse requests that a browser sends for pages of another origin."""
+    """Refuse browser requests that pages of another origin make."""
     origin = headers.get("origin")
     if origin is not None:
         with suppress(ValueError):
@@ -158,7 +157,7 @@ def _check_origin(headers: Headers) -> None:
     elif headers.get("sec-fetch-site") in (None, "same-origin", "none"):
         return
     elif headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document":
-        return  # a link
+        return  # the user followed a link
     raise ServeError(403, "ForeignOrigin", "Pages of other servers may not use this one.")
 
 
@@ -182,17 +181,17 @@ def _is_address(name: str) -> bool:
 
 
 def _cookie_value(token: bytes) -> str:
-    """Derive the cookie from the token: other servers on the same host receive the cookie as well."""
+    """Derive the cookie's value from the token, because browsers send cookies to all servers on the same host."""
     return hmac.new(token, b"mediatensor serve: the cookie of the page", hashlib.sha256).hexdigest()
 
 
 class _Exchange:
-    """A request and its answer: adds headers, and reads the rest of a request that was answered early."""
+    """Wraps a request and its response: adds headers, and discards the rest of a request after an early response."""
 
     def __init__(self, receive: Receive, send: Send, headers: Headers) -> None:
         self._receive, self._send = receive, send
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-        # A client that waits for permission to send has sent nothing.
+        # A client with "Expect: 100-continue" has not sent its body yet.
         self._is_read = not has_body or "expect" in headers
 
     async def receive(self) -> Message:
@@ -214,7 +213,7 @@ class _Exchange:
             await self._linger()
             message = {"type": "http.response.body", "body": b"", "more_body": False}
         try:
-            # Data for a client that does not read stays in memory: close the connection.
+            # Close the connection of a client that does not read, because unsent data stays in memory.
             await asyncio.wait_for(self._send(message), _UNREAD_SECONDS)
         except TimeoutError:
             raise ConnectionAbortedError("The client does not read its answer.") from None

@@ -1,4 +1,4 @@
-"""Jobs with their options, progress and results, and a queue in which clients take turns."""
+"""Jobs with their options, progress and results, and a queue that serves clients in turn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Task = Literal["auto", "page", "video", "frames", "probe"]
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 
 _RETRY_SECONDS = 5
-# A finished job is evicted for space only after this long, so that its result can be fetched.
+# Minimum age of a finished job before it is evicted to free space, so that its result can be fetched.
 _MIN_KEEP_SECONDS = 60.0
 
 _MEDIA_TYPES = {
@@ -51,7 +51,7 @@ _MEDIA_TYPES = {
 
 
 def media_type_of(name: str) -> str:
-    """Return the media type of a file that a job made.
+    """Return the media type of a result file.
 
     >>> media_type_of("text.md")
     'text/markdown'
@@ -60,12 +60,12 @@ def media_type_of(name: str) -> str:
 
 
 class Client(NamedTuple):
-    """A client.
+    """The sender of a request.
 
     Attributes:
-        owner: The unit of limits and turns: an address, which a client cannot choose. Clients on this machine share an
-            address, so that it includes the name that a client or a proxy sends.
-        name: The name that a client chose. Clients of one owner take turns.
+        owner: The unit to which limits and turns apply: the IP address, which a client cannot choose. All clients on
+            this machine have one address, so that it is combined with the name that a client or proxy sends.
+        name: The name that a client chose. Clients with the same owner are served in turn.
     """
 
     owner: str
@@ -74,28 +74,28 @@ class Client(NamedTuple):
 
 @dataclass(eq=False)
 class Job:
-    """One upload, and the work on it.
+    """One upload, and the state of its processing.
 
     Attributes:
-        task: The kind of work.
-        options: The options of the work.
+        task: The requested task.
+        options: The options of the task.
         name: The displayed name of the upload.
-        client: The sender.
+        client: The sender of the upload.
         folder: The folder of the upload and the results.
         size_bytes: The size of the upload.
-        seconds_left: The remaining time of the work.
+        seconds_left: The remaining processing time.
         id: A random identifier.
-        state: The state of the work.
-        progress: The finished share; ``None`` if unknown.
+        state: The state of the job.
+        progress: The finished share from 0 to 1; ``None`` if unknown.
         message: The current step.
-        error: The reason of a failure.
-        facts: The kind and properties of the upload, once they are known.
+        error: The error of a failed job.
+        facts: The kind and properties of the upload; empty until the upload was inspected.
         downloads: The names of the result files.
-        result_bytes: The size of the results.
+        result_bytes: The total size of the results.
         pages_left: The indices of unread pages.
-        failures: The reasons why pages could not be read.
-        num_lost: The number of processes that this job crashed.
-        ended_at: The end on the clock of ``time.monotonic``.
+        failures: The errors of unreadable pages.
+        num_lost: The number of worker processes that this job crashed.
+        ended_at: The time at which the job ended, by ``time.monotonic``.
     """
 
     task: Task
@@ -121,7 +121,7 @@ class Job:
     jobs: Jobs | None = None
 
     def reserve(self, num_bytes: int) -> None:
-        """Reserve storage for further results; see `Jobs.reserve_result`."""
+        """Reserve storage for more results; see `Jobs.reserve_result`."""
         assert self.jobs is not None
         self.jobs.reserve_result(self, num_bytes)
 
@@ -134,7 +134,7 @@ class Job:
         return self.ended_at is not None
 
     def show(self, **changes: Any) -> None:
-        """Change attributes, and wake all tasks that wait for ``changed``."""
+        """Set attributes, and wake all tasks that wait for ``changed``."""
         for name, value in changes.items():
             setattr(self, name, value)
         event, self.changed = self.changed, asyncio.Event()
@@ -158,7 +158,7 @@ class Job:
 
 
 class Arrival:
-    """An upload that is being received into ``folder``, with ``num_bytes`` of reserved storage."""
+    """An upload that is being received into ``folder``; ``num_bytes`` of storage are reserved for it."""
 
     def __init__(self, jobs: Jobs, client: Client, folder: Path) -> None:
         self._jobs = jobs
@@ -167,20 +167,20 @@ class Arrival:
         self.num_bytes = 0
 
     def reserve(self, num_bytes: int) -> None:
-        """Reserve storage for this many bytes in total; raise `ServeError` 429 or 503 if there is not enough."""
+        """Increase the reserved storage to ``num_bytes``; raise `ServeError` 429 or 503 if storage is full."""
         if num_bytes > self.num_bytes:
             self._jobs.make_room(self._client.owner, num_bytes - self.num_bytes)
             self.num_bytes = num_bytes
 
 
 class Jobs:
-    """All jobs of a server, with a folder each. All methods run in the thread of the event loop."""
+    """All jobs of a server. All methods must be called in the event loop's thread."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._settings = settings
         self._folder = folder
         self._jobs: dict[str, Job] = {}
-        # The waiting jobs by owner and name of their client; the next one is first in both.
+        # Waiting jobs by client owner, then by client name. Both dictionaries are in the order of turns.
         self._waiting: OrderedDict[str, OrderedDict[str, deque[Job]]] = OrderedDict()
         self._working: dict[Job, asyncio.Task[Any]] = {}
         self._arrivals: dict[Arrival, Client] = {}
@@ -188,7 +188,7 @@ class Jobs:
         self._is_stopped = False
 
     def __getitem__(self, job_id: str) -> Job:
-        """Return a job by its identifier; raise `ServeError` 404 if there is none."""
+        """Return the job with an identifier; raise `ServeError` 404 if it does not exist."""
         job = self._jobs.get(job_id)
         if job is None:
             raise ServeError(404, "UnknownJob", "There is no such job: it was deleted, or was kept long enough.")
@@ -196,10 +196,10 @@ class Jobs:
 
     @contextmanager
     def arrival(self, client: Client) -> Iterator[Arrival]:
-        """Receive an upload of a client in a ``with`` block, and delete it if the block raises.
+        """Make a folder for an upload that a ``with`` block receives; delete it if the block raises.
 
         Raises:
-            ServeError: 429 or 503, if too many jobs wait.
+            ServeError: 429 or 503 if too many jobs are waiting.
         """
         num_own = sum(map(len, self._waiting.get(client.owner, {}).values()))
         num_own += sum(other.owner == client.owner for other in self._arrivals.values())
@@ -218,12 +218,12 @@ class Jobs:
             del self._arrivals[arrival]
 
     def make_room(self, owner: str, num_bytes: int) -> None:
-        """Reserve space for more bytes of an owner; evict the oldest finished jobs if needed.
+        """Ensure space for ``num_bytes`` more of an owner; evict the oldest finished jobs if needed.
 
-        An owner has at most a share of the storage, and loses a result only to itself or to owners that store less.
+        Finished jobs are evicted only for their own owner, or for an owner that stores less.
 
         Raises:
-            ServeError: 429 or 503, if there is not enough.
+            ServeError: 429 if the owner's share is full, 503 if the storage is full.
         """
         if num_bytes > self.max_bytes_of_one:
             raise _busy(429, "StorageFull", f"one client may store {self.max_bytes_of_one} bytes")
@@ -238,11 +238,11 @@ class Jobs:
 
     @property
     def max_bytes_of_one(self) -> int:
-        """The storage limit of one owner: half of the storage, but at least the largest upload."""
+        """Storage limit of one owner: half of the storage, but at least the size limit of an upload."""
         return max(self._settings.max_stored_bytes // 2, self._settings.max_upload_bytes)
 
     def _forget_oldest(self, owner: str) -> bool:
-        """Evict the oldest job of an owner that was kept long enough; return whether there was one."""
+        """Evict an owner's oldest finished job past the minimum age; return whether a job was evicted."""
         before = time.monotonic() - _MIN_KEEP_SECONDS
         for job in self._finished_jobs():
             if job.client.owner == owner and job.ended_at is not None and job.ended_at < before:
@@ -251,7 +251,7 @@ class Jobs:
         return False
 
     def _stored_bytes(self) -> Counter[str]:
-        """Count the stored and arriving bytes by owner."""
+        """Return the bytes of uploads and results by owner, including uploads that are being received."""
         stored: Counter[str] = Counter()
         for job in self._jobs.values():
             stored[job.client.owner] += job.size_bytes + job.result_bytes
@@ -260,7 +260,7 @@ class Jobs:
         return stored
 
     def reserve_result(self, job: Job, num_bytes: int) -> None:
-        """Reserve storage for further results of a job; raise `ServeError` 413 if its client has no space left."""
+        """Reserve storage for more results of a job; raise `ServeError` 413 if its owner has no space left."""
         try:
             self.make_room(job.client.owner, num_bytes)
         except ServeError as error:
@@ -272,7 +272,7 @@ class Jobs:
         return sum(len(queue) for queues in self._waiting.values() for queue in queues.values())
 
     def add(self, job: Job) -> None:
-        """Append a job to its client's queue; raise `ServeError` 503 if the server stops."""
+        """Append a job to its client's queue; raise `ServeError` 503 if the server is stopping."""
         if self._is_stopped:
             raise stopping_error()
         job.jobs = self
@@ -280,7 +280,7 @@ class Jobs:
         self._wait(job)
 
     def give_way(self, job: Job) -> None:
-        """Return a running job to the queue: it resumes after the turns of other clients."""
+        """Return a running job to the front of its client's queue; other clients have their turns first."""
         job.show(state="queued")
         self._wait(job, is_first=True)
 
@@ -292,12 +292,12 @@ class Jobs:
         self._update_messages()
 
     def _turns(self) -> Iterator[Job]:
-        """Yield the waiting jobs in the order in which they will be taken, if no other job arrives."""
+        """Yield waiting jobs in the order in which `take` will return them if no job is added."""
         owners = [_interleave(queues.values()) for queues in self._waiting.values()]
         yield from _interleave(owners)
 
     def _update_messages(self) -> None:
-        """Show in each waiting job how many jobs are before it."""
+        """Show in the message of each waiting job how many jobs precede it."""
         for place, job in enumerate(self._turns()):
             message = "waiting" if not place else f"waiting: {counted(place, 'job')} before this one"
             if not job.facts and job.message != message:
@@ -320,9 +320,9 @@ class Jobs:
             await self._has_waiting.wait()
 
     def has_to_wait(self, job: Job) -> bool:
-        """Return whether a job takes long while another such job of its owner is running.
+        """Return whether a job is a video while another video of its owner is running.
 
-        Documents yield after each page, but two videos of one owner could delay all other clients.
+        Documents give way after each page, but several videos of one owner could occupy all workers.
         """
         if self._settings.num_workers == 1 or not _takes_long(job):
             return False
@@ -345,43 +345,43 @@ class Jobs:
 
     @contextmanager
     def working(self, job: Job, task: asyncio.Task[Any]) -> Iterator[None]:
-        """Record the task that works on a job in a ``with`` block; forgetting the job cancels the task."""
+        """In a ``with`` block, record the asyncio task that processes a job, so that `forget` can cancel it."""
         self._working[job] = task
         try:
             yield
         finally:
             del self._working[job]
-            self._has_waiting.set()  # the client's next video may start
+            self._has_waiting.set()  # another video of this owner may start now
 
     def end(self, job: Job, state: State, *, error: ServeError | None = None) -> None:
-        """Mark a job as done, failed or cancelled."""
+        """Set the final state of a job: done, failed or cancelled."""
         if not job.is_ended:
             progress = 1.0 if state == "done" else job.progress
             job.ended_at = time.monotonic()
             job.show(state=state, error=error, progress=progress, message="" if error is None else str(error))
 
     def stop(self) -> None:
-        """End all jobs, and accept no further ones."""
+        """End all jobs, and refuse new jobs."""
         self._is_stopped = True
         for job in self._jobs.values():
             self.end(job, "failed", error=stopping_error())
 
     def forget(self, job: Job) -> None:
-        """Delete the upload and the results of a job, and end the work on it."""
+        """Remove a job: cancel its task, and delete its upload and results."""
         self._jobs.pop(job.id, None)
         self._leave_queue(job)
         self._update_messages()
         task = self._working.get(job)
         if task is not None:
             task.cancel()
-            # It may still write into the folder.
+            # The cancelled task may still write into the folder.
             task.add_done_callback(lambda _: _delete(job.folder))
         else:
             _delete(job.folder)
         self.end(job, "cancelled")
 
     def forget_old(self) -> None:
-        """Evict jobs that were kept long enough, and the oldest if one owner, or all together, have too many."""
+        """Evict expired jobs, and the oldest jobs if an owner or the server has too many finished jobs."""
         before = time.monotonic() - self._settings.keep_seconds
         for job in self._finished_jobs():
             if job.ended_at is not None and job.ended_at < before:
@@ -394,7 +394,7 @@ class Jobs:
             oldest = next(job for job in ended if job.client.owner == owner)
             ended.remove(oldest)
             self.forget(oldest)
-        # A thread that was still writing when its job was forgotten may have left files.
+        # Delete files that a thread wrote after its job was removed.
         known = {job.folder for job in (*self._jobs.values(), *self._working)}
         known |= {arrival.folder for arrival in self._arrivals}
         for folder in self._folder.glob("job-*"):
@@ -407,17 +407,17 @@ class Jobs:
 
 
 def _takes_long(job: Job) -> bool:
-    """Return whether a job runs without interruption; documents yield after each page."""
+    """Return whether a job does not give way to other jobs: documents do after each page, videos do not."""
     return job.task in ("video", "frames", "probe") or job.facts.get("kind") == "video"
 
 
 def _interleave(queues: Iterable[Iterable[Job]]) -> Iterator[Job]:
-    """Return the first job of each queue, then the second of each, and so on."""
+    """Yield the first job of each queue, then the second job of each queue, and so on."""
     return (job for row in zip_longest(*queues) for job in row if job is not None)
 
 
 def _delete(folder: Path) -> None:
-    """Delete the folder of a job, and free its bytes even if a process has the upload open."""
+    """Delete a job's folder. Truncate the upload first, which frees its space even if a process has it open."""
     with suppress(OSError):
         os.truncate(folder / "upload", 0)
     shutil.rmtree(folder, ignore_errors=True)

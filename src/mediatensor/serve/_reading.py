@@ -1,4 +1,4 @@
-"""The work on jobs in isolated processes: documents page by page, videos without interruption."""
+"""Processing of jobs in isolated processes: documents page by page, videos without interruption."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["Worker", "serve_jobs", "work_on"]
 
 logger = logging.getLogger("mediatensor.serve")
 
-# A page that takes longer fails, and its process is ended.
+# Time limit of one page. After it, the page fails and its process is ended.
 _PAGE_SECONDS = 120.0
-# A document fails after this many pages that crashed their process.
+# A document fails after its pages crashed this many processes.
 _MAX_LOST_PROCESSES = 3
 _PROGRESS_SECONDS = 0.3
 _PAUSE_SECONDS = 1.0
@@ -39,7 +39,7 @@ _Result = TypeVar("_Result")
 
 
 class Worker:
-    """Calls functions in an isolated process, which is replaced after it was ended."""
+    """Calls functions in an isolated process, and starts a new process after `end`."""
 
     def __init__(self, max_seconds: float, max_memory_bytes: int) -> None:
         self._max_seconds = max_seconds
@@ -63,10 +63,10 @@ class Worker:
         *args: _Parameters.args,
         **kwargs: _Parameters.kwargs,
     ) -> _Result:
-        """Call a function within some seconds, one call at a time. Cancelling this task ends the process.
+        """Call a function with a time limit, one call at a time. Cancelling the call ends the process.
 
         Raises:
-            IsolatedWorkerError: if it takes longer, crashes, needs too much memory, or was ended by `end`.
+            IsolatedWorkerError: if the call exceeds a time or memory limit, crashes, or `end` ended it.
             Exception: whatever the function raises.
         """
         process, loop = self._process, asyncio.get_running_loop()
@@ -84,7 +84,7 @@ class Worker:
             raise IsolatedWorkerError("The isolated process was ended.", "crash") from error
         except asyncio.CancelledError:
             self.end()
-            # The caller deletes the files of the process next.
+            # Wait for the process, because the caller deletes its files next.
             await asyncio.wait({running})
             running.exception()
             raise
@@ -92,28 +92,28 @@ class Worker:
             self._is_busy = False
 
     def end(self) -> None:
-        """End the process now; its call fails, and the next call gets a new process."""
+        """End the process immediately: the current call fails, and the next call uses a new process."""
         ended, self._process = self._process, self._new_process()
         ended.close()
 
     def close(self) -> None:
-        """End the process for good."""
+        """End the process without replacement."""
         self._process.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 async def serve_jobs(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Awaitable[None]]) -> None:
-    """Work on one job after another, forever.
+    """Process jobs one after another, forever.
 
     Args:
         jobs: The queue.
-        worker: The process.
+        worker: The worker process.
         warm_up: Called before each job, to load the models into a new process.
     """
     while True:
         try:
             await _serve_next(jobs, worker, warm_up)
-        except Exception:  # other jobs still wait
+        except Exception:  # continue with the next job
             logger.exception("a worker failed")
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -157,7 +157,7 @@ def _fail(jobs: Jobs, job: Job, error: BaseException | None) -> None:
 
 
 async def work_on(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> bool:
-    """Work on a job until it is done or should wait for other jobs; return whether it is done."""
+    """Process a job until it is done or should wait for other jobs; return whether it is done."""
     job.show(state="running", message="" if job.facts else "opening")
     if job.task == "probe":
         await _store(job, await _call(job, worker, _work.probe, str(job.upload), job.options))
@@ -189,7 +189,7 @@ async def _call(
     *args: _Parameters.args,
     **kwargs: _Parameters.kwargs,
 ) -> _Result:
-    """Call a function within the remaining time of the job."""
+    """Call a function in the worker, limited by the job's remaining time."""
     async with _count_time(job):
         return await worker.call(function, job.seconds_left, *args, **kwargs)
 
@@ -249,7 +249,6 @@ async def _read_page(job: Job, worker: Worker, number: int) -> None:
 
 
 def _failed_page(number: int, error: ServeError) -> dict[str, bytes]:
-    """Return the result of a page that could not be read."""
     page: dict[str, Any] = {
         "page_idx": number, "width": None, "height": None, "orientation": None, "language": None, "text": "",
         "words": [], "regions": [], "tables": [], "fields": [], "unread": [], "error": describe_error(error),
@@ -273,7 +272,7 @@ def _store_page(folder: Path, number: int, read: Mapping[str, bytes]) -> None:
 
 
 def _join_pages(job: Job) -> None:
-    """Write the result from the stored pages."""
+    """Join the stored pages into the result file."""
     with open(job.folder / "result.json", "wb") as file:
         file.write(b'{"pages":[')
         for place, number in enumerate(job.facts["pages"]):
@@ -306,11 +305,11 @@ async def _read_video(job: Job, worker: Worker) -> None:
 
 
 async def _watch(job: Job) -> None:
-    """Show the progress that the process reports."""
+    """Copy the progress that the worker process writes to a file into ``job.progress``."""
     while True:
         await asyncio.sleep(_PROGRESS_SECONDS)
         with suppress(OSError, ValueError):
-            # The process may replace the file by anything, such as a pipe that blocks.
+            # A compromised process may have replaced the file, for example by a pipe that blocks.
             descriptor = os.open(job.folder / "progress", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
             with os.fdopen(descriptor, "rb") as file:
                 share = float(file.read(_MAX_PROGRESS_BYTES))

@@ -41,7 +41,7 @@ _FILE_OF_ANSWER = {
     "vtt": "captions.vtt", "zip": "frames.zip", "json": "result.json",
 }  # fmt: skip
 _STILL_HERE_SECONDS = 15.0
-# Changes within this time are sent together.
+# Changes within this time are sent as one event.
 _EVENT_SECONDS = 0.1
 _Responses: TypeAlias = dict[int | str, dict[str, Any]]
 
@@ -63,7 +63,7 @@ _ERRORS: _Responses = {
 
 
 def application(settings: Settings) -> FastAPI:
-    """Return the application with these settings."""
+    """Return a FastAPI application with these settings."""
     service = Service(settings)
 
     @asynccontextmanager
@@ -76,7 +76,7 @@ def application(settings: Settings) -> FastAPI:
         version=__version__,
         summary="The contents of images, PDF files and videos, and the text in their pixels.",
         lifespan=lifespan,
-        # FastAPI's pages would load scripts from other servers.
+        # FastAPI's documentation pages would load scripts from other servers.
         docs_url=None,
         redoc_url=None,
     )
@@ -111,7 +111,7 @@ async def _answer_invalid_request(_: Request, error: Exception) -> Response:
 
 
 class _File(FileResponse):
-    """A file or a range of it; a refused range is an error of this interface."""
+    """A file response; an invalid range is reported with this interface's error JSON."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = Headers(scope=scope).get("range", "")
@@ -152,7 +152,7 @@ def _add_page(app: FastAPI) -> None:
     async def page(name: str) -> Response:
         return send(name)
 
-    # Drawing an example takes a second: not in the event loop.
+    # Not async, because drawing an example takes a second and would block the event loop.
     @app.get("/examples/{name}", include_in_schema=False)
     def example(name: str) -> Response:
         if name not in EXAMPLES:
@@ -201,7 +201,7 @@ def _success(result: type[BaseModel] | None) -> _Responses:
 
 
 def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of a form, with defaults for empty fields; raise `ServeError` 400 for an invalid value."""
+    """Validate form fields as options, with defaults for empty fields; raise `ServeError` 400 for an invalid value."""
     try:
         return options.model_validate({name: text for name, text in given.items() if text != ""}).model_dump()
     except ValidationError as error:
@@ -224,15 +224,15 @@ def _add_files(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(service: Service, job: Job, name: str) -> Response:
-    """Return a file of a job, and forget the job after it was sent."""
+    """Return a response with a result file, after which the job is removed."""
     forget = BackgroundTask(service.jobs.forget, job)
     if name == "tables.csv" and name not in job.downloads:
-        return Response(b"", media_type="text/csv", background=forget)  # there are no tables
+        return Response(b"", media_type="text/csv", background=forget)  # the document has no tables
     return _File(media_path(job, name), media_type=media_type_of(name), background=forget)
 
 
 def _form(options: type[BaseModel]) -> dict[str, Any]:
-    """Describe a form with a file and options for OpenAPI."""
+    """Return the OpenAPI description of a form with a file and options."""
     schema = options.model_json_schema()
     file = {"type": "string", "format": "binary", "description": "An image, a PDF file, or a video."}
     properties = {"file": file, **{name: _as_form(one) for name, one in schema.get("properties", {}).items()}}
@@ -241,7 +241,7 @@ def _form(options: type[BaseModel]) -> dict[str, Any]:
 
 
 def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove null from the schema of an option: a form leaves the field out instead."""
+    """Remove null from an option's schema, because forms omit the field instead."""
     if "anyOf" in schema:
         (non_null,) = (choice for choice in schema["anyOf"] if choice.get("type") != "null")
         schema = {**{key: value for key, value in schema.items() if key != "anyOf"}, **non_null}
@@ -393,7 +393,7 @@ def _add_pictures(app: FastAPI, service: Service, not_found: _Responses) -> None
         return _File(job.upload, media_type=media_type, headers={"Content-Security-Policy": "sandbox"})
 
 
-# Media types that browsers may display; none of them can have scripts.
+# Media types that browsers may display. None of them can contain scripts.
 _SHOWN_TYPES = frozenset(
     f"{kind}/{name}"
     for kind, names in (
@@ -421,7 +421,7 @@ def _of_kind(job: Job, kind: str) -> Job:
 
 async def _events(job: Job) -> AsyncIterator[str]:
     while True:
-        # The job may change while a line is sent: decide by the state that was sent whether it is the last line.
+        # Read the state before sending, because the job may change while an event is being sent.
         changed, is_ended = job.changed, job.is_ended
         name = job.state if is_ended else "progress"
         yield f"event: {name}\ndata: {json.dumps(job.describe())}\n\n"

@@ -1,4 +1,4 @@
-"""Run the application with uvicorn, with limits of connections and time."""
+"""A uvicorn server for the application, with connection and time limits."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ._settings import LOOPBACK
 
 __all__ = ["MAX_CONNECTIONS", "MAX_CONNECTIONS_OF_ONE", "make_server"]
 
-#: Maximum number of connections of all clients, and of one address that is not this machine.
+#: Maximum number of connections: in total, and from one address other than this machine.
 MAX_CONNECTIONS = 256
 MAX_CONNECTIONS_OF_ONE = 64
 
-# Time limits of the head of a request, and between two requests.
+# Time limits in seconds: for the head of a request, and between two requests of a connection.
 _HEAD_SECONDS = 15.0
 _KEEP_ALIVE_SECONDS = 5
 _MAX_HEAD_BYTES = 32 << 10
@@ -31,7 +31,7 @@ _SHUTDOWN_SECONDS = 3
 
 
 class _Protocol(H11Protocol):
-    """A connection, which is closed if there are too many or the head of a request takes too long."""
+    """A connection, closed if there are too many connections or a request head arrives too slowly."""
 
     head_seconds: float
     max_connections: int
@@ -79,7 +79,7 @@ def _address(protocol: Any) -> str:
 
 
 class _Server(Server):
-    """A server whose application starts before it and stops with it, and whose start raises errors."""
+    """A server that runs the application's lifespan itself, so that errors at the start are raised."""
 
     def __init__(self, app: FastAPI, config: Config, when_started: Callable[[], object]) -> None:
         super().__init__(config)
@@ -97,17 +97,17 @@ class _Server(Server):
             raise
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Clients that wait for jobs get an answer now.
+        # Clients that wait for jobs get an error response now.
         if (service := getattr(self._app.state, "service", None)) is not None:
             service.stop()
         await super().shutdown(sockets)
-        if self.server_state.tasks:  # the cancelled ones
+        if self.server_state.tasks:  # requests that are being cancelled
             await asyncio.wait(self.server_state.tasks, timeout=1)
         await self._running.aclose()
 
 
 def _answer_cancelled(app: ASGIApp) -> ASGIApp:
-    """Wrap the application so that requests which are cancelled when the server stops get an answer."""
+    """Wrap the application: a request that is cancelled when the server stops gets an error response."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
@@ -134,7 +134,7 @@ def make_server(
     max_connections: int | None = None,
     when_started: Callable[[], object] | None = None,
 ) -> Server:
-    """Return the server of an application; ``run()`` serves until a signal stops it."""
+    """Return a server for an application; its ``run()`` serves until a signal stops the process."""
     limits = {"head_seconds": head_seconds or _HEAD_SECONDS, "max_connections": max_connections or MAX_CONNECTIONS}
     return _Server(
         app,
@@ -144,9 +144,9 @@ def make_server(
             port=port,
             http=type("Protocol", (_Protocol,), limits),
             ws="none",
-            lifespan="off",  # see _Server
+            lifespan="off",  # _Server runs the lifespan
             log_config=None,
-            # Addresses contain tokens and identifiers of jobs.
+            # URLs contain tokens and job identifiers, which must not be logged.
             access_log=False,
             server_header=False,
             proxy_headers=False,

@@ -1,4 +1,4 @@
-"""A running service: its folder, jobs and processes, and the handling of uploads."""
+"""The running service: its folder, jobs and worker processes, and the handling of uploads."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ __all__ = ["Service"]
 
 logger = logging.getLogger("mediatensor.serve")
 
-# Rendering an image takes a fraction of a second, except for the largest pages and videos.
+# Time limit of rendering an image, which usually takes a fraction of a second.
 _PICTURE_SECONDS = 30.0
 _MAX_PICTURES_WAITING = 64
 _LOOK_SECONDS = 5.0
 # Time limit of loading the models.
 _START_SECONDS = 300.0
-# Options of the page and `/ocr`, whose models are loaded before the first upload.
+# Reading options of `/ocr` and of the web page. Their models are loaded before the first upload.
 _WARM: tuple[dict[str, Any], ...] = ({}, {"layout": True, "tables": True, "fields": "all"})
 
 _MAX_CLIENT_CHARACTERS = 64
-# Images of one client that are rendered or wait, and bytes of them that it has not read yet.
+# Limits of one client: images being rendered or waiting, and bytes of images it has not read yet.
 _MAX_PICTURES_OF_ONE = 16
 _MAX_PICTURE_BYTES_OF_ONE = 64 << 20
 _CHUNK_BYTES = 1 << 16
@@ -59,7 +59,7 @@ class Service:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the service in a ``with`` block."""
+        """Run the service's worker processes in an ``async with`` block."""
         settings = self.settings
         with _RunFolder(settings.folder) as folder:
             self.jobs = Jobs(settings, folder.path)
@@ -94,13 +94,13 @@ class Service:
             self.jobs.forget_old()
 
     def stop(self) -> None:
-        """End all work, answer waiting clients, and accept nothing more."""
+        """End all jobs, answer waiting clients, and refuse new requests."""
         self.jobs.stop()
         for task in self._tasks:
             task.cancel()
 
     async def accept(self, request: Request, check: Callable[[Mapping[str, str]], tuple[Task, dict[str, Any]]]) -> Job:
-        """Receive an upload into the queue; ``check`` returns the task and its options for the fields of the form."""
+        """Receive an upload and queue its job; ``check`` converts form fields to the task and its options."""
         client = client_of(request)
         with self.jobs.arrival(client) as arrival:
             upload = await receive(request, arrival, self.settings.max_upload_bytes)
@@ -118,7 +118,7 @@ class Service:
         return job
 
     async def wait_for(self, job: Job, request: Request) -> None:
-        """Wait until a job is done, and forget it if it fails or its client disconnects, which raises `ServeError`."""
+        """Wait until a job is done. If it fails or its client disconnects, remove it and raise `ServeError`."""
         gone = asyncio.create_task(_is_gone(request))
         try:
             while not job.is_ended:
@@ -141,10 +141,10 @@ class Service:
     async def draw(
         self, request: Request, job: Job, media_type: str, function: Callable[..., bytes], *args: Any
     ) -> Response:
-        """Answer with an image of an upload, rendered by a function of `_work`.
+        """Return a response with an image of an upload, rendered by a function of `_work`.
 
         Raises:
-            ServeError: if it cannot be rendered, or too many are.
+            ServeError: if the image cannot be rendered, or too many images are being rendered.
         """
         owner = client_of(request).owner
         if (
@@ -165,7 +165,7 @@ class Service:
         return StreamingResponse(self._sent(owner, data), media_type=media_type, headers=headers)
 
     async def _sent(self, owner: str, data: bytes) -> AsyncIterator[bytes]:
-        """Yield the bytes of an image in parts: the next part is sent after the client has read the previous ones."""
+        """Yield an image in parts, and count its bytes as unread until the client has received all parts."""
         self._num_unread_bytes[owner] += len(data)
         try:
             for start in range(0, len(data), _CHUNK_BYTES):
@@ -180,26 +180,26 @@ async def _is_gone(request: Request) -> None:
 
 
 def client_of(request: Request) -> Client:
-    """Return the sender of a request."""
+    """Return the client that sent a request."""
     address = request.client.host if request.client else ""
     name = request.headers.get("x-client", "")[:_MAX_CLIENT_CHARACTERS]
     return Client(f"{address} {name}" if address in LOOPBACK else address, name)
 
 
 def media_path(job: Job, name: str) -> Path:
-    """Return the path of a result file; raise `ServeError` 404 if there is none."""
+    """Return the path of a result file; raise `ServeError` 404 if it does not exist."""
     if name not in job.downloads:
         raise ServeError(404, "UnknownFile", f"The job has no file {name[:100]!r}; it has {', '.join(job.downloads)}.")
     return job.folder / name
 
 
 class _RunFolder:
-    """A private folder of a running server for its uploads and results, in ``parent`` or the temporary folder.
+    """A private folder for a server's uploads and results, in ``parent`` or the system's temporary folder.
 
-    A server that was killed leaves its folder, which the next server deletes because its lock is free.
+    A killed server does not delete its folder. The next server does, because the folder's lock is free.
 
     Raises:
-        WriteError: if no private folder can be made.
+        WriteError: if the folder cannot be made, or would not be private.
     """
 
     def __init__(self, parent: Path | None) -> None:
@@ -220,11 +220,10 @@ class _RunFolder:
     def _delete_stale(self) -> None:
         for folder in self._parent.glob("run-*"):
             with suppress(OSError), _open_lock(folder / _LOCK) as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its server runs
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if its server is running
                 shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Delete the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._lock.close()
 

@@ -1,4 +1,4 @@
-"""The settings of a server: its token, its limits, and the number of worker processes."""
+"""The settings of a server: token, limits, and number of worker processes."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ __all__ = [
 #: Default size limit of an upload.
 DEFAULT_MAX_UPLOAD_BYTES = 1 << 30
 
-#: Default time limit of the work on one job.
+#: Default time limit for processing one job.
 DEFAULT_TIMEOUT_SECONDS = 600.0
 
 #: Default time for which a finished job is kept.
 DEFAULT_KEEP_SECONDS = 1800.0
 
-#: Default number of uploads that are read at the same time.
+#: Default number of uploads that are read in parallel.
 DEFAULT_NUM_WORKERS = 2
 
-#: Maximum number of waiting and arriving jobs, of all clients and of one client.
+#: Maximum number of waiting jobs and uploads being received: of all clients, and of one client.
 MAX_QUEUED_JOBS = 64
 MAX_QUEUED_JOBS_OF_ONE = 32
 
-#: The addresses of clients on this machine: browsers, or all clients behind a proxy.
+#: Addresses of clients on this machine, such as browsers, and of all clients behind a proxy.
 LOOPBACK = ("127.0.0.1", "::1")
 
-#: Maximum number of finished jobs that are kept, of all clients and of one client.
+#: Maximum number of finished jobs that are kept: of all clients, and of one client.
 MAX_KEPT_JOBS = 256
 MAX_KEPT_JOBS_OF_ONE = 128
 
-#: Maximum number of pages of a document, and of frames of one request.
+#: Maximum number of pages in a document, and of frames in one request.
 MAX_PAGES = 2000
 MAX_FRAMES = 256
 
@@ -85,7 +85,7 @@ class Settings:
         allowed_hosts: Iterable[str] = (),
         folder: str | os.PathLike[str] | None = None,
     ) -> Settings:
-        """Return the settings; raise `InvalidArgumentError` for a value that is not accepted."""
+        """Validate arguments of `create_app`; raise `InvalidArgumentError` for a value that is not accepted."""
         largest = whole_number("max_upload_bytes", max_upload_bytes, at_least=1)
         return cls(
             token=None if token is None else _check_token(token),
@@ -112,7 +112,7 @@ def _check_token(token: Any) -> str:
 
 
 def _is_token(text: str) -> bool:
-    """Return whether a text is a valid token of an Authorization header (RFC 6750)."""
+    """Return whether a text is a valid bearer token (RFC 6750)."""
     return text.isascii() and all(letter.isalnum() or letter in "-._~+/=" for letter in text)
 
 

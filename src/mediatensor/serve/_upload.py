@@ -1,4 +1,4 @@
-"""Receive an upload: one file and options in a multipart form, written to a file within limits of size and time."""
+"""Receive an upload: a multipart form with one file and options, within size and time limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._jobs import Arrival
 
 __all__ = ["MAX_FORM_BYTES", "Upload", "check_length", "receive"]
 
-#: Size limit of a form without its file: boundaries, headers and options.
+#: Size limit of a form without its file, that is, of boundaries, headers and options.
 MAX_FORM_BYTES = 1 << 18
 
 _MAX_OPTIONS = 64
@@ -27,20 +27,20 @@ _MAX_HEADER_BYTES = 4096
 _MAX_NAME_CHARACTERS = 200
 _UNNAMED = "upload"
 
-# A client is disconnected if it sends nothing for the first time, too little on average after the second, or takes
-# longer than the last in total: it occupies a connection and a place among the arriving uploads.
+# A client is disconnected if it sends nothing for _SILENT_SECONDS, is slower than _MIN_BYTES_PER_SECOND on average after
+# _PATIENT_SECONDS, or takes longer than _MAX_SECONDS in total, because it occupies a connection and a queue place.
 _SILENT_SECONDS = 20.0
 _PATIENT_SECONDS = 30.0
 _MIN_BYTES_PER_SECOND = 4096
 _MAX_SECONDS = 3600.0
 
-# Characters that are removed from displayed names: control characters, and those that change the writing direction.
+# Characters to remove from displayed names: control characters, surrogates, and bidirectional controls.
 _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass
 class Upload:
-    """A received form: the displayed name and size of its file, and the remaining fields."""
+    """A received form: the displayed name and the size of its file, and all other fields."""
 
     name: str = _UNNAMED
     size_bytes: int = 0
@@ -48,7 +48,7 @@ class Upload:
 
 
 def check_length(request: Request, max_upload_bytes: int) -> None:
-    """Raise `ServeError` 413 if the announced length of a request is too large."""
+    """Raise `ServeError` 413 if a request's Content-Length is too large."""
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > max_upload_bytes + MAX_FORM_BYTES:
         raise _too_large(max_upload_bytes)
@@ -62,7 +62,7 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
         raise ServeError(
             400, "BadRequest", 'Send a form, multipart/form-data, with the file as "file" and options as other fields.'
         )
-    # Storage is reserved as bytes arrive: a client cannot block storage by announcing much and sending little.
+    # Reserve storage as bytes arrive, so that a client cannot block storage with a large Content-Length.
     with open(arrival.folder / "upload", "xb", buffering=0) as file:
         form = _Form(file, max_upload_bytes)
         try:
@@ -93,7 +93,7 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
 
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:
-    """Yield the body of a request while the client sends fast enough."""
+    """Yield the body of a request; raise `ServeError` if the client is too slow or disconnects."""
     begin, received = time.monotonic(), 0
     stream = request.stream()
     while True:
@@ -121,7 +121,7 @@ def _write(file: IO[bytes], pieces: list[bytes]) -> None:
 
 
 class _Form:
-    """Parses a form while it arrives."""
+    """Parses a form incrementally."""
 
     def __init__(self, file: IO[bytes], max_upload_bytes: int) -> None:
         self.upload = Upload()
@@ -194,7 +194,7 @@ class _Form:
             return
         text = self._text.decode(errors="replace")
         given = self.upload.options
-        # A repeated field, as forms send lists, becomes one list.
+        # Join the values of a repeated field, which is how forms send lists.
         given[self._field] = f"{given[self._field]},{text}" if self._field in given else text
 
     def _end(self) -> None:
@@ -202,7 +202,7 @@ class _Form:
 
 
 def shown_name(name: str) -> str:
-    r"""Return the name of a file without folders and invisible characters; it is never a path.
+    r"""Return a file name without folders and invisible characters, which is never a path.
 
     >>> shown_name("../../etc/passwd"), shown_name("C:\\scans\\page 1.png"), shown_name("..")
     ('passwd', 'page 1.png', 'upload')

@@ -1,7 +1,7 @@
-"""The work of an isolated process on an upload: inspect it, read pages or a video, and render images of it.
+"""Functions that an isolated process calls to inspect, read and render an upload.
 
-All functions take paths and plain values, and return plain values: numbers, and the bytes of JSON, images and files.
-Models are loaded once in a process, and the last opened document stays open.
+All functions take paths and plain values, and return numbers, or the bytes of JSON, images and files. A process loads
+models once, and keeps the last opened document open.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kind and contents of an upload, the text in videos, and their frames as images."""
+"""Functions that inspect uploads, read text in videos, and return video frames as images."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from .plain import Options, as_json, box_of, finite, jpeg_of, png_of
 __all__ = ["decode_frames", "frame_picture", "inspect", "probe", "read_video"]
 
 _NUM_HEAD_BYTES = 4096
-# Animations are read as pages, unless a video is asked for.
+# Animated images are read as pages, unless the client requests a video.
 _ANIMATED = ("gif", "webp", "avif")
 _TYPES_OF_BROWSERS = ("png", "jpeg", "gif", "webp", "avif", "bmp")
 _PROGRESS_SECONDS = 0.25
-# Tolerance for times that clients round.
+# Tolerance for times that clients rounded.
 _ROUNDED_SECONDS = 0.01
 
 
 def inspect(path: str, options: Options) -> dict[str, Any]:
-    """Open an upload, and describe it.
+    """Open an upload and describe it.
 
     Args:
         path: The upload.
-        options: ``kind``, ``"pages"`` or ``"video"``, or ``None`` for either; ``max_pages``; options of `read_page`.
+        options: ``kind`` (``"pages"``, ``"video"``, or ``None`` for either), ``max_pages``, and options of `read_page`.
 
     Returns:
-        ``kind`` and ``media_type``; for pages ``num_pages`` and ``pages``, the indices of the wanted ones; for a video
-        ``duration_seconds``, ``fps``, ``width`` and ``height``.
+        ``kind`` and ``media_type``. Pages also have ``num_pages`` and ``pages``, the selected page indices. Videos also
+        have ``duration_seconds``, ``fps``, ``width`` and ``height``.
 
     Raises:
-        MediaTensorError: if it cannot be opened, or is of another kind.
+        MediaTensorError: if the upload cannot be opened, or is of another kind.
     """
     with open(path, "rb") as file:
         head = file.read(max(NUM_SNIFFED_BYTES, _NUM_HEAD_BYTES))
@@ -80,7 +80,7 @@ def inspect(path: str, options: Options) -> dict[str, Any]:
 
 
 def probe(path: str, options: Options) -> dict[str, bytes]:
-    """Describe the contents of a media file as ``result.json``; with ``scan``, also read the packets of the video."""
+    """Describe a media file as ``result.json``. The option ``scan``, on by default, also scans video packets."""
     try:
         return {"result.json": as_json(_probe(path, scan=bool(options.get("scan", True))))}
     except OpenError:
@@ -88,14 +88,14 @@ def probe(path: str, options: Options) -> dict[str, bytes]:
 
 
 def _probe(path: str, *, scan: bool) -> dict[str, Any]:
-    """Describe a file as ``mediatensor probe --json``, without its name."""
+    """Return the JSON object of ``mediatensor probe --json`` without the file name."""
     contents: dict[str, Any] = to_json(collect(path, None, scan=scan))
     del contents["file"]
     return contents
 
 
 def _open_video(path: str) -> VideoDecoder:
-    """Open the decoder of an upload; raise `OpenError` for its sender if it is not media."""
+    """Open a decoder; if this fails, raise an `OpenError` that is worded for the client."""
     try:
         return VideoDecoder(Path(path))
     except OpenError:
@@ -103,7 +103,6 @@ def _open_video(path: str) -> VideoDecoder:
 
 
 def _not_media(path: str) -> OpenError:
-    """Return the error for an upload that cannot be opened."""
     with open(path, "rb") as file:
         head = file.read(NUM_SNIFFED_BYTES)
     return OpenError(
@@ -135,7 +134,7 @@ def _type_of_video(head: bytes) -> str:
 
 
 def _choose_pages(ranges: str | None, num_pages: int, most: int) -> list[int]:
-    """Return indices of pages for ranges such as ``"1-3,7,10-"``, which count from 1.
+    """Return page indices from 0 for ranges such as ``"1-3,7,10-"``, which count from 1.
 
     >>> _choose_pages("2-3,5-,3", 6, 100), _choose_pages(None, 2, 100)
     ([1, 2, 4, 5], [0, 1])
@@ -158,13 +157,13 @@ def _choose_pages(ranges: str | None, num_pages: int, most: int) -> list[int]:
 
 
 def read_video(path: str, progress_path: str, options: Options) -> dict[str, bytes]:
-    """Read the text in a video, and write the finished share to ``progress_path`` meanwhile.
+    """Read the text in a video; meanwhile write the finished share to ``progress_path``.
 
     Returns:
-        Files by name: the result, subtitles, and slides.
+        Files by name: the result, and files such as subtitles and slides.
 
     Raises:
-        MediaTensorError: if it cannot be read.
+        MediaTensorError: if the video cannot be read.
     """
     predictor = _video_reader(tuple(options.get("languages") or ()), options.get("region"))
     with _open_video(path) as decoder:
@@ -236,10 +235,10 @@ def _describe_track(track: Any) -> dict[str, Any]:
 
 
 def frame_picture(path: str, seconds: float | None, max_width: int | None) -> bytes:
-    """Return a JPEG of the frame that is shown at a time, or of the first frame for ``None``.
+    """Return a JPEG of the frame shown at a time in seconds; of the first frame for ``None``.
 
     Raises:
-        MediaTensorError: if it cannot be decoded.
+        MediaTensorError: if the frame cannot be decoded.
         OutOfRangeError: if the time is before or after the video.
     """
     decoder = _open_cached(path)
@@ -259,14 +258,14 @@ def decode_frames(path: str, options: Options) -> dict[str, bytes]:
 
     Args:
         path: The upload.
-        options: ``indices`` and ``seconds`` of frames, ``image``, ``"png"`` or ``"jpg"``, ``max_width`` in pixels, and
-            ``answer``, ``"json"`` or ``"zip"``.
+        options: ``indices`` and ``seconds`` of frames, ``image`` (``"png"`` or ``"jpg"``), ``max_width`` in pixels, and
+            ``answer`` (``"json"`` or ``"zip"``).
 
     Returns:
-        ``result.json`` with images as data URLs, or ``frames.zip`` with a file for each.
+        ``result.json`` with images as data URLs, or ``frames.zip`` with one file per frame.
 
     Raises:
-        MediaTensorError: if there is no such frame, or it cannot be decoded.
+        MediaTensorError: if a frame does not exist or cannot be decoded.
     """
     with _open_video(path) as decoder:
         decoded = [decoder.get_frame_at(index) for index in options["indices"]]

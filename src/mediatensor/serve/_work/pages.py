@@ -1,4 +1,4 @@
-"""Reading pages, and writing documents in other formats."""
+"""Functions that read and render pages, and write documents in other formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["open_pages", "page_picture", "page_reader", "read_page", "warm_up", "write_document"]
 
-# The files of `write_document`, with the names of their formats for `Document.export_as`.
+# Files that `write_document` can write, with their `Document.export_as` formats.
 _FORMATS = {
     "text.txt": "text",
     "text.md": "markdown",
@@ -32,7 +32,7 @@ _FORMATS = {
     "searchable.pdf": "pdf",
 }
 
-# Two readers for the options of the page, and one for any other options.
+# Number of loaded readers: two for the default options of the service, one for other options.
 _MAX_READERS = 3
 
 _READER_OPTIONS = (
@@ -49,11 +49,11 @@ def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
         options: The options for reading.
 
     Returns:
-        As JSON, ``page``, the answer of the interface, and ``export``, the result of `Page.export`. If the page was
-        straightened, also ``picture``, a PNG of it, because the file does not have this picture.
+        ``page``, the JSON of the HTTP interface, and ``export``, the JSON of `Page.export`. A straightened page also
+        has ``picture``, a PNG, because that image is not in the file.
 
     Raises:
-        MediaTensorError: if it cannot be read.
+        MediaTensorError: if the page cannot be read.
     """
     pages, reader = open_pages(path, options), page_reader(options)
     source = pages.select([number]) if options.get("text_layer") else [pages[number]]
@@ -71,7 +71,7 @@ def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
 
 
 def describe_page(page: Page) -> dict[str, Any]:
-    """Return a page in the form of the interface."""
+    """Return a page as the JSON object of the HTTP interface."""
     height, width = page.dimensions
     return {
         "page_idx": page.page_idx,
@@ -128,7 +128,7 @@ def describe_page(page: Page) -> dict[str, Any]:
 
 
 def _words(page: Page) -> list[dict[str, Any]]:
-    """Return all words; words of a table precede the first block that begins below the top of the table."""
+    """Return all words in reading order; a table's words precede the first block that starts below its top."""
     waiting = [table for table in page.tables if any(cell.words for cell in table.cells)]
     ordered: list[list[list[Word]]] = []
     for block in page.blocks:
@@ -161,14 +161,14 @@ def _table_lines(table: Table) -> list[list[Word]]:
 
 
 def open_pages(path: str, options: Options) -> Pages:
-    """Open the pages of an upload; the last upload stays open.
+    """Open the pages of an upload. The last opened upload stays open.
 
     Args:
         path: The upload.
         options: ``dpi`` and ``password``, for PDF files.
 
     Raises:
-        MediaTensorError: if it cannot be opened.
+        MediaTensorError: if the upload cannot be opened.
     """
     return _open_path(path, float(options.get("dpi") or 144.0), options.get("password") or None)
 
@@ -181,7 +181,7 @@ def _open_path(path: str, dpi: float, password: str | None) -> Pages:
 
 
 def page_reader(options: Options) -> OCRPredictor:
-    """Load the reader for these options; recent readers stay loaded.
+    """Return the OCR predictor for these options. Recently used predictors stay loaded.
 
     Raises:
         MediaTensorError: if an option has a value that is not accepted, or weights are missing.
@@ -201,7 +201,7 @@ def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
     if options["languages"]:
         if unknown := sorted(set(options["languages"]) - set(VOCABS)):
             raise InvalidArgumentError(f"languages={','.join(unknown)}: there are {', '.join(sorted(VOCABS))}.")
-        # Spaces separate words.
+        # The vocabulary needs a space to separate words.
         more["vocab"] = "".join(dict.fromkeys("".join(VOCABS[name] for name in options["languages"]))) + " "
     return ocr_predictor(
         pretrained=True,
@@ -217,16 +217,16 @@ def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
 
 
 def write_document(path: str, folder: str, wanted: Sequence[str], options: Options) -> dict[str, bytes]:
-    """Write a document that was read in other formats.
+    """Convert a document that was read to other formats.
 
     Args:
         path: The upload.
-        folder: The folder with the results of `read_page`, in files NUMBER.export.json and NUMBER.png.
-        wanted: Names of files, such as ``text.md``; files of tables are left out if there are no tables.
+        folder: The folder with results of `read_page` as NUMBER.export.json and NUMBER.png.
+        wanted: File names such as ``text.md``. Files of tables are omitted if the document has no tables.
         options: The options for reading.
 
     Returns:
-        The files by their names.
+        The contents of files by name.
     """
     from ...ocr.io import Document
     from ...ocr.io import Page as PageElement
@@ -262,7 +262,7 @@ def _picture(path: Path) -> NDArray[np.uint8]:
 
 
 def page_picture(path: str, folder: str, number: int, options: Options, max_width: int | None) -> bytes:
-    """Return a PNG of a page in the form in which it was read.
+    """Return a PNG of a page as OCR saw it, for example straightened.
 
     Args:
         path: The upload.
@@ -272,7 +272,7 @@ def page_picture(path: str, folder: str, number: int, options: Options, max_widt
         max_width: Maximum width in pixels.
 
     Raises:
-        MediaTensorError: if there is no such page, or it cannot be read.
+        MediaTensorError: if the page does not exist or cannot be read.
     """
     straightened = Path(folder) / f"{number:06d}.png"
     if options.get("straighten") and straightened.is_file():
@@ -281,10 +281,10 @@ def page_picture(path: str, folder: str, number: int, options: Options, max_widt
 
 
 def warm_up(num_threads: int, options: Sequence[Options]) -> bool:
-    """Load models, so that the first upload need not wait.
+    """Load models before the first upload arrives.
 
     Args:
-        num_threads: Number of threads of torch.
+        num_threads: Number of torch threads.
         options: The options of `page_reader` for each reader to load.
     """
     torch.set_num_threads(num_threads)

@@ -1,4 +1,4 @@
-"""Boxes, images and JSON as plain values for the server."""
+"""Conversion of boxes, images and JSON to plain values for the server."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Options", "as_json", "box_of", "finite", "jpeg_of", "png_of", "polyg
 Options = Mapping[str, Any]
 
 _JPEG_QUALITY = 90
-# Images are for a browser on the same machine or network: time matters more than size.
+# Encode fast rather than small, because browsers are on the same machine or network.
 _PNG_COMPRESSION = 1
 _DIGITS = 6
 
 
 def as_json(value: Any) -> bytes:
-    """Encode JSON in UTF-8. Lone surrogates, which text of a file may contain, become question marks."""
+    """Encode JSON in UTF-8. Lone surrogates, which text from files may contain, become question marks."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(errors="replace")
 
 
@@ -38,7 +38,7 @@ def finite(value: float | None) -> float | None:
 
 
 def box_of(geometry: Any) -> list[float]:
-    """Return the upright box around corners: left, top, right and bottom, relative.
+    """Return the axis-aligned box around corners: relative left, top, right and bottom.
 
     >>> box_of(((0.1, 0.2), (0.5, 0.25)))
     [0.1, 0.2, 0.5, 0.25]
@@ -48,7 +48,7 @@ def box_of(geometry: Any) -> list[float]:
 
 
 def polygon_of(geometry: Any) -> list[list[float]]:
-    """The four corners, from the top left one on, in reading direction.
+    """Return the four relative corners, starting at the top left, clockwise in reading direction.
 
     >>> polygon_of(((0.1, 0.2), (0.5, 0.25)))
     [[0.1, 0.2], [0.5, 0.2], [0.5, 0.25], [0.1, 0.25]]
