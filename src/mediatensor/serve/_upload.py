@@ -27,7 +27,7 @@ _MAX_HEADER_BYTES = 4096
 _MAX_NAME_CHARACTERS = 200
 _UNNAMED = "upload"
 
-# A client is disconnected if it sends nothing for _SILENT_SECONDS, is slower than _MIN_BYTES_PER_SECOND on average after
+# A client is disconnected if it sends nothing for _SILENT_SECONDS, is slower than _MIN_BYTES_PER_SECOND after
 # _PATIENT_SECONDS, or takes longer than _MAX_SECONDS in total, because it occupies a connection and a queue place.
 _SILENT_SECONDS = 20.0
 _PATIENT_SECONDS = 30.0
