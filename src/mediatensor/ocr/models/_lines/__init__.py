@@ -1,4 +1,4 @@
-"""A line's way through a page: found by a detector, cut out, turned, read, and split into words.
+"""Read the text lines of a page: crop detected lines, correct their orientation, recognise them, split them into words.
 
 ::
 
@@ -24,8 +24,8 @@
          v
     words of the page       texts, confidences, boxes, characters; unread lines         page_lines
 
-``page_lines`` goes the whole way for a page. Recognisers of single words take a shorter one: the box of a word is cut
-out and read; a line is first cut into words at the gaps in its ink.
+``page_lines`` performs all steps for a page. Recognisers of single words use fewer steps: word boxes are cropped and
+read, and lines are first cut into words at the gaps in their ink.
 
-Networks come in from above: a recogniser is whatever fits ``LineRecognizer``, a classifier ``LineClassifier``.
+Networks are passed in: a recogniser implements ``LineRecognizer``, a classifier implements ``LineClassifier``.
 """

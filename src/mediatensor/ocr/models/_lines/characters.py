@@ -1,12 +1,13 @@
-"""Turn the classes that a network saw along a line into characters, and decide doubtful ones.
+"""Decode the class probabilities of a line into characters, and resolve uncertain characters.
 
-Best path decoding after A. Graves, "Supervised Sequence Labelling with Recurrent Neural Networks" (2012), section
-7.5.1: take the likeliest label of each step, merge repetitions, drop blanks; for the whole batch at once.
+Best path decoding follows A. Graves, "Supervised Sequence Labelling with Recurrent Neural Networks" (2012), section
+7.5.1: take the likeliest label of each step, merge repetitions, drop blanks. It runs on the whole batch at once.
 
-For a doubtful place the network gives a few likely characters: ``0`` or ``O``, ``c`` or ``e``. Counts of character
-sequences in eighteen languages and in numbers decide between them. Only words with sure characters count: digits stand
-among digits, letters among letters. A clearly seen ``5O2`` stays, and so does a word of one doubtful character.
-``letters.npz`` has the counts; ``benchmarks/calibration/letters.py`` made it from the manual pages of a Debian system.
+For an uncertain position the network gives a few likely characters, such as ``0`` or ``O``, ``c`` or ``e``. Counts of
+character sequences in eighteen languages and in numbers decide between them. Only words with some certain characters
+are changed, and the replacement must match these: digits among digits, letters among letters. A clearly recognised
+``5O2`` is not changed, nor is a word of one uncertain character. ``letters.npz`` has the counts, which
+``benchmarks/calibration/letters.py`` computed from the manual pages of a Debian system.
 """
 
 from __future__ import annotations
@@ -28,53 +29,53 @@ from .._networks.transfers import download
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BLANK = 0
-"""The class that CTC reserves in networks that read lines; characters follow."""
+"""The CTC blank class of networks that read lines; the characters are the classes after it."""
 FIRST_EAST_ASIAN = 0x2E80
-"""The first code point of the blocks of Chinese, Japanese and Korean."""
+"""The first code point of the Chinese, Japanese and Korean blocks."""
 LAST_EAST_ASIAN = 0xFFF0
-"""The first code point after their full-width and half-width forms."""
+"""One past the last code point of the East Asian full-width and half-width forms."""
 MULTIPLICATION_SIGNS = "\u00d7\u00b7"
-"""The cross and the dot, which networks see in many an x and a hyphen."""
-# Capital letters of three scripts. Letters that may be next to a zero are not among them: 0o17, 0D 0A, 10 in a date
-# of Japan.
+"""The multiplication cross and the middle dot, which networks confuse with x and with hyphens."""
+# Capital letters of three scripts. Letters that occur next to a zero are excluded, as in 0o17, 0D 0A, and 10 in
+# Japanese dates.
 _LIKE_ZERO = frozenset("O\u041e\u039f\u00d8\u0398")
 _IN_NUMBERS = frozenset(".,:;/-+%()")
 NUM_ALTERNATIVES = 4
-"""Number of characters weighed against each other at a place."""
+"""Number of candidate characters at an uncertain position."""
 SURE_PROBABILITY = 0.9
-"""Characters of at least this probability stay."""
+"""Characters with at least this probability are never replaced."""
 MAX_LOG_DISTANCE = 3.0
 """Greatest difference between the log probabilities of the likeliest character and its replacement."""
 SEQUENCE_WEIGHT = 0.2
-"""Weight of the log probabilities of sequences, relative to the network's."""
+"""Weight of the log probability of character sequences, relative to the network's log probability."""
 NETWORK_BONUS = 0.3
-"""Bonus of the network's own likeliest character."""
+"""Score bonus of the network's likeliest character."""
 BEAM_WIDTH = 16
-"""Number of spellings of a line that are followed at the same time."""
+"""Number of candidate spellings of a line in the beam search."""
 SEQUENCE_LENGTH = 4
-"""Length of the longest sequences that were counted."""
+"""Length of the longest counted sequences."""
 SYMBOL_BITS = 7
-"""Bits of a symbol within the key of a sequence."""
+"""Number of bits of each symbol in the key of a sequence."""
 _SPELLED_IN_NUMBERS = frozenset(".,:;/-+%()$")
 _LIKE_SIGNS = frozenset(".,;:")
-"""Signs that stand for each other in most places: their neighbours do not decide between them."""
+"""Punctuation marks that can replace each other almost anywhere, so that their neighbours do not decide."""
 
 
 @dataclass(frozen=True)
 class CtcCharacters:
-    """Characters that `ctc_best_path` found in a batch, as flat arrays of one length.
+    """The characters of a batch decoded by `ctc_best_path`, as flat arrays of one length.
 
-    Those of sequence ``i`` are ``[offsets[i]:offsets[i + 1]]`` of each array, in reading order.
+    The characters of sequence ``i`` are ``[offsets[i]:offsets[i + 1]]`` of each array, in reading order.
 
     Attributes:
         labels: The class of each character.
-        start_steps: The first time step of its run.
-        stop_steps: One past the last time step of its run.
-        peak_steps: The step of its run where the class is most probable (the first of several).
-        confidences: The probability of the class at that step.
-        offsets: Where each sequence begins, one more than there are sequences.
-        lowest: Per sequence, the least of the best probabilities over **all** its steps, blanks included: the
-            confidence that docTR gives a word. 0 where a sequence has no steps.
+        start_steps: The first time step of each character's run.
+        stop_steps: One past the last time step of each run.
+        peak_steps: The first step of each run at which the class is most probable.
+        confidences: The probability of the class at the peak step.
+        offsets: The start of each sequence, and the total number of characters at the end.
+        lowest: For each sequence, the minimum of the greatest probabilities of **all** steps, including blanks. This is
+            docTR's confidence of a word. It is 0 for a sequence without steps.
     """
 
     labels: IntArray
@@ -105,12 +106,12 @@ class CtcCharacters:
 
 
 def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor], blank: int) -> CtcCharacters:
-    """Decode a batch by the likeliest label of each time step.
+    """Decode a batch: take the likeliest label of each time step and merge repetitions.
 
     Args:
-        probabilities: (N, T, C) for N sequences, T time steps and C classes; or the pair (greatest probability, its
-            class), both (N, T). Any device and any floating type.
-        blank: The class that stands for "no character here".
+        probabilities: (N, T, C) for N sequences, T time steps and C classes; or a pair of (N, T) tensors with the
+            greatest probability and its class. Any device and any floating-point type.
+        blank: The class that means "no character here".
 
     Raises:
         InvalidArgumentError: The tensors have other shapes.
@@ -129,14 +130,14 @@ def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor
         return CtcCharacters(none, none, none, none, empty, offsets, np.zeros(sequences, dtype=np.float32))
     begins = np.ones(labels.shape, dtype=bool)
     begins[:, 1:] = labels[:, 1:] != labels[:, :-1]
-    # A row's first step always begins a run, so runs never reach over two rows of the flattened batch.
+    # A run starts at the first step of each row, so runs never extend over two rows of the flattened batch.
     starts = np.flatnonzero(begins)
     stops = np.append(starts[1:], labels.size)
     flat = best.reshape(-1)
     confidences = np.maximum.reduceat(flat, starts)
     at_peak = flat == np.repeat(confidences, stops - starts)
     positions = np.arange(labels.size)
-    # NaN equals nothing: such a run would have no peak; its last step is used.
+    # NaN does not compare equal, so a run of NaN does not have a peak. Its last step is used instead.
     peaks = np.minimum.reduceat(np.where(at_peak, positions, labels.size), starts).clip(max=stops - 1)
 
     kept = labels.reshape(-1)[starts] != blank
@@ -150,7 +151,7 @@ def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor
 
 
 def _best_of_each_step(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor]) -> tuple[FloatArray, IntArray]:
-    """Return the greatest probability of each step and its class, (N, T) arrays on the CPU."""
+    """Return the greatest probability of each step and its class, as (N, T) arrays on the CPU."""
     if isinstance(probabilities, torch.Tensor):
         if probabilities.ndim != 3 or probabilities.shape[2] == 0:
             raise InvalidArgumentError(
@@ -169,12 +170,12 @@ def _best_of_each_step(probabilities: torch.Tensor | tuple[torch.Tensor, torch.T
 
 
 def replace_zeros(values: Sequence[str]) -> list[str]:
-    """Read letters that look like a zero as zeros, next to a zero in a number.
+    """Replace letters that look like a zero by zeros if they are next to a zero in a number.
 
-    A number is a word of digits, such look-alikes, and the signs of numbers, dates and times. A look-alike next to
-    another digit stays: in ``5O2`` it may be meant.
+    A number is a word of digits, zero look-alikes, and punctuation of numbers, dates and times. A look-alike next to
+    another digit is not replaced, because it may be correct, as in ``5O2``.
 
-    >>> "".join(with_zeros("00O0 10:0O 5O2 A0O1 OO O"))
+    >>> "".join(replace_zeros("00O0 10:0O 5O2 A0O1 OO O"))
     '0000 10:00 5O2 A0O1 OO O'
     """
     text = list(values)
@@ -184,7 +185,7 @@ def replace_zeros(values: Sequence[str]) -> list[str]:
             continue
         token = text[start:end]
         if "0" in token and all(value.isdecimal() or value in _LIKE_ZERO or value in _IN_NUMBERS for value in token):
-            # From zero to zero, so that each look-alike of a run becomes one.
+            # Propagate from zeros in both directions, so that a whole run of look-alikes is replaced.
             for places in (range(start, end), range(end - 1, start - 1, -1)):
                 for place in places:
                     beside = text[place + (1 if places.step < 0 else -1)] if place != places[0] else ""
@@ -195,7 +196,7 @@ def replace_zeros(values: Sequence[str]) -> list[str]:
 
 
 def is_east_asian(character: str) -> bool:
-    """Whether it is a letter of Chinese, Japanese or Korean."""
+    """Return whether a character is a Chinese, Japanese or Korean letter."""
     return (
         ord(character[:1] or " ") >= FIRST_EAST_ASIAN
         and unicodedata.category(character[0]).startswith("L")
@@ -204,26 +205,26 @@ def is_east_asian(character: str) -> bool:
 
 
 def is_look_alike(character: str) -> bool:
-    """Whether it is the East Asian form of a plain sign, or a multiplication sign."""
+    """Return whether a character is an East Asian form of a plain sign, or a multiplication sign."""
     sign = FIRST_EAST_ASIAN <= ord(character[:1] or " ") < LAST_EAST_ASIAN and not is_east_asian(character)
     return sign or character in MULTIPLICATION_SIGNS
 
 
 def fold_character(character: str) -> str:
-    """Return the symbol of a character whatever its case; one for all digits."""
+    """Return the symbol of a character, which ignores case and is the same for all digits."""
     lower = character.lower()
     return "0" if character.isdecimal() else lower if len(lower) == 1 else character
 
 
 def shape_of(character: str) -> str:
-    """Return ``U`` for capitals, ``l`` for other letters, ``0`` for digits; other characters as they are."""
+    """Return ``U`` for capitals, ``l`` for other letters, ``0`` for digits, and other characters unchanged."""
     if character.isalpha():
         return "U" if character.isupper() else "l"
     return "0" if character.isdecimal() else character
 
 
 class _Sequences:
-    """Probability of a symbol after others: counts, interpolated as by Witten and Bell (1991)."""
+    """Conditional probabilities of symbols from counts, interpolated as by Witten and Bell (1991)."""
 
     def __init__(
         self, keys: Mapping[int, npt.NDArray[np.int64]], counts: Mapping[int, npt.NDArray[np.float64]]
@@ -253,7 +254,7 @@ class _Sequences:
 def _shorten_sequences(
     keys: Mapping[int, npt.NDArray[np.int64]], counts: Mapping[int, npt.NDArray[np.float64]], length: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return keys and counts of sequences of a length, summed from longer ones if they are not listed."""
+    """Return keys and counts of sequences of a length; if not stored, they are summed from longer sequences."""
     if length in keys:
         return keys[length], counts[length]
     shortest = min(keys)
@@ -276,7 +277,7 @@ def _place(ordered: npt.NDArray[np.int64], key: int) -> int | None:
 
 @lru_cache(maxsize=1)
 def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
-    """Return the numbers of symbols, the sequences of folded characters, and of shapes."""
+    """Return the symbol numbers, the sequences of folded characters, and the sequences of shapes."""
     with np.load(Path(__file__).with_name("letters.npz"), allow_pickle=False) as file:
         symbols = {chr(point): number for number, point in enumerate(file["symbols"].tolist(), 1)}
         parts = [
@@ -290,23 +291,23 @@ def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
 
 
 def is_spelled(character: str) -> bool:
-    """Whether sequences with it were counted: Latin letters, digits, and plain signs other than a space."""
+    """Return whether sequences with the character were counted: Latin letters, digits, plain signs except spaces."""
     return len(character) == 1 and character != " " and fold_character(character) in _load_counts()[0]
 
 
 def correct_spelling(
     values: Sequence[str], confidences: Sequence[float], alternatives: Mapping[int, Sequence[tuple[str, float]]]
 ) -> list[str]:
-    """Replace doubtful characters of a line where another one fits better.
+    """Replace uncertain characters of a line if another character fits its neighbours better.
 
     Args:
-        values: The characters as the network read them, spaces included.
-        confidences: The probability of each.
-        alternatives: For doubtful places, characters with log probabilities, including ``values``.
+        values: The characters as recognised, including spaces.
+        confidences: The probability of each character.
+        alternatives: For uncertain positions, candidate characters with log probabilities, including ``values``.
 
-    >>> "".join(spelled("20C05", (1, 1, 0.6, 1, 1), {2: [("C", -0.5), ("0", -1.0)]}))
+    >>> "".join(correct_spelling("20C05", (1, 1, 0.6, 1, 1), {2: [("C", -0.5), ("0", -1.0)]}))
     '20005'
-    >>> "".join(spelled("5O2", (1, 0.95, 1), {1: [("O", -0.1), ("0", -3.0)]}))
+    >>> "".join(correct_spelling("5O2", (1, 0.95, 1), {1: [("O", -0.1), ("0", -3.0)]}))
     '5O2'
     """
     choices: dict[int, list[tuple[str, float]]] = {}
@@ -332,11 +333,11 @@ def correct_spelling(
 
 
 def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) -> Callable[[str], bool] | None:
-    """Return a test for the characters that may stand at a place, by the sure characters of its word.
+    """Return a test for the characters allowed at a position, determined by the certain characters of its word.
 
-    ``None`` for words without sure letters or digits, for addresses, for words with letters of other scripts, and for
-    words with both letters and digits, such as part numbers; except that a small letter rarely stands among capitals
-    and digits.
+    Return ``None`` for words without certain letters or digits, for e-mail addresses, and for words with letters of
+    other scripts. Words with both letters and digits, such as part numbers, also return ``None``, except that
+    lower-case letters are not allowed among capitals and digits.
     """
     start, end = place, place + 1
     while start and values[start - 1] != " ":
@@ -367,10 +368,10 @@ def _is_in_numbers(character: str) -> bool:
 
 
 def _find_likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[str, float]]]) -> list[str]:
-    """Return the best of all combinations, by a beam of ``BEAM_WIDTH`` spellings."""
+    """Return the best combination of candidates, by a beam search with ``BEAM_WIDTH`` spellings."""
     numbers, letters, shapes = _load_counts()
     spellings: list[tuple[float, list[str]]] = [(0.0, list(values[: min(choices)]))]
-    # Sequences that have the last choice in them end within the line, or at a space after it.
+    # Sequences that include the last candidate end within the line or at a space after it.
     for place in range(min(choices), min(len(values) + 1, max(choices) + SEQUENCE_LENGTH)):
         longer = []
         for score, text in spellings:
@@ -381,7 +382,7 @@ def _find_likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[
                     *before, symbol = (numbers.get(symbol_of(other), 0) for other in last)
                     own += SEQUENCE_WEIGHT * sequences.log_probability(tuple(before), symbol)
                 longer.append((score + own, tried))
-        # Sorting is stable, and the network's own character comes first.
+        # Sorting is stable, so the network's likeliest character wins ties.
         spellings = sorted(longer, key=lambda spelling: -spelling[0])[:BEAM_WIDTH]
     best = spellings[0][1][: len(values)]
     return best + list(values[len(best) :])

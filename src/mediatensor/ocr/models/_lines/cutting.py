@@ -1,7 +1,7 @@
-"""Quads of lines and words, and lines cut out of a page, many at once on the page's device.
+"""Quads of lines and words, and cropping many lines of a page at once on the page's device.
 
-A quad is four corners (4, 2), clockwise from the top left of its text as it lies on the page, relative to the page
-unless a function says pixels.
+A quad has four corners (4, 2), clockwise on the page, starting with the top left corner of its text. Coordinates are
+relative to the page unless a function says pixels.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .._networks.transfers import constant, upload
 
 FloatArray = npt.NDArray[np.float64]
 WHOLE_CROP = np.array([[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]])
-"""Quad of a crop that is one line."""
+"""The quad of an image that consists of one line."""
 LINES_IN_VOTE = 16
-"""The longest lines of a page vote on its turn."""
+"""Number of lines, the longest of a page, that vote on its turn."""
 TALL_RATIO = 1.5
-"""A line this many times as tall as wide is turned before it is read, as PP-OCR does."""
+"""Lines with at least this ratio of height to width are rotated before they are read, as in PP-OCR."""
 MAX_FLOAT_PIXELS = 32_000_000
-"""Larger pages are not converted to floats at once (384 MB): their lines are cut one by one."""
+"""Larger pages are not converted to floats as a whole (384 MB); their lines are cropped one by one."""
 MAX_BATCH_PIXELS = {"cpu": 48 * 4_096, "": 48 * 32_768}
-"""Limit on the pixels of lines in a batch, by device type: it bounds the memory of activations.
+"""Limit on the pixels of a batch of lines, by device type, to bound the memory of activations.
 
-A CPU core needs few; other devices are faster with many.
+Small batches are efficient on a CPU core; other devices are faster with large batches.
 """
 MAX_OVERSAMPLING = 8
 
@@ -44,7 +44,7 @@ def box_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
 
 
 def as_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Return boxes with scores, straight (N, 5) or rotated (N, 5, 2), as quads (N, 4, 2)."""
+    """Return boxes with scores, straight (N, 5) or rotated (N, 5, 2), as quads (N, 4, 2) without scores."""
     return box_quads(boxes[:, :4]) if boxes.ndim == 2 else boxes[:, :4].astype(np.float64)
 
 
@@ -58,7 +58,7 @@ def page_quads(boxes: Mapping[str, npt.NDArray[np.floating]]) -> npt.NDArray[np.
 
 
 def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray:
-    """Return boxes (N, 4), fractions of a line (4, 2), as quads (N, 4, 2) on its page, within [0, 1]."""
+    """Map boxes (N, 4), as fractions of a line with quad (4, 2), to quads (N, 4, 2) on the page, within [0, 1]."""
     along, down = line[1] - line[0], line[3] - line[0]
     x, y = boxes[:, [0, 2, 2, 0]], boxes[:, [1, 1, 3, 3]]
     placed: FloatArray = line[0] + x[..., None] * along + y[..., None] * down
@@ -66,20 +66,20 @@ def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray
 
 
 def scale_to_pixels(quads: FloatArray, shape: tuple[int, int]) -> FloatArray:
-    """Scale relative quads (N, 4, 2) to a page of this height and width."""
+    """Scale relative quads (N, 4, 2) to pixels of a page of this height and width."""
     scaled: FloatArray = quads * np.array([shape[1], shape[0]], dtype=np.float64)
     return scaled
 
 
 def line_sizes(quads: npt.NDArray[np.floating]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return widths and heights of quads (N, 4, 2) in pixels, whose first side is the top of the line."""
+    """Return widths and heights in pixels of quads (N, 4, 2) whose first side is the top of the line."""
     quads = np.asarray(quads, dtype=np.float64)
     sides = np.linalg.norm(np.roll(quads, -1, axis=1) - quads, axis=2)
     return (sides[:, 0] + sides[:, 2]) / 2, (sides[:, 1] + sides[:, 3]) / 2
 
 
 def side_lengths(quads: np.ndarray, page_shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return width and height in pixels of relative quads, measured along the two sides at their first corner."""
+    """Return width and height in pixels of relative quads: the lengths of the two sides at the first corner."""
     if quads.ndim != 3 or quads.shape[1:] != (4, 2):
         raise InvalidArgumentError(f"quads must be (N, 4, 2), got shape {quads.shape}")
     points = quads * np.array([page_shape[1], page_shape[0]], dtype=np.float64)
@@ -88,14 +88,14 @@ def side_lengths(quads: np.ndarray, page_shape: tuple[int, int]) -> tuple[np.nda
 
 
 def lines_are_tall(quads: np.ndarray, page_shape: tuple[int, int], ratio: float = TALL_RATIO) -> np.ndarray:
-    """Return bool (N,): which relative quads (N, 4, 2) to turn by 90 degrees before they are looked at."""
+    """Return bool (N,): whether relative quads (N, 4, 2) are so tall that they must be rotated by 90 degrees."""
     widths, heights = side_lengths(quads, page_shape)
     tall: np.ndarray = heights >= ratio * widths
     return tall
 
 
 def longest_lines(quads: npt.NDArray[np.float64], page_shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Return the positions of the longest lines, at most `LINES_IN_VOTE`."""
+    """Return the indices of the longest lines, at most `LINES_IN_VOTE`."""
     points = quads * (page_shape[1], page_shape[0])
     lengths = np.linalg.norm(points - np.roll(points, 1, axis=1), axis=2).max(axis=1, initial=0.0)
     chosen: npt.NDArray[np.int64] = np.sort(np.argsort(-lengths, kind="stable")[:LINES_IN_VOTE])
@@ -103,27 +103,27 @@ def longest_lines(quads: npt.NDArray[np.float64], page_shape: tuple[int, int]) -
 
 
 def turn_quads(quads: npt.NDArray[np.float64], turns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Rotate the corners of quads (N, 4, 2), clockwise as they lie, so that they begin where reading begins.
+    """Reorder the corners of quads (N, 4, 2), clockwise on the page, to start at the start of the text.
 
-    ``turns`` (N,) are degrees clockwise, multiples of 90: a line that is turned by 90 begins at its top right.
+    ``turns`` (N,) are degrees clockwise, multiples of 90: a line turned by 90 degrees starts at its top right corner.
     """
     places = (np.arange(4)[None] + (turns // 90)[:, None]) % 4
     return np.take_along_axis(quads, places[..., None], axis=1)
 
 
 def signed_turn(turn: int) -> int:
-    """Write a turn as docTR does: 0, 90, 180 or -90."""
+    """Convert a turn to docTR's form: 0, 90, 180 or -90."""
     return turn - 360 if turn > 180 else turn
 
 
 @dataclass(frozen=True)
 class LineBatch:
-    """Lines of one padded width.
+    """Lines of equal padded width.
 
     Attributes:
-        data: RGB in [0, 1], (N, 3, height, padded width), NaN beyond the end of a line.
-        indices: Which of the lines they are.
-        widths: The width of each in columns, without padding.
+        data: RGB in [0, 1], (N, 3, height, padded width), NaN in the padding after each line.
+        indices: Indices of the lines.
+        widths: Width of each line in columns, without padding.
     """
 
     data: Tensor
@@ -132,33 +132,33 @@ class LineBatch:
 
 
 def padded_width(width: int) -> int:
-    """Return the width at which a line of this width is read.
+    """Return the padded width at which a line of this width is read.
 
-    It depends on the line only, so that a line reads the same whatever is next to it in a batch. Steps grow with the
-    width, so that shapes repeat; at most an eighth is added, a quarter for short lines.
+    The result depends only on the line, so that its reading does not depend on other lines in the batch. Steps grow
+    with the width to limit the number of shapes. Padding adds at most an eighth, or a quarter for short lines.
     """
     step = max(32, 1 << max(max(width - 1, 1).bit_length() - 3, 0))
     return -(-width // step) * step
 
 
 def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int) -> Iterator[LineBatch]:
-    """Cut lines out of a page, see `line_cuts`; lines of one padded width at a time."""
+    """Yield batches of lines cropped from a page; see `line_cuts`."""
     return (cut() for cut in line_cuts(page, quads, height, max_width))
 
 
 def line_cuts(
     page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int
 ) -> list[Callable[[], LineBatch]]:
-    """Plan how to cut lines out of a page.
+    """Plan how to crop lines from a page.
 
     Args:
         page: (3, H, W), uint8 or floats in [0, 1].
-        quads: (N, 4, 2) corners in pixels, top left first, in the direction of reading.
+        quads: (N, 4, 2) corners in pixels, in reading direction from the top left.
         height: Height of the result.
-        max_width: Wider lines are squeezed to this.
+        max_width: Wider lines are compressed to this width.
 
     Returns:
-        Functions that each cut out a batch of lines of one padded width; they may be called in any thread.
+        Functions that each return a batch of lines of equal padded width; they may be called in any thread.
     """
     cuts = _plan_cuts(page, np.asarray(quads, dtype=np.float64), height, max_width)
     if not cuts:
@@ -177,13 +177,13 @@ def line_cuts(
 
 @dataclass(frozen=True)
 class _Cut:
-    """Lines that are cut out together; ``factor`` is how many times finer than the result they are sampled."""
+    """Lines that are cropped together; ``factor`` is the oversampling relative to the result."""
 
     indices: list[int]
     padded: int
     factor: int
     part: Tensor
-    """The part of the page that they are cut from, or the page."""
+    """The part of the page that contains the lines, or the whole page."""
     spans: FloatArray
 
 
@@ -212,20 +212,20 @@ def to_float(image: Tensor) -> Tensor:
 
 
 def network_input(lines: Tensor, mean: Sequence[float], std: Sequence[float], like: Tensor) -> Tensor:
-    """Return lines (N, 3, H, W) in RGB as PP-OCR's networks take them: BGR, normalised, 0 for NaN."""
+    """Convert RGB lines (N, 3, H, W) to the input of PP-OCR's networks: BGR, normalised, 0 for NaN."""
     offset, scale = (constant(tuple(values), lines.device).view(1, 3, 1, 1) for values in (mean, std))
     return ((lines.flip(1) - offset) / scale).nan_to_num_(0.0).to(device=like.device, dtype=like.dtype)
 
 
 def page_part(page: Tensor, corners: npt.NDArray[np.floating]) -> tuple[Tensor, npt.NDArray[np.float64]]:
-    """Return the part of the page around the corners, with a margin, and its first corner."""
+    """Return the part of the page around the corners, with a margin, and the position of its top left corner."""
     first = np.clip(np.floor(corners.min((0, 1))).astype(int) - 1, 0, [page.shape[2] - 1, page.shape[1] - 1])
     last = np.maximum(np.ceil(corners.max((0, 1))).astype(int) + 2, first + 1)
     return page[:, first[1] : last[1], first[0] : last[0]], first.astype(np.float64)
 
 
 def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: int) -> Tensor:
-    """Sample the centres of the pixels of each line; lines that shrink are sampled finer, and averaged."""
+    """Sample the pixel centers of each line; lines that shrink are oversampled and averaged."""
     rows, columns = height * factor, padded * factor
     grid = sampling_grid(spans, rows, columns, factor).reshape(1, len(spans) * rows, columns, 2)
     sampled = F.grid_sample(picture[None], grid, padding_mode="border", align_corners=False)[0]
@@ -237,10 +237,10 @@ def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: in
 
 
 def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.ArrayLike) -> FloatArray:
-    """Return (N, 11): corners, width in columns, and width and height of the picture.
+    """Return (N, 11): corners, width in columns, and width and height of the image.
 
-    From these numbers a device computes where to sample. ``corners`` (N, 4, 2) are in pixels of ``picture`` (3, H, W);
-    the first, second and last span the parallelogram of each line.
+    The device computes the sampling positions from these numbers. ``corners`` (N, 4, 2) are in pixels of ``picture``
+    (3, H, W); the first, second and last corner define the parallelogram of each line.
     """
     size = np.broadcast_to(np.array([picture.shape[2], picture.shape[1]], dtype=np.float64), (len(corners), 2))
     columns = np.asarray(widths, dtype=np.float64).reshape(-1, 1)
@@ -248,14 +248,14 @@ def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.Arr
 
 
 def upload_spans(spans: Sequence[FloatArray], device: torch.device) -> Tensor:
-    """Copy spans to the device of the page in one piece, float32 (N, 11)."""
+    """Copy spans to the page's device in one transfer, float32 (N, 11)."""
     return upload(np.concatenate(spans).astype(np.float32), device)
 
 
 def sampling_grid(spans: Tensor, rows: int, columns: int, factor: int = 1) -> Tensor:
-    """Return the places (N, rows, columns, 2) of the pixels of lines, as ``grid_sample`` takes them.
+    """Return the positions (N, rows, columns, 2) of line pixels in the format of ``grid_sample``.
 
-    ``spans`` are from `upload_spans`; ``factor`` columns stand for one column of the line's width.
+    ``spans`` are from `upload_spans`; ``factor`` is the number of sampled columns for each column of the line.
     """
     device = spans.device
     points, size = spans[:, :8].view(-1, 4, 2), spans[:, None, None, 9:11]
@@ -273,13 +273,13 @@ def sampling_grid(spans: Tensor, rows: int, columns: int, factor: int = 1) -> Te
 def cut_words(
     page: Tensor, boxes: npt.NDArray[np.floating], beyond: Literal["zeros", "border"] = "zeros"
 ) -> list[Tensor | None]:
-    """Cut crops out of a page at its own resolution, on its device.
+    """Crop boxes from a page at its original resolution, on its device.
 
     Args:
         page: (3, H, W), uint8 or floats in [0, 1].
-        boxes: Relative: straight (N, 4), which include their last row and column, or (N, 4, 2) from where reading
-            begins.
-        beyond: For the latter, the pixels outside of the page: black, as in docTR, or those at its border.
+        boxes: Relative: straight (N, 4), whose last row and column are included; or quads (N, 4, 2) that start at the
+            start of the text.
+        beyond: For quads, the value of pixels outside the page: black, as in docTR, or the nearest border pixel.
 
     Returns:
         Tensors (3, h, w) of the page's type; ``None`` for boxes without pixels.
@@ -296,7 +296,7 @@ def cut_words(
 
 
 def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating], beyond: str) -> list[Tensor | None]:
-    """Cut the parallelograms on the first, second and last corners, as large as their sides are long."""
+    """Crop the parallelograms defined by the first, second and last corner, at the length of their sides."""
     widths, heights = (sizes.astype(int).tolist() for sizes in line_sizes(quads))
     crops: list[Tensor | None] = [None] * len(quads)
     kept = [index for index in range(len(quads)) if widths[index] >= 1 and heights[index] >= 1]

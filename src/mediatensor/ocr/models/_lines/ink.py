@@ -1,4 +1,4 @@
-"""Find the ink of text lines: which pixels, which rows, which columns."""
+"""Find the ink of text lines: its pixels, rows and columns."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from torch import Tensor
 
 FloatArray = npt.NDArray[np.float64]
 INK_CONTRAST = 0.4
-"""A pixel is ink from this share of the line's strongest contrast with its background."""
+"""Pixels with at least this share of the line's strongest contrast are ink."""
 STRONG_PERCENTILE = 98
-"""The percentile of contrasts that counts as the strongest."""
+"""Percentile of contrasts that is used as the strongest contrast."""
 LEAST_CONTRAST = 0.05
-"""Least contrast of ink, as a share of white; weaker ones are noise of the paper."""
+"""Least contrast of ink, as a share of white; weaker contrasts are paper noise."""
 BAND_DENSITY = 0.08
-"""Rows with less than this share of the fullest row's ink are not part of the line's band.
+"""Rows with less than this share of the fullest row's ink are outside the line's band.
 
-They have specks, or the descenders of a neighbour.
+Such rows contain specks or descenders of the line above.
 """
 BAND_GAP = 3 / 48
-"""Widest gap between parts of a band, as a share of the height: the dot of an i belongs to its stem."""
+"""Greatest gap between parts of a band, as a share of the height: the dot of an i belongs to its stem."""
 RULE_LENGTH, RULE_THICKNESS = 1.25, 0.3
-"""A rule is ink at least this long and less thick than the second, in heights of the line.
+"""Least length and greatest thickness of a rule, in line heights.
 
-No stroke of a letter is as long.
+Strokes of letters are shorter.
 """
 SIDE_OF_FRAME = 0.95
-"""Share of ink in a column that is the side of a frame."""
+"""Least share of ink in a column that is the side of a frame."""
 BITS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
-    """Return bool (H, W): which pixels of ``gray`` (H, W), in [0, 1], are ink, dark on light or light on dark."""
+    """Return a mask (H, W) of the ink in ``gray`` (H, W), in [0, 1], for dark or light text."""
     contrast = np.abs(gray - np.median(gray))
     strongest = float(np.percentile(contrast, STRONG_PERCENTILE))
     inked: npt.NDArray[np.bool_] = contrast > max(INK_CONTRAST * strongest, LEAST_CONTRAST)
@@ -40,11 +40,11 @@ def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
 
 
 def remove_rules(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return the ink without rules, underlines and frames: boxes go around letters."""
+    """Remove rules, underlines and frames from the ink, because boxes should enclose only letters."""
     height = len(ink)
     length, thickness = int(RULE_LENGTH * height) + 1, int(RULE_THICKNESS * height) + 1
     letters = ink
-    # A rule at a slight angle continues in the row above or below.
+    # A slightly rotated rule continues in the row above or below.
     near = ink.copy()
     near[1:] |= ink[:-1]
     near[:-1] |= ink[1:]
@@ -57,7 +57,7 @@ def remove_rules(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 
 def _long_runs(ink: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.bool_] | None:
-    """Return the ink in runs of at least ``length`` along the rows, or ``None``."""
+    """Return the ink in horizontal runs of at least ``length`` pixels, or ``None`` if there are no such runs."""
     sums = _sums(ink)
     starts = sums[:, length:] - sums[:, :-length] == length
     if not starts.any():
@@ -70,14 +70,14 @@ def _long_runs(ink: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.bool_]
 
 
 def _sums(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """Return running sums along the rows, starting with 0."""
+    """Return cumulative sums along the rows, starting with 0."""
     sums = np.zeros((ink.shape[0], ink.shape[1] + 1), np.int32)
     np.cumsum(ink, axis=1, out=sums[:, 1:])
     return sums
 
 
 def ink_band(ink: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """Return the first row of the part with most ink and the row after it; all rows if there is no ink."""
+    """Return start and stop of the rows with most ink; all rows if there is no ink."""
     rows = ink.mean(axis=1) if ink.size else np.zeros(len(ink))
     full = rows > BAND_DENSITY * rows.max(initial=0.0)
     if not full.any():
@@ -92,16 +92,16 @@ def ink_band(ink: npt.NDArray[np.bool_]) -> tuple[int, int]:
 
 
 def runs_of_true(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return the first index and the one after the last of each run of true, (N, 2)."""
+    """Return start and stop of each run of true values, (N, 2)."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return edges.reshape(-1, 2)
 
 
 def inks_of_lines(pictures: Tensor) -> Tensor:
-    """Return the ink of lines, see `ink_map`, for `ink_of_line`.
+    """Return the ink masks of lines (see `ink_map`) in the format of `ink_of_line`.
 
-    ``pictures`` are RGB in [0, 1], (N, 3, H, W), NaN beyond the end of a line; W is a multiple of 8. On the CPU the
-    result is bool (N, H, W); on another device uint8 (N, H, W / 8), one bit per pixel.
+    ``pictures`` are RGB in [0, 1], (N, 3, H, W), NaN after the end of a line; W is a multiple of 8. On the CPU the
+    result is bool (N, H, W). On other devices it is uint8 (N, H, W / 8), one bit for each pixel.
     """
     grays = pictures.mean(1)
     if grays.device.type != "cpu":
@@ -122,10 +122,10 @@ def ink_of_line(inks: npt.NDArray[np.generic], position: int, width: int) -> npt
 
 
 def _map_ink(grays: Tensor) -> Tensor:
-    """Do the same as ``ink_map`` for lines of all widths at once: order statistics from sorted values."""
+    """Compute ``ink_map`` for lines of all widths at once, with order statistics from sorted values."""
     rows, columns = grays.shape[1:]
     flat = grays.flatten(1)
-    # As floats, which all devices have and which are exact so far.
+    # Floats, because all devices support them and they represent these counts exactly.
     number = flat.isnan().logical_not_().sum(1, keepdim=True).float()
     levels = flat.sort(1).values
     middle = (_select_ordered(levels, ((number - 1) / 2).floor()) + _select_ordered(levels, (number / 2).floor())) / 2

@@ -1,4 +1,4 @@
-"""Read the words of a page, by a recogniser of lines or of words."""
+"""Read the words of a page with a recogniser of lines or of words."""
 
 from __future__ import annotations
 
@@ -32,36 +32,35 @@ from .words import boxes_between_gaps
 FloatingArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
 CUT_HEIGHT, CUT_WIDTH = 48, 4096
-"""Height and greatest width at which lines are cut into words, in pixels."""
+"""Height and maximum width of the crops in which lines are cut into words, in pixels."""
 FloatArray = npt.NDArray[np.float64]
 WEAK_READING = 0.8
-"""A line that reads worse is tried upside down: one line in fifty of upright pages."""
+"""Lines with a lower confidence are also read upside down: one line in fifty of upright pages."""
 READS_SURELY = 0.95
-"""A reading this sure gives way to another recogniser's only if that is surer."""
+"""A reading with at least this confidence is replaced by another recogniser's only if that confidence is higher."""
 LETTER_ASPECT = 3.0
-"""Boxes longer than this many times their other side are lines, not letters along a margin."""
+"""Boxes with a greater ratio of their sides are lines, not letters along a margin."""
 LETTER_GAP = 0.6
-"""Largest gap, or overlap, of two letters along a margin, as a share of the narrower box."""
+"""Greatest gap or overlap of two letters along a margin, as a share of the narrower box."""
 SAME_LETTERS = 0.5
-"""Letters this similar, read one by one and as a line, are a column of upright letters.
-
-Unless one of them reads weakly and the line surely: on 149 scanned forms that finds the three stamped numbers in four
-that this limit takes for columns.
+"""If the texts read letter by letter and as one line are at least this similar, the letters are a column of upright
+letters. Exception: one letter has a low confidence and the line a high confidence. On 149 scanned forms the exception
+finds three of four stamped numbers that would otherwise be columns.
 """
 SPACE_BESIDE = 1.0
-"""A line along a margin has no other box within this many times its width."""
+"""A line along a margin must not have other boxes within this many times its width."""
 
 
 @dataclass(frozen=True)
 class FoundLine:
-    """A line, or the box of a word, as it was cut out and read.
+    """A line, or the box of a word, that was cropped and read.
 
     Attributes:
-        place: Argument of `cut_words`: corners (4, 2) from where reading begins, or a straight box (4,), relative
-            to the page that was read.
+        place: Argument of `cut_words`, relative to the page that was read: corners (4, 2) from the start of the text,
+            or a straight box (4,).
         value: The text.
         confidence: The probability that the text is right.
-        unread: A reason of `UnreadLine`, if the text is not part of the page's text, or not all of it.
+        unread: A reason of `UnreadLine`, if the text or a part of it is missing in the page's text.
     """
 
     place: FloatingArray
@@ -72,17 +71,17 @@ class FoundLine:
 
 @dataclass
 class ClassWords:
-    """Words of one class on a page; fields have one item for each word.
+    """Words of one class on a page; each field has one item for each word.
 
     Attributes:
-        boxes: Relative, (N, 4), or (N, 4, 2) from where reading begins.
+        boxes: Relative, (N, 4), or (N, 4, 2) from the start of the text.
         scores: Scores of the detector, (N,).
         texts: Texts with their confidences.
         orientations: ``{"value": degrees, "confidence": ...}``.
-        line_ids: The detected line that each word was cut from; ``None`` if the detector found words.
-        characters: Characters of each word; ``None`` if the recogniser does not place them.
-        unread: Lines that were not read, or not in full.
-        found: All lines, or boxes of words, that were cut out.
+        line_ids: Number of the detected line of each word; ``None`` if the detector found words.
+        characters: Characters of each word; ``None`` if the recogniser does not locate characters.
+        unread: Lines that were not read, or only in part.
+        found: All lines, or boxes of words, that were cropped.
     """
 
     boxes: FloatingArray
@@ -100,7 +99,7 @@ def no_words(straight: bool = True) -> ClassWords:
 
 
 def characters_of(values: str, confidences: Sequence[float], quads: FloatingArray, straight: bool) -> list[Character]:
-    """Return elements from the quads (N, 4, 2) of characters."""
+    """Return `Character` elements for the quads (N, 4, 2) of characters."""
     if straight:
         geometries: list[Any] = [((a, b), (c, d)) for a, b, c, d in boxes_around(quads).tolist()]
     else:
@@ -118,9 +117,9 @@ def read_page_words(
     scores: npt.NDArray[np.floating],
     turns: IntArray,
 ) -> ClassWords:
-    """Read the words in boxes; words without pixels are left out.
+    """Read the words in boxes; words without pixels are dropped.
 
-    ``boxes`` are relative: straight (N, 4), or (N, 4, 2), clockwise as they lie on the page; ``turns`` (N,) in degrees.
+    ``boxes`` are relative: straight (N, 4), or (N, 4, 2), clockwise on the page. ``turns`` (N,) are in degrees.
     """
     straight = boxes.ndim == 2
     places = boxes if straight else turn_quads(boxes.astype(np.float64), turns)
@@ -135,7 +134,7 @@ def read_page_words(
 def cut_lines_into_words(
     image: Tensor, quads: npt.NDArray[np.float64], scores: npt.NDArray[np.floating]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.floating]]:
-    """Cut lines at gaps in their ink, for recognisers that read words."""
+    """Cut lines into words at the gaps in their ink, for recognisers of words."""
     height, width = image.shape[1:]
     seen = [
         (batch.indices, batch.widths, inks_of_lines(batch.data))
@@ -158,10 +157,11 @@ def join_sideways_letters(
     readings: list[Readings],
     split_after: str = "",
 ) -> tuple[FloatArray, npt.NDArray[np.floating], list[Readings]]:
-    """Join boxes of single letters that are one line along a margin.
+    """Join boxes of single letters that form one line along a margin.
 
-    Detectors break such lines, such as stamped numbers, into letters. A separate column of boxes is read as one line
-    from both sides, and replaced by that line if it reads well. Joined lines are at the end of the result.
+    Detectors split such lines, for example stamped numbers, into letters. An isolated column of boxes is read as one
+    line in both directions, and the line replaces the boxes if its confidence is high. Joined lines are last in the
+    result.
     """
     shape = (page.shape[1], page.shape[2])
     pixels = scale_to_pixels(quads, shape)
@@ -176,8 +176,8 @@ def join_sideways_letters(
         own: Readings = dict(zip((0, 90, 270), read[3 * number : 3 * number + 3], strict=True))
         best = max(own[90], own[270], key=lambda reading: reading.confidence)
         text = _letters_of(best)
-        # A network may also read a column of upright letters, each as by itself. Some digits on their
-        # side resemble upright ones, but not all of a number do.
+        # A network may also read a column of upright letters letter by letter. Some digits rotated by 90 degrees
+        # resemble upright digits, but never all digits of a number.
         letters = [readings[index][0] for index in stack.tolist()]
         by_themselves = "".join(map(_letters_of, letters))
         is_similar = SequenceMatcher(None, by_themselves, text, autojunk=False).ratio() >= SAME_LETTERS
@@ -202,7 +202,7 @@ def _letters_of(reading: LineReading) -> str:
 
 
 def _stacks_of_letters(boxes: npt.NDArray[np.floating]) -> list[IntArray]:
-    """Return columns of boxes (N, 4) in pixels that may be letters of a line: indices, from the top."""
+    """Return columns of boxes (N, 4) in pixels that may be letters of one line: indices from top to bottom."""
     widths, heights = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
     is_letter = (heights <= LETTER_ASPECT * widths) & (widths <= LETTER_ASPECT * heights)
     chosen = np.flatnonzero(is_letter)
@@ -211,7 +211,7 @@ def _stacks_of_letters(boxes: npt.NDArray[np.floating]) -> list[IntArray]:
     open_stacks: list[list[int]] = []
     for index in chosen[np.argsort(boxes[chosen, 1], kind="stable")].tolist():
         x0, y0, x1, _ = sides[index]
-        # Stacks that end too far above cannot continue.
+        # Columns that end too far above this box cannot continue.
         open_stacks = [own for own in open_stacks if y0 - sides[own[-1]][3] <= LETTER_GAP * (x1 - x0)]
         for stack in open_stacks:
             left, _, right, bottom = sides[stack[-1]]
@@ -252,21 +252,21 @@ def read_page_lines(
     report_scripts: bool = True,
     script_readers: Mapping[str, LineRecognizer] | None = None,
 ) -> ClassWords:
-    """Read lines, and cut them into words.
+    """Read lines and split them into words.
 
     Args:
         model: The recogniser.
         page: (3, H, W).
-        quads: Relative (N, 4, 2), clockwise as they lie on the page.
+        quads: Relative (N, 4, 2), clockwise on the page.
         scores: Scores of the detector, (N,).
         turns: The turn of each line, in degrees.
-        readings: Readings of the lines that were read already.
+        readings: Readings of lines that were already read.
         straight: Return enclosing boxes rather than quads.
-        second_chance: Try lines that read badly upside down.
-        min_confidence: Leave out lines with a smaller share of words that are expected to be right.
+        second_chance: Also read lines upside down if their confidence is low.
+        min_confidence: Drop lines whose expected share of correct words is lower.
         split_after: Characters that end a word, in addition to spaces.
-        report_scripts: Leave out lines in a script that the model cannot read.
-        script_readers: Recognisers by the script whose lines they read instead.
+        report_scripts: Drop lines in a script that the model cannot read.
+        script_readers: Recognisers for lines of other scripts, by script.
     """
     shape = (page.shape[1], page.shape[2])
     known = dict(readings or {})
@@ -312,12 +312,12 @@ def _read_by_script(
     min_confidence: float,
     split_after: str,
 ) -> dict[int, LineReading]:
-    """Return readings of lines of a script by its own recogniser, if they are good enough."""
+    """Read lines of a script with the recogniser for that script; return the readings that are good enough."""
     own = [index for index, reading in known.items() if reading.script == script]
     quads = scale_to_pixels(lines[np.array(own, dtype=np.int64)], (page.shape[1], page.shape[2]))
     better = {}
     for index, reading in zip(own, read_lines(reader, page, quads, split_after), strict=True):
-        # A line that the first model reads with such confidence may be in its own script, after all.
+        # The first model's confidence is so high that the line may be in a script that it can read.
         is_doubtful = reading.confidence < known[index].confidence >= READS_SURELY
         if reading.words and reading.share_right >= min_confidence and not is_doubtful:
             better[index] = reading
@@ -325,7 +325,7 @@ def _read_by_script(
 
 
 def _reason_unread(reading: LineReading, is_kept: bool) -> str | None:
-    """Return why the text of a line is not part of the page, or not all of it, or ``None``."""
+    """Return why the text of a line or a part of it is missing in the page's text, or ``None``."""
     if reading.script is not None:
         return "script"
     if is_kept:
@@ -336,7 +336,7 @@ def _reason_unread(reading: LineReading, is_kept: bool) -> str | None:
 def _unread_of(
     lines: FloatArray, readings: Mapping[int, LineReading], reasons: Sequence[str | None], straight: bool
 ) -> list[UnreadLine]:
-    """Return the lines whose text is not part of the page, or not all of it, with the reason."""
+    """Return the lines whose text is missing in the page's text, completely or in part, with the reason."""
     found = []
     for index, (line, reason) in enumerate(zip(lines, reasons, strict=True)):
         reading = readings[index]
@@ -356,7 +356,7 @@ def _turn_bad_lines(
     known: dict[int, LineReading],
     split_after: str,
 ) -> IntArray:
-    # A script that the model does not know reads as nothing when upright, and as other letters when upside down.
+    # Upright text in an unknown script yields no text, and upside-down text yields other letters.
     weak = np.array(
         [index for index, reading in known.items() if reading.words and reading.confidence < WEAK_READING], np.int64
     )

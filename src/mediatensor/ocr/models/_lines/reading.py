@@ -1,10 +1,10 @@
-"""Read text lines where they are on a page: cut out, recognised in batches of one width, split into words.
+"""Read text lines of a page: crop them, recognise them in batches of equal width, and split them into words.
 
-A recogniser reads letters of an unknown script as look-alikes, often confidently. A small classifier on its features
-detects such lines. It was fitted on drawn lines (``benchmarks/calibration/scripts.py``) and holds only for the
-published weights, see `script_classifier_for`. Scripts have names of ISO 15924, such as "Cyrillic", "Greek",
-"Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Thai", "Hangul", "Georgian" and "Armenian"; "Vietnamese" stands
-for Latin letters with two marks.
+A recogniser reads letters of an unknown script as similar letters, often with high confidence. A small classifier on
+the recogniser's features detects such lines. It was fitted on rendered lines (``benchmarks/calibration/scripts.py``)
+and is valid only for the published weights; see `script_classifier_for`. Scripts have names of ISO 15924, such as
+"Cyrillic", "Greek", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Thai", "Hangul", "Georgian" and "Armenian".
+"Vietnamese" means Latin letters with two diacritics.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from .words import LineCharacters, LineWord, find_missing_spaces, leaves_ink_ove
 FILE = Path(__file__).with_name("scripts.npz")
 FILE_SHA256 = "bf2a8d0e6b563ded8df77beeadbac874b26add2bc048fefc6c09ebaf95ef4589"
 SURE_OF_SCRIPT = 1.0
-"""A line is in another script if that is more probable than a readable line, by this log ratio."""
+"""Least log ratio of the probabilities of another script and of a readable line, for a line to be in that script."""
 SURE_OF_SHORT = 1.25
-"""The same for short lines, which have less evidence."""
+"""The same limit for short lines, which give less evidence."""
 SHORT_STEPS = 28
-"""Lines with fewer steps, about seven characters, are short."""
+"""Lines with fewer steps (about seven characters) are short."""
 READABLE_BONUS = 2.0
-"""Added to the log ratio, times the share of words expected right beyond one half: look-alikes rarely
-read well.
+"""Weight of the expected share of correct words beyond one half, added to the log ratio: lines of similar letters
+rarely have a high share.
 """
 FEWEST_STEPS = 12
-"""Shorter lines, about three characters, count as readable."""
+"""Shorter lines (about three characters) are always treated as readable."""
 MAX_LINE_WIDTH = 4096
-"""Longest line in pixels at the recogniser's height, about 200 characters; longer ones are squeezed."""
+"""Maximum width of a line in pixels at the recogniser's height (about 200 characters); longer lines are compressed."""
 
 
 class ScriptClassifier(nn.Module):
-    """Two layers: the first on each step of a line, the second on their mean and maximum.
+    """Two layers: the first is applied to each step of a line, the second to the mean and maximum over the steps.
 
     Args:
-        names: The script of each class. The first class, readable lines, has an empty name.
+        names: The script of each class. The first class is readable lines and has an empty name.
         first: Weights of the first layer, (hidden, features).
         first_bias: (hidden,).
         second: Weights of the second layer, (classes, 2 x hidden).
@@ -69,7 +69,7 @@ class ScriptClassifier(nn.Module):
         self.names = tuple(names)
         layers = {"first": first, "first_bias": first_bias, "second": second, "second_bias": second_bias}
         for name, values in layers.items():
-            # Not in the recogniser's state dict, which has the names of its publishers.
+            # Excluded from the recogniser's state dict, which must have the published names.
             self.register_buffer(name, values, persistent=False)
 
     def forward(self, features: Tensor, is_picture: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ class ScriptClassifier(nn.Module):
         """
         hidden = torch.relu(features.float() @ self.first.float().T + self.first_bias.float())
         hidden = hidden * is_picture[..., None]
-        # No value is negative: steps after the end do not change the maximum.
+        # Values are never negative, so the zeros after the end do not change the maximum.
         mean = hidden.sum(1) / is_picture.sum(1, keepdim=True).clamp(min=1)
         pooled = torch.cat([mean, hidden.amax(1)], 1)
         scores = pooled @ self.second.float().T + self.second_bias.float()
@@ -87,7 +87,7 @@ class ScriptClassifier(nn.Module):
 
 
 def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps: int, share_right: float) -> str | None:
-    """Return the script of a line that cannot be read, from its ``scores`` (classes,); ``None`` if it can."""
+    """Return the script of an unreadable line from its ``scores`` (classes,); ``None`` if the line is readable."""
     if num_steps < FEWEST_STEPS:
         return None
     others = scores[1:]
@@ -99,7 +99,7 @@ def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps:
 
 
 def fingerprint(*parameters: Tensor) -> str:
-    """Return a checksum of float32 parameters, by which weights are recognised."""
+    """Return a checksum of float32 parameters, to identify published weights."""
     digest = hashlib.sha256()
     for parameter in parameters:
         digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
@@ -107,12 +107,12 @@ def fingerprint(*parameters: Tensor) -> str:
 
 
 def script_classifier_for(*parameters: Tensor) -> ScriptClassifier | None:
-    """Return the classifier fitted for a recogniser, which these parameters identify.
+    """Return the classifier fitted for a recogniser with these parameters.
 
-    ``None`` for other parameters, such as those after training.
+    Return ``None`` for other parameters, such as those after training.
 
     Raises:
-        WeightsError: The file of the classifier is damaged.
+        WeightsError: The classifier file is damaged.
     """
     if any(parameter.dtype != torch.float32 or parameter.device.type == "meta" for parameter in parameters):
         return None
@@ -137,14 +137,14 @@ class LineRecognizer(Protocol):
     """A network that reads whole lines.
 
     Attributes:
-        cfg: Has ``input_shape``, ``mean`` and ``std``.
+        cfg: Contains ``input_shape``, ``mean`` and ``std``.
         characters: The characters of the classes after the blank.
-        step_pixels: Columns of a line per step.
-        head: Its last layer, on the network's device and of its type.
-        right_to_left: It gives the characters of a right-to-left script from left to right.
+        step_pixels: Number of columns of a line for each step.
+        head: The last layer, with the network's device and type.
+        right_to_left: Whether the model returns the characters of right-to-left scripts from left to right.
 
-    A model that knows scripts that it cannot read has a `ScriptClassifier` as ``script_classifier``, and returns its
-    scores as ``"scripts"`` in addition to the steps.
+    A model that detects unreadable scripts has a `ScriptClassifier` as ``script_classifier``, and returns its scores as
+    ``"scripts"`` in addition to the steps.
     """
 
     cfg: dict[str, Any]
@@ -160,13 +160,13 @@ class LineRecognizer(Protocol):
 
 @dataclass(frozen=True)
 class LineReading:
-    """The text of one line.
+    """The recognised text of one line.
 
     Attributes:
-        words: With boxes as fractions of the line.
-        confidence: Mean of its characters' confidences, 0 without any; compares readings of one line.
-        has_gaps: Whether there is ink that no character accounts for.
-        script: The script of the line, if the recogniser cannot read it; its words are then look-alikes.
+        words: Words, whose boxes are fractions of the line.
+        confidence: Mean confidence of the characters, 0 if there are none; used to compare readings of one line.
+        has_gaps: Whether there is ink without a recognised character.
+        script: The script of the line if the recogniser cannot read it; the words then have similar letters.
     """
 
     words: list[LineWord]
@@ -176,7 +176,7 @@ class LineReading:
 
     @property
     def share_right(self) -> float:
-        """The share of its words that are expected to be right; 0 without any."""
+        """The expected share of correct words; 0 if there are no words."""
         return sum(word.confidence for word in self.words) / max(len(self.words), 1)
 
 
@@ -185,15 +185,15 @@ def read_lines(
 ) -> list[LineReading]:
     """Read lines of a page (3, H, W), uint8 or floats in [0, 1].
 
-    ``quads`` (N, 4, 2) are corners in pixels, top left first, in the direction of reading. ``split_after`` are
-    characters that end a word in addition to spaces. The result has one reading for each line.
+    ``quads`` (N, 4, 2) are corners in pixels, in reading direction from the top left. ``split_after`` are characters
+    that end a word in addition to spaces. The result has one reading for each line.
     """
     cuts = line_cuts(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH)
 
     def see(cut: Callable[[], LineBatch]) -> SeenBatch:
         return see_batch(model, cut())
 
-    # Wide batches come last, and would leave threads without work at the end.
+    # Wide batches come first, because a long batch at the end would leave other threads idle.
     wide_first, num_workers = cuts[::-1], min(torch.get_num_threads(), len(cuts))
     may_spread = num_workers > 1 and page.device.type == "cpu" and spreads(model)
     seen = list(spread(see, wide_first, num_workers) if may_spread else map(see, cuts))
@@ -202,18 +202,18 @@ def read_lines(
 
 @dataclass(frozen=True)
 class SeenBatch:
-    """Output of the network for a batch of lines, still on its device.
+    """Network output for a batch of lines, still on the device.
 
     Attributes:
-        indices: Which lines.
-        widths: Columns of each without padding.
+        indices: Indices of the lines.
+        widths: Width of each line in columns, without padding.
         probabilities: (N, T), see `CtcLineRecognizer.best_of_steps`.
         classes: (N, T), int32.
-        spaces: Probabilities of a space, (N, T).
-        inks: See `inks_of_lines`.
-        scores: Of alternatives, (N, T, K), see `CtcLineRecognizer.alternatives`; K is 0 for models that have none.
-        others: The classes of the alternatives, (N, T, K), int16, or int32 if there are too many classes.
-        scripts: See `ScriptClassifier`; (N, 0) for models without one.
+        spaces: Probability of a space at each step, (N, T).
+        inks: Ink masks; see `inks_of_lines`.
+        scores: Scores of alternatives, (N, T, K), see `CtcLineRecognizer.alternatives`; K is 0 for models without them.
+        others: Classes of the alternatives, (N, T, K), int16, or int32 if int16 is too small for the classes.
+        scripts: Scores of the `ScriptClassifier`; (N, 0) for models without a classifier.
     """
 
     indices: list[int]
@@ -228,11 +228,11 @@ class SeenBatch:
 
 
 def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
-    """Run the network on lines of one padded width, without waiting for the device."""
+    """Run the network on lines of equal padded width, without waiting for the device."""
     parameter = model.head.weight
     inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
     inputs = mark_open_sizes(model, inputs.contiguous(memory_format=torch.channels_last), 0, 3)
-    # The model is called as a whole, as it may be compiled.
+    # Call the model as a whole, because it may be compiled.
     found = model(inputs, return_steps=True)
     probabilities, classes, spaces = found["steps"]
     scores, others = found.get("alternatives") or (probabilities[..., None][..., :0], classes[..., None][..., :0])
@@ -245,9 +245,9 @@ def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
 def readings_of(
     model: LineRecognizer, seen: Sequence[SeenBatch], number: int, split_after: str = ""
 ) -> list[LineReading]:
-    """Decode the output of the network on the host, after one copy from the device.
+    """Decode network outputs on the host, after one copy from the device.
 
-    ``number`` is how many lines there are; lines in no batch are empty.
+    ``number`` is the number of lines. A line that is in none of the batches has an empty reading.
     """
     readings: list[LineReading] = [LineReading([], 0.0)] * number
     arrays = download(
@@ -288,7 +288,7 @@ def _texts_of(
     scores: npt.NDArray[np.floating],
     others: npt.NDArray[np.integer],
 ) -> list[str]:
-    """Return the characters of a line, with doubtful ones decided by the rest."""
+    """Return the characters of a line, with uncertain characters resolved by their neighbours."""
     values = [model.characters[label - 1] for label in found.labels]
     doubtful = np.flatnonzero(found.confidences < SURE_PROBABILITY) if scores.shape[-1] else ()
     alternatives = {
@@ -315,7 +315,7 @@ def _to_reading(
     step = model.step_pixels / width
     starts, stops = np.minimum(found.start_steps * step, 1.0), np.minimum(found.stop_steps * step, 1.0)
     confidences = found.confidences.astype(np.float64)
-    # Spaces come after spelling: a doubtful letter next to a wrong space would lack its word.
+    # Insert spaces after the spelling correction, because a wrong space would cut an uncertain letter from its word.
     missing = find_missing_spaces(values, found.peak_steps, (starts + stops) / 2 * width, spaces, ink)
     if missing:
         places = [space.index for space in missing]
@@ -325,7 +325,7 @@ def _to_reading(
         stops = np.insert(stops, places, np.minimum((steps + 1) * step, 1.0))
         confidences = np.insert(confidences, places, [space.probability for space in missing])
     if any(len(value) != 1 for value in values):
-        # A class may stand for several code points, as in a flag: each of them is a character at the same place.
+        # A class may have several code points, as a flag does. Each becomes a character at the same position.
         counts = [len(value) for value in values]
         starts, stops, confidences = (np.repeat(numbers, counts) for numbers in (starts, stops, confidences))
         values = list("".join(values))

@@ -1,11 +1,11 @@
-"""Decide how a page and each of its lines are turned, by a classifier of lines and by how well lines read.
+"""Determine the turn of a page and of its lines, with a line classifier and the confidence of readings.
 
-Angles have docTR's sign: a page turned by 90 degrees was turned clockwise, so its lines read from top to bottom; turn
-it counter-clockwise by as much to set it upright. Turns are 0, 90, 180 or 270; docTR writes -90 for 270.
+Angles have docTR's sign: the lines of a page that was turned clockwise by 90 degrees read from top to bottom, and the
+page becomes upright if it is rotated counter-clockwise by 90 degrees. Turns are 0, 90, 180 or 270 (docTR: -90).
 
-The classifier is wrong for a few lines of every page. So each line gives the likelihood of each turn, with some
-probability of being wrong altogether, and the lines vote by their length. The turn of a single line is
-then decided given the page's.
+The classifier is wrong for a few lines of every page. Therefore each line contributes a likelihood of each turn, with
+some probability of being completely wrong, and the lines vote with weights by their length. The turn of a single line
+is then determined given the page's turn.
 """
 
 from __future__ import annotations
@@ -38,46 +38,47 @@ from .cutting import (
 from .reading import LineReading, LineRecognizer, read_lines
 
 TURNS = (0, 90, 180, 270)
-# Evidence of a line's shape for its reading axis: a square has none, odds grow with the aspect squared.
+# A line's shape is evidence for its axis: the odds grow with the squared aspect ratio, and are even for a square.
 _ASPECT_POWER = 2.0
-# A classifier is never believed more than this: it was trained on other pages.
+# Limit on the classifier's probability, because it was trained on other pages.
 _MAX_BELIEF = 0.97
-# The recogniser's mean confidence, at which a reading is as likely right as wrong way up, and by how much more it is e
-# times likelier. Text read upside down by the default recogniser rarely exceeds 0.7, upright text rarely falls below.
+# Mean confidence at which a reading is equally likely in the right direction or upside down, and the increase that
+# multiplies the odds by e. The default recogniser rarely exceeds 0.7 on upside-down text or is below 0.7 on upright
+# text.
 _EVEN_CONFIDENCE = 0.7
 _CONFIDENCE_SCALE = 0.1
-# Share of lines that are independent of their page: notes in the margin, stamps, errors of the detector.
+# Share of lines whose turn is independent of the page: margin notes, stamps, detection errors.
 _OUTLIERS = 0.1
-# Lines of one page err together, so that many of them count as no more than this many that do not.
+# Errors of lines on one page are correlated, so any number of lines counts as at most this many independent lines.
 _INDEPENDENT_LINES = 8.0
-# Pages come upright more often than not.
+# Pages are upright more often than not.
 _PRIOR = np.array([0.55, 0.15, 0.15, 0.15])
-# For a line along the page's axis: how likely it is the other way up than its page, before it is looked at.
+# Prior probability that a line along the page's axis is upside down relative to the page.
 _STRAY_LINE = 0.02
-# A line across the page is at least this many times as long as ordinary lines are high: a lone "1"
-# or "I" is also taller than wide, but upright.
+# A line across the page is at least this many times as long as ordinary lines are high. A single upright "1" or "I" is
+# also taller than wide, but shorter.
 _MIN_ACROSS_HEIGHTS = 2.0
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 SURE_OF_TURN = 0.95
-"""Below this probability of the classifier's vote, lines are also read both ways."""
+"""If the classifier's vote has a lower probability, lines are also read in both directions."""
 LINES_READ_TWICE = 6
 READS_WELL = 0.85
-"""A page whose long lines read at least this well is not upside down: such pages rarely exceed 0.75."""
+"""If the long lines of a page have this confidence, it is not upside down: upside-down pages rarely exceed 0.75."""
 READS_TURNED = 0.8
-"""A page or line counts as turned if it reads at least this well when turned, and clearly better."""
+"""Least confidence of the turned readings for a page or line to be turned; they must also be clearly better."""
 MIN_ADVANTAGE = 0.1
 LONG_LINE = 3.0
-"""A tall box on an upright page, this many times as high as wide, is a line on its side, not a character."""
+"""On an upright page, a box with at least this ratio of height to width is a rotated line, not a character."""
 Readings = dict[int, LineReading]
-"""Readings of one line, by the turn at which it was read."""
+"""Readings of one line, by the turn at which the line was read."""
 
 
 class LineClassifier(Protocol):
-    """A network that classifies pictures of lines as upright or, the second class, upside down."""
+    """A network that classifies images of lines as upright (first class) or upside down (second class)."""
 
     cfg: dict[str, Any]
-    """Has ``input_shape``, ``mean`` and ``std``."""
+    """Contains ``input_shape``, ``mean`` and ``std``."""
 
     def parameters(self) -> Iterator[Any]: ...
 
@@ -86,15 +87,15 @@ class LineClassifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LineEvidence:
-    """The signs in one line by which its page may be turned.
+    """Evidence of one line for the turn of its page.
 
     Attributes:
-        length: Length of its longer side, in any unit that the lines of a page share: the weight of its vote.
-        tall: Whether its crop was turned by 90 degrees counter-clockwise (``np.rot90``) before it was looked at.
-        aspect: Its extent along the axis that it is then read along, divided by that across; below 1 if the line is, if
-            anything, read along the wrong axis.
-        upside_down: Probability, by the classifier, that the crop so turned is upside down; ``None`` if unknown.
-        confidences: The recogniser's mean confidence by turn of the page, for the turns that were tried.
+        length: Length of the longer side, in the same unit for all lines of a page: the weight of the line's vote.
+        tall: Whether the crop was rotated by 90 degrees counter-clockwise (``np.rot90``) before classification.
+        aspect: Ratio of the sizes along and across the reading direction of the crop; below 1 if the reading direction
+            is probably wrong.
+        upside_down: Probability that the crop, rotated if ``tall``, is upside down; ``None`` if unknown.
+        confidences: Mean confidence of the recogniser by turn of the page, for the turns that were tried.
 
     Raises:
         InvalidArgumentError: A value is out of range.
@@ -122,9 +123,9 @@ def line_evidence(
     upside_down: Sequence[float | None] | np.ndarray | None = None,
     confidences: Sequence[Mapping[int, float]] | None = None,
 ) -> list[LineEvidence]:
-    """Collect the evidence of lines, relative quads (N, 4, 2) as they lie on the page.
+    """Collect the evidence of lines from relative quads (N, 4, 2), clockwise on the page.
 
-    Those that `lines_are_tall` returns were turned before the networks saw them.
+    Lines selected by `lines_are_tall` must have been rotated before classification and recognition.
 
     Raises:
         InvalidArgumentError: Lengths differ or a value is out of range.
@@ -150,7 +151,7 @@ def line_evidence(
 
 
 def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
-    """Decide the turn of a page by some of its lines; ten to twenty long ones are plenty.
+    """Determine the turn of a page from some of its lines; ten to twenty long lines are enough.
 
     >>> line = LineEvidence(length=300.0, tall=True, aspect=10.0, upside_down=0.1)
     >>> turn, confidence = vote_page_turn([line] * 5)
@@ -158,13 +159,13 @@ def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
     (90, True)
 
     Returns:
-        0, 90, 180 or 270, clockwise, and its probability; ``(0, 0.0)`` if nothing is known.
+        0, 90, 180 or 270, clockwise, and its probability; ``(0, 0.0)`` without evidence.
     """
     weights = np.array([line.length for line in evidence])
     if not weights.any():
         return 0, 0.0
     votes = np.log(_likelihoods(evidence) * (1 - _OUTLIERS) + _OUTLIERS / len(TURNS))
-    # No line, however long, counts for more than two ordinary ones.
+    # Limit the weight of a long line to that of two ordinary lines.
     weights = np.minimum(weights / np.median(weights[weights > 0]), 2)
     weights *= min(1.0, _INDEPENDENT_LINES / weights.sum())
     scores = np.log(_PRIOR) + weights @ votes
@@ -175,11 +176,10 @@ def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
 
 
 def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[int]:
-    """Decide the turn of each line, clockwise on the page as it lies, given the page's turn.
+    """Determine the turn of each line, clockwise on the page, given the page's turn.
 
-    A line across the page, such as a note in its margin, has its own turn: without evidence it reads from the bottom to
-    the top of the upright page. A line along the page's axis goes with the page unless its evidence clearly
-    contradicts.
+    A line across the page, such as a margin note, has its own turn: without evidence it reads from bottom to top of the
+    upright page. A line along the page's axis has the page's turn unless its evidence clearly contradicts.
 
     >>> page, note = LineEvidence(300.0, False, 12.0, 0.9), LineEvidence(200.0, True, 8.0)
     >>> decide_line_turns([page, note], page_turn=0)
@@ -193,7 +193,7 @@ def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[
     if not evidence:
         return []
     along = np.array([line.tall == bool(page_turn % 180) for line in evidence])
-    # A line that is near square was turned, or not, by chance: only a clear shape sets it across its page.
+    # The rotation of a nearly square crop is arbitrary, so only an elongated line can be across its page.
     across = ~along & np.array([line.aspect >= TALL_RATIO for line in evidence])
     if along.any():
         height = np.median([line.length / line.aspect for line, own in zip(evidence, along, strict=True) if own])
@@ -202,7 +202,7 @@ def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[
     odds = np.zeros((len(evidence), len(TURNS)))
     odds[~across, page], odds[~across, (page + 2) % 4] = 1 - _STRAY_LINE, _STRAY_LINE
     odds[across, quarter], odds[across, (quarter + 2) % 4] = 0.5, 0.5
-    # argmax takes the first of equals: the columns are read from the preferred turn of each line on.
+    # argmax returns the first of equal values, so the columns are ordered from the preferred turn of each line on.
     preferred = np.where(across, quarter, page)
     columns = (preferred[:, None] + np.arange(4)) % 4
     best = np.take_along_axis(odds * _likelihoods(evidence), columns, axis=1).argmax(axis=1)
@@ -210,13 +210,13 @@ def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[
 
 
 def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
-    """Return float64 (N, 4): how well each turn explains each line; rows sum to 1."""
+    """Return float64 (N, 4): the likelihood of each turn for each line; rows sum to 1."""
     tall = np.array([line.tall for line in evidence])
     aspects = np.array([line.aspect for line in evidence]) ** _ASPECT_POWER
     own_axis = (aspects / (1 + aspects)).clip(1 - _MAX_BELIEF, _MAX_BELIEF)
     flipped = np.array([0.5 if line.upside_down is None else line.upside_down for line in evidence])
     flipped = flipped.clip(1 - _MAX_BELIEF, _MAX_BELIEF)
-    # The classifier judges the axis that the crop was read along, not the other one.
+    # The classifier only distinguishes the two directions along the axis in which the crop was read.
     read = np.stack([own_axis * (1 - flipped), own_axis * flipped], axis=1)
     unread = np.repeat((1 - own_axis)[:, None] / 2, 2, axis=1)
     likelihoods = np.empty((len(evidence), len(TURNS)))
@@ -231,9 +231,9 @@ def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
 def upside_down_probabilities(
     classifier: LineClassifier, page: Tensor, quads: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Return the probability (N,) that each line is upside down; tall lines are turned first.
+    """Return the probability (N,) that each line is upside down; tall lines are rotated first.
 
-    ``page`` is (3, H, W), ``quads`` are relative (N, 4, 2), clockwise as they lie on the page.
+    ``page`` is (3, H, W). ``quads`` are relative (N, 4, 2), clockwise on the page.
     """
     height, width = page.shape[1:]
     tall = lines_are_tall(quads, (height, width))
@@ -251,7 +251,7 @@ def upside_down_probabilities(
 
 
 def upside_down_crops(classifier: LineClassifier, crops: Sequence[Tensor], batch_size: int) -> npt.NDArray[np.float64]:
-    """Do the same for crops (3, H, W) that are lines each, on the classifier's device."""
+    """Return the probability (N,) that each crop (3, H, W) of a line is upside down, on the classifier's device."""
     rows, columns = classifier.cfg["input_shape"][1:]
     found = []
     for start in range(0, len(crops), batch_size):
@@ -272,7 +272,7 @@ def upside_down_crops(classifier: LineClassifier, crops: Sequence[Tensor], batch
 
 
 def _compute_upside_down(classifier: LineClassifier, lines: Tensor) -> Tensor:
-    """Return probabilities (N,), float32 on the device, for lines (N, 3, H, W) of one padded width."""
+    """Return probabilities (N,), float32 on the device, for lines (N, 3, H, W) of equal padded width."""
     columns = classifier.cfg["input_shape"][2]
     parameter = next(classifier.parameters())
     data = network_input(lines, classifier.cfg["mean"], classifier.cfg["std"], parameter)[..., :columns]
@@ -284,11 +284,11 @@ def _compute_upside_down(classifier: LineClassifier, lines: Tensor) -> Tensor:
 def read_straight_lines(
     model: LineRecognizer, page: Tensor, quads: FloatArray, split_after: str = ""
 ) -> list[Readings]:
-    """Read the lines of a page that is taken for upright.
+    """Read the lines of a page that is probably upright.
 
-    A box taller than wide is a line along a margin or a single character such as a 1. It is read as it is and from both
-    sides, with all other lines, so that the host waits once for a page. ``quads`` are relative (N, 4, 2), clockwise as
-    they lie on the page. The result has readings at 0 degrees, for tall lines also at 90 and 270.
+    A box taller than wide is a line along a margin, or a single character such as a 1. It is read at 0, 90 and 270
+    degrees, together with all other lines, so that the host waits only once for each page. ``quads`` are relative
+    (N, 4, 2), clockwise on the page. The result has readings at 0 degrees, and for tall lines also at 90 and 270.
     """
     shape = (page.shape[1], page.shape[2])
     is_tall = lines_are_tall(quads, shape)
@@ -305,9 +305,9 @@ def read_straight_lines(
 def turns_of_straight_lines(
     readings: Sequence[Readings], quads: FloatArray, shape: tuple[int, int]
 ) -> tuple[IntArray, dict[int, LineReading]]:
-    """Return the turns (N,), clockwise, and readings of the lines of an upright page.
+    """Return the turns (N,), clockwise, and the readings of the lines of an upright page.
 
-    Only text that runs along a margin is turned.
+    Only text along a margin is turned.
     """
     turns = np.zeros(len(quads), dtype=np.int64)
     widths, heights = line_sizes(scale_to_pixels(quads, shape))
@@ -326,9 +326,9 @@ def _choose_tall(readings: Readings, aspect: float) -> int:
 
 
 def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:
-    """Return turn and probability of a page most of whose text is in tall boxes, else (0, 0.0).
+    """Return turn and probability if most text of the page is in tall boxes, otherwise (0, 0.0).
 
-    A few lines decide, before every tall box is read at three turns.
+    Only a few lines are read, to avoid reading every tall box at three turns.
     """
     shape = (page.shape[1], page.shape[2])
     lengths = np.maximum(*line_sizes(scale_to_pixels(quads, shape)))
@@ -342,22 +342,23 @@ def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray
 def turn_of_read_page(
     model: LineRecognizer, page: Tensor, quads: FloatArray, readings: Sequence[Readings]
 ) -> tuple[int, float]:
-    """Return turn and probability of a page whose lines were read as upright, by how well they read.
+    """Return turn and probability of a page whose lines were read as upright, from the confidences of the readings.
 
-    The readings show whether the page lies on its side. A page that reads badly may also be upside down: a few of its
-    lines are then read that way. The turn is 0 unless the page reads well, and clearly better, when turned.
+    The readings show whether the page is turned by 90 or 270 degrees. If confidences are low, the page may also be
+    upside down, and a few of its lines are read that way. The turn is 0 unless turned readings are good and clearly
+    better.
     """
     shape = (page.shape[1], page.shape[2])
     sample = longest_lines(quads, shape)
     lengths = line_sizes(scale_to_pixels(quads[sample], shape))
     weights = dict(zip(sample.tolist(), np.maximum(*lengths).tolist(), strict=True))
     confidences = {index: {turn: legibility(own) for turn, own in readings[index].items()} for index in weights}
-    # A script that the model does not know reads as nothing when upright, and as other letters when upside down: lines
-    # without words have no say.
+    # Upright text in an unknown script yields no text, and upside-down text yields other letters. Lines without words
+    # therefore do not vote.
     wide = [index for index in weights if len(readings[index]) == 1 and legibility(readings[index][0])]
     told = [index for index in weights if readings[index][0].script is not None]
     if 3 * sum(weights[index] for index in told) > 2 * sum(weights.values()):
-        # Scripts are detected on upright lines. If a third of a page can be read, it decides.
+        # Scripts are detected on upright lines. If a third of the page is readable, it is upright.
         return 0, 0.0
     if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
         few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
@@ -365,7 +366,7 @@ def turn_of_read_page(
         for index, reading in zip(few, read_lines(model, page, scale_to_pixels(upside_down, shape)), strict=True):
             if reading.words:
                 confidences[index][180] = reading.confidence
-        # A line that was read one way only cannot be compared with lines that were read both ways.
+        # A line read in one direction cannot be compared with lines read in both directions.
         confidences = {index: own for index, own in confidences.items() if len(own) > 1}
     asked = list(confidences)
     turn, probability = vote_page_turn(
@@ -374,7 +375,7 @@ def turn_of_read_page(
     voters = [index for index in asked if turn in confidences[index]]
     if not turn or not voters or _is_vertical_writing(readings, voters, turn):
         return 0, probability if not turn else 0.0
-    # A quarter turn is weighed against the other one: at 0 degrees nothing but a character could be read in a tall box.
+    # 90 and 270 degrees are compared with each other: at 0 degrees a tall box can only be read as a character.
     against = 0 if turn == 180 else 360 - turn
     upright = _mean(confidences, weights, voters, turn)
     better = upright - _mean(confidences, weights, voters, against)
@@ -382,9 +383,9 @@ def turn_of_read_page(
 
 
 def legibility(reading: LineReading) -> float:
-    """Return the confidence of a reading; 0 without words or for look-alikes of another script.
+    """Return the confidence of a reading; 0 if it has no words or an unreadable script.
 
-    A network may be sure of spaces only.
+    A network may be confident about spaces only.
     """
     return reading.confidence if reading.words and reading.script is None else 0.0
 
@@ -398,7 +399,7 @@ def _mean(
 
 
 def _is_vertical_writing(readings: Sequence[Readings], lines: Sequence[int], turn: int) -> bool:
-    """Whether tall lines have East Asian letters: their shape then does not show the page's turn."""
+    """Return whether tall lines have East Asian letters; their shape is then no evidence of the page's turn."""
     letters = "".join(word.value for index in lines if turn % 180 for word in readings[index][turn].words)
     return 2 * sum(map(is_east_asian, letters)) > len(letters)
 
@@ -406,10 +407,10 @@ def _is_vertical_writing(readings: Sequence[Readings], lines: Sequence[int], tur
 def page_turn(
     model: LineRecognizer | None, classifier: LineClassifier, page: Tensor, quads: FloatArray
 ) -> tuple[int, float]:
-    """Return turn and probability of a page, by a vote of its longest lines; (0, 0.0) without lines.
+    """Return turn and probability of a page, by a vote of its longest lines; (0, 0.0) if there are no lines.
 
-    The recogniser is used if the classifier is not sure, and before a page counts as turned; without ``model`` the
-    classifier decides.
+    The recogniser is used if the classifier is uncertain, and to confirm that a page is turned. If ``model`` is
+    ``None``, only the classifier is used.
     """
     shape = (page.shape[1], page.shape[2])
     sample = quads[longest_lines(quads, shape)]
@@ -429,7 +430,7 @@ def page_turn(
 
 
 def turns_on_turned_page(classifier: LineClassifier, page: Tensor, quads: FloatArray, turn: int) -> IntArray:
-    """Return the turn (N,) of each line on a page of known turn; lines across it are classified."""
+    """Return the turn (N,) of each line on a page of known turn; lines across the page are classified."""
     shape = (page.shape[1], page.shape[2])
     across = np.flatnonzero(lines_are_tall(quads, shape) != bool(turn % 180))
     known: list[float | None] = [None] * len(quads)

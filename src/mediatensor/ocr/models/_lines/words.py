@@ -1,18 +1,18 @@
-"""Split the characters of a line into words, with tight boxes by the ink of the line.
+"""Split the characters of a line into words, with tight boxes around the ink of the line.
 
-The recogniser gives the step of each character, exact to about half a character. The ink gives exact edges without
-their meaning. Together: spaces end words, the widest gap in the ink between two words is where to cut, and the ink on
-each side gives the box. Detectors mark lines about half as high again as their ink, so boxes are taken from ink.
+The recogniser gives the position of each character with an accuracy of about half a character. The ink gives exact
+edges but not their meaning. Spaces end words, the cut is at the widest ink gap between two words, and the ink on each
+side determines the boxes. Boxes of detectors are not used because they are about 1.5 times as high as the ink.
 
-Spaces that the recogniser narrowly missed are added. A logistic function decides from the greatest probability of a
-space between two characters, rarely above 0.001 inside words, and the gap in the ink between them, on a scale where 0
-is the usual gap between letters of the line and 1 that between its words. Its weights were fitted on drawn lines in
+Missed spaces are added. A logistic function decides from two numbers: the greatest probability of a space between two
+characters, which rarely exceeds 0.001 inside words, and the ink gap between them. The gap is scaled so that 0 is the
+line's usual gap between letters and 1 its usual gap between words. The weights were fitted on rendered lines in
 fourteen languages and about fifty fonts.
 
-The confidence of a word follows from its characters. Networks are overconfident (Guo et al., "On Calibration
-of Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599), so a logistic function maps them to how often words
-are right (Platt, "Probabilistic Outputs for Support Vector Machines", 1999). ``python -m
-benchmarks.calibration.confidences --fit`` fits its numbers and shows how well they hold.
+The confidence of a word is computed from its characters. Networks are overconfident (Guo et al., "On Calibration
+of Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599), so a logistic function maps confidences to the
+share of correct words (Platt, "Probabilistic Outputs for Support Vector Machines", 1999). ``python -m
+benchmarks.calibration.confidences --fit`` fits its parameters and shows their accuracy.
 """
 
 from __future__ import annotations
@@ -32,66 +32,65 @@ from .ink import ink_band, remove_rules, runs_of_true
 LEAST, GREATEST = 1e-4, 1 - 1e-5
 """Confidences of characters are limited to this range, so that logarithms are finite."""
 OFFSET, OF_LEAST, OF_ALL = 0.34, 0.63, 0.65
-"""Log odds that a word is right: a constant, the weight of the log odds of the least sure character, and the
-weight of the log of the product of all characters.
+"""Log odds that a word is correct: constant, weight of the log odds of the least certain character, and weight of the
+log of the product over all characters.
 """
 MAX_CONFIDENCE = 0.983
-"""Even words of the surest characters are right no more often than this on scanned pages."""
+"""Upper limit of word confidences, measured on scanned pages."""
 FloatArray = npt.NDArray[np.float64]
 Box = tuple[float, float, float, float]
-"""Left, top, right, bottom as fractions of the line's picture."""
+"""Left, top, right, bottom as fractions of the line's image."""
 MAX_REACH = 0.85
-"""How far the line may extend beyond the middle of its first and last character, in character widths."""
+"""Greatest extent of the line beyond the center of its first and last character, in character widths."""
 INK_REACH = 0.6
-"""In character widths: separate ink farther than this from a word's first and last character is not its ink."""
+"""Separate ink farther than this from the first and last character does not belong to the word; in character widths."""
 MARGIN_LEFT_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 2.5 / 48, 0.22, 0.13
-"""Space between ink and box: sideways as a share of the picture's height, else of the ink's."""
+"""Margin between ink and box: horizontal as a share of the image's height, vertical as a share of the ink's height."""
 LETTER_INK = 0.2
-"""Least share of a line's height that the ink of a letter fills in a column."""
+"""Least share of a line's height that a letter's ink fills in a column."""
 FARTHEST, MOST_LEFT_OVER = 1.1, 0.6
-"""In character widths: ink farther than the first from every character is left over; a line may have as
-much of it as the second.
-
-The widest letters, and the ink left over in Latin forms and receipts, are within.
+"""Ink farther than the first limit from every character is leftover; a line may have as much leftover ink as the second
+limit. Both are in character widths. The widest letters, and the leftover ink of Latin forms and receipts, are within
+the limits.
 """
 LINE_SHARE, LOW_LINE_SHARE = 0.25, 0.75
-"""How far boxes extend from the word's own ink towards the height of its line, and for low words.
+"""How far boxes extend from the word's ink towards the height of its line; the second value is for low words.
 
-Annotators draw boxes around the word's ink or as high as its line; around a dash almost always as high.
+Annotators draw boxes around the word's ink or at the height of its line, and around a dash almost always at the latter.
 """
 LOW_INK = 0.5
-"""A word is low if its ink is lower than this share of its line's."""
+"""A word is low if its ink is lower than this share of its line's ink."""
 CHECK_BOXES = "□☐☑☒"
-"""Signs that are words of their own, even if they stand close to the answer."""
+"""Signs that are always separate words, even directly before the answer."""
 WIDE_GAP, WIDER_THAN_LETTERS = 0.6, 1.2
-"""Columns without ink end a word even without a space, if wider than the first, as a share of the ink's
-height, and than the second, in character widths: widely spaced letters are one word.
+"""An ink gap wider than both limits ends a word even without a space. The limits are a share of the ink's height and a
+number of character widths, because widely spaced letters are one word.
 """
 WORD_GAP = 0.3
-"""Columns without ink, as a share of the ink's height, that end a word in a line that is not read yet."""
+"""Ink gap that ends a word in a line that was not read yet, as a share of the ink's height."""
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 LEAST_PROBABILITY = 0.01
-"""Least probability of a space, at its best step, that is considered."""
+"""Spaces with a lower greatest probability are not considered."""
 USUAL_SPACE, USUAL_GAP = 0.28, 0.06
-"""Width of a space beyond a gap between letters, and of such a gap, as shares of the ink's height."""
+"""Usual width of a space in addition to a letter gap, and usual letter gap, as shares of the ink's height."""
 USUAL_SPACE_WEIGHT = 2
-"""The usual space counts as many gaps of the line."""
+"""The usual space is averaged with the line's gaps as if it were this many gaps."""
 LEAST_SPACE = 2.0
-"""Least difference between the gaps of words and letters, in pixels."""
+"""Least difference between gaps of words and gaps of letters, in pixels."""
 WEIGHTS = (-0.8, 1.05, 4.5, -2.1)
-"""Of a constant, the log of the probability, the gap, and being inside a number."""
+"""Weights of the constant, the log probability, the gap, and being inside a number."""
 IN_NUMBERS = frozenset("0123456789.,:/-'")
 CLOSING_SIGNS = frozenset(",.;)]}")
-"""Signs that follow a word without a space in all languages; a gap before them is displaced."""
+"""Signs that follow a word without a space in all languages; a gap before such a sign is an error."""
 STOPS, QUOTATION_MARKS = frozenset(".,;:!?"), frozenset("\"'\u2019\u201d")
-"""A full stop is narrow, so that the quotation mark after it seems separate."""
+"""A quotation mark after a full stop seems separate, because the full stop is narrow."""
 _LEFT_TO_RIGHT = re.compile(r"[a-zA-Z0-9:*./%+-]")
-"""Characters whose runs read from left to right within right-to-left text."""
+"""Characters that read from left to right within right-to-left text."""
 
 
 def word_confidence(confidences: Sequence[float]) -> float:
-    """Return the probability that a word is right, from the confidences of its characters (at least one).
+    """Return the probability that a word is correct, from the confidences of its characters (at least one).
 
     >>> round(word_confidence([0.999, 0.998, 0.999]), 2), round(word_confidence([0.999, 0.6, 0.999]), 2)
     (0.97, 0.56)
@@ -104,13 +103,13 @@ def word_confidence(confidences: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class LineCharacters:
-    """Characters of one line, spaces included.
+    """Characters of one line, including spaces.
 
     Attributes:
-        values: The text of each.
-        starts: Where each begins, as a fraction of the width of the line's picture.
-        stops: Where each ends.
-        confidences: The probability of each, in [0, 1].
+        values: The text of each character.
+        starts: Start of each character, as a fraction of the width of the line's image.
+        stops: Stop of each character.
+        confidences: The probability of each character, in [0, 1].
     """
 
     values: Sequence[str]
@@ -121,7 +120,7 @@ class LineCharacters:
 
 @dataclass(frozen=True)
 class LineWord:
-    """One word of a line: text, box, and box and confidence of each character."""
+    """One word of a line: text, box, and the box and confidence of each character."""
 
     value: str
     box: Box
@@ -130,14 +129,14 @@ class LineWord:
 
     @property
     def confidence(self) -> float:
-        """The probability that the text is right."""
+        """The probability that the text is correct."""
         return word_confidence(self.confidences)
 
 
 def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
-    """Cut a line into words where the recogniser saw spaces, and after the characters ``split_after``.
+    """Split a line into words at recognised spaces, and after the characters ``split_after``.
 
-    ``ink`` (H, W) is the ink of the line's picture, see `ink_map`. A line of spaces has no words.
+    ``ink`` (H, W) is the ink of the line's image, see `ink_map`. A line of spaces has no words.
     """
     groups = _split_at_spaces(characters.values, split_after)
     if not groups:
@@ -161,9 +160,9 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
 
 
 def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
-    """Return boxes of words by their ink, for lines that are cut before they are read.
+    """Return boxes of words from ink gaps, for lines that are cut before they are read.
 
-    Without ink, the result is one box of the whole line.
+    If there is no ink, the result is one box of the whole line.
     """
     ink = remove_rules(ink)
     height, width = ink.shape
@@ -184,9 +183,9 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
 
 
 def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> bool:
-    """Whether a line has ink too far from all characters to be theirs.
+    """Return whether a line has ink too far from all characters to belong to any of them.
 
-    A recogniser skips letters that it does not know, and may seem sure of the rest of their line.
+    A recogniser skips unknown letters and may still be confident about the rest of the line.
     """
     groups = _split_at_spaces(characters.values, "")
     kept = [index for group in groups for index in group]
@@ -194,10 +193,10 @@ def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> b
         return False
     height, width = ink.shape
     middles = (characters.starts + characters.stops) / 2 * width
-    # One character may be as wide as the line is high.
+    # A single character may be as wide as the line is high.
     pitch = max(_pitch(middles, groups, height), 1.0) if len(kept) > 1 else float(height)
     top, bottom = ink_band(ink)
-    # A rule under the line, or through it, is ink in few rows.
+    # A rule under or through the line has ink in few rows.
     columns = np.flatnonzero(ink[top:bottom].mean(axis=0) >= LETTER_INK) + 0.5
     own = middles[kept]
     after = np.searchsorted(own, columns)
@@ -212,7 +211,7 @@ def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> b
 
 
 def _check_boxes(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return first column and the one after the last of each empty check box: a square frame."""
+    """Return start and stop column of each empty check box (a square frame)."""
     found = []
     for start, stop in runs_of_true(np.asarray(ink.any(axis=0))).tolist():
         rows = np.flatnonzero(ink[:, start:stop].any(axis=1))
@@ -222,7 +221,7 @@ def _check_boxes(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
             continue
         y, x = max(height // 4, 1), max(width // 4, 1)
         has_sides = all(side.all() for side in (box[:y].any(0), box[-y:].any(0), box[:, :x].any(1), box[:, -x:].any(1)))
-        # The corners of an O have no ink.
+        # The corners of the square have ink, unlike those of an O.
         ends = np.ix_([*range(y // 2), *range(-(y // 2), 0)], [*range(x // 2), *range(-(x // 2), 0)])
         has_corners = box[ends].reshape(2, y // 2, 2, x // 2).any(axis=(1, 3)).all()
         if has_sides and has_corners and not box[y:-y, x:-x].any():
@@ -252,7 +251,7 @@ def _split_at_gaps(
     height: int,
     pitch: float,
 ) -> list[list[int]]:
-    """Cut words at wide runs of columns without ink; a full stop stays with its word."""
+    """Split words at wide ink gaps; a full stop stays with its word."""
     empty = runs_of_true(~inside)
     wide = empty[empty[:, 1] - empty[:, 0] > max(WIDE_GAP * height, WIDER_THAN_LETTERS * pitch)]
     if not len(wide):
@@ -262,7 +261,8 @@ def _split_at_gaps(
         own, begin = middles[group], 0
         for start, stop in wide.tolist():
             end = int(np.searchsorted(own, (start + stop) / 2))
-            # Places of characters are exact to a part of a character; one farther inside is not a neighbour of the gap.
+            # Character positions are accurate to a part of a character; a character far inside the gap is not its
+            # neighbour.
             near = 0 < end < len(own) and own[end - 1] <= start + 0.3 * pitch and own[end] >= stop - 0.3 * pitch
             if near and end > begin and values[group[end]] not in ",.;":
                 cut.append(group[begin:end])
@@ -278,8 +278,8 @@ def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
 
 
 def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
-    """Return the widest run of columns without ink between two places, or else the emptiest column."""
-    # A network may see a character after the end of the line, in the padding.
+    """Return the widest ink gap between two positions or, if there is none, the column with least ink."""
+    # A network may place a character in the padding after the end of the line.
     start, stop = min(int(left), ink.shape[1] - 1), int(right) + 1
     empty = ~inside[start:stop]
     if empty.any():
@@ -331,7 +331,7 @@ def _make_word(
 
 @dataclass(frozen=True)
 class MissingSpace:
-    """A space that the best path left out: before which character, at which step, and how probable."""
+    """A space missing in the best path: index of the character after it, step, and probability."""
 
     index: int
     step: int
@@ -341,20 +341,20 @@ class MissingSpace:
 def find_missing_spaces(
     values: Sequence[str], peaks: IntArray, middles: FloatArray, spaces: npt.NDArray[np.floating], ink: BoolArray
 ) -> list[MissingSpace]:
-    """Find the spaces that the best path of a line left out, in the order of the line.
+    """Find the spaces missing in the best path of a line, in the order of the line.
 
     Args:
-        values: The characters of the line, spaces included.
-        peaks: The step where each is most probable.
-        middles: The middle of each, in columns of the ink.
+        values: The characters of the line, including spaces.
+        peaks: The step at which each character is most probable.
+        middles: The center of each character, in columns of the ink.
         spaces: The probability of a space at each step of the line.
-        ink: The ink of its picture, (H, W).
+        ink: The ink of the line's image, (H, W).
     """
     letters = np.array([index for index, value in enumerate(values) if not value.isspace()], dtype=np.int64)
     if len(letters) < 3:
         return []
     before, behind = letters[:-1], letters[1:]
-    # Every other part is from the peak of one letter to the peak of the next, both included.
+    # The segments at even indices extend from the peak of one letter to the peak of the next letter, inclusive.
     edges = np.stack([peaks[before], peaks[behind] + 1], axis=1).ravel()
     best = np.maximum.reduceat(np.append(spaces, 0.0), edges)[::2]
     is_space = behind > before + 1
@@ -365,18 +365,18 @@ def find_missing_spaces(
     found = []
     for place, gap in zip(doubtful.tolist(), _scale_gaps(gaps, is_space, ink)[doubtful].tolist(), strict=True):
         beside = [other for other in (place - 1, place + 1) if 0 <= other < len(best)]
-        # One gap parts one pair of letters. If the steps of letters are off, it seems to part two pairs.
+        # An ink gap separates one pair of letters. If positions are inaccurate, it may seem to separate two pairs.
         if any(runs[other] == runs[place] and best[other] > best[place] for other in beside):
             continue
         left, right = values[before[place]], values[behind[place]]
-        # Signs that are repeated, as in ++, are wide apart.
+        # Repeated signs, as in ++, have wide gaps.
         if right in CLOSING_SIGNS or (left == right and not left.isalnum()):
             continue
         is_last = "".join(values[behind[place] + 1 : behind[place] + 2]).strip() == ""
         if left in STOPS and right in QUOTATION_MARKS and is_last:
             continue
         if "_" in (left, right):
-            # It lies below the letters, where its ink is not seen.
+            # An underscore is below the letters, so the gap in the letters' band is not a gap.
             gap = 0.0
         in_number = left in IN_NUMBERS and right in IN_NUMBERS
         evidence = np.dot(WEIGHTS, (1.0, np.log(best[place]), gap, in_number))
@@ -387,7 +387,7 @@ def find_missing_spaces(
 
 
 def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the widest run of columns without ink between two places each, 0 for none, and its index."""
+    """Return the widest ink gap between each pair of positions (0 if there is none) and the index of its run."""
     top, bottom = ink_band(ink)
     runs = runs_of_true(~np.asarray(ink[top:bottom].any(axis=0)))
     widths, chosen = np.zeros(len(lefts)), -np.arange(1, len(lefts) + 1)
@@ -400,7 +400,7 @@ def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tupl
 
 
 def _scale_gaps(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatArray:
-    """Scale gaps so that 0 is the line's usual gap between letters and 1 that between words."""
+    """Scale gaps so that 0 is the line's usual gap between letters and 1 its usual gap between words."""
     top, bottom = ink_band(ink)
     height, num_spaces = bottom - top, int(is_space.sum())
     letter = float(np.median(gaps[~is_space])) if num_spaces < len(gaps) else USUAL_GAP * height
@@ -414,10 +414,10 @@ def _scale_gaps(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatA
 
 
 def sort_words(words: Sequence[LineWord]) -> list[LineWord]:
-    """Return the words of a line, and their characters, in the order in which they are read.
+    """Return the words of a line, and their characters, in reading order.
 
-    Networks of PaddleOCR learn right-to-left lines by reversed texts in which runs of Latin letters, digits and signs
-    of numbers keep their order. A line without right-to-left letters stays as it is.
+    PaddleOCR's networks are trained on reversed right-to-left lines, in which runs of Latin letters, digits and number
+    signs keep their order. A line without right-to-left letters is not changed.
     """
     if not any(_is_right_to_left(character) for word in words for character in word.value):
         return list(words)
@@ -437,7 +437,7 @@ def _reverse_word(word: LineWord) -> LineWord:
 
 
 def _reverse_order(are_kept: Sequence[bool]) -> list[int]:
-    """Return the order from right to left, in which kept runs go from left to right."""
+    """Return the order from right to left, in which marked runs stay from left to right."""
     order: list[int] = []
     run: list[int] = []
     for index in reversed(range(len(are_kept))):

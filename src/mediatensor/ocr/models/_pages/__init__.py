@@ -1,6 +1,6 @@
-"""Pages as networks take them: tensors of whatever a caller gives, batches of one size, pages set upright.
+"""Prepare pages for networks: convert inputs to tensors, make batches of one size, and rotate pages upright.
 
-* ``inputs``: paths, arrays, frames and images as page tensors, and the language of a text;
-* ``preprocessing``: page tensors as batches for a network, and boxes back on their page;
-* ``straightening``: the turn of a page, setting it upright, and boxes there and back.
+* ``inputs``: convert paths, arrays, frames and images to page tensors, and detect the language of a text;
+* ``preprocessing``: convert page tensors to network batches, and boxes back to page coordinates;
+* ``straightening``: estimate the turn of a page, rotate it upright, and transform boxes in both directions.
 """

@@ -1,4 +1,4 @@
-"""Turn whatever a predictor is given into page tensors, and detect the language of the text."""
+"""Convert the input of predictors to page tensors, and detect the language of text."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Image: TypeAlias = "npt.NDArray[Any] | Tensor | Frame | PIL.Image.Image"
 """A page or a crop: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a decoded frame, or a Pillow image."""
 _FILES = (str, os.PathLike, bytes, bytearray)
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
-# Texts up to this length, in characters, have a language only if it is reasonably sure.
+# Texts up to this length, in characters, get a language only if its probability is high.
 _SHORT_TEXT = 5
 _SHORT_TEXT_CONFIDENCE = 0.2
 
 
 def page_sources(pages: Any) -> Sequence[Any]:
-    """Return whatever a predictor is given as pages that can be asked for one by one.
+    """Return the pages of a predictor's input as a sequence that loads pages on access.
 
     Args:
-        pages: What `single_images` takes; a document; a path, a URL or the bytes of a PDF file or an image, or a
-            Pillow image; or a list of all these, whose documents may have several pages each.
+        pages: A list, batch or `FrameBatch`; a document; a path, a URL or the bytes of a PDF file or an image, or a
+            Pillow image. A list may contain all of these, and each document in it may have several pages.
 
     Raises:
-        InvalidArgumentError: It has no pages.
+        InvalidArgumentError: ``pages`` has no pages.
         MediaTensorError: A file cannot be opened.
     """
     if isinstance(pages, Pages):
@@ -56,10 +56,10 @@ def page_sources(pages: Any) -> Sequence[Any]:
 
 
 def single_images(images: Any) -> Iterator[Image]:
-    """Yield the images of a list, a batch or a `FrameBatch`; documents read them one by one.
+    """Yield the images of a list, a batch or a `FrameBatch`; documents are read page by page.
 
     Raises:
-        InvalidArgumentError: ``images`` is a single image, or has no images.
+        InvalidArgumentError: ``images`` is a single image, or is empty.
     """
     if isinstance(images, FrameBatch):
         images = images.data
@@ -85,14 +85,14 @@ def as_images(images: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]) 
 
 
 def as_image(image: Image) -> Tensor:
-    """Return an image as a tensor (3, H, W) on its device, without a copy if possible.
+    """Return an image as a tensor (3, H, W) on its device, if possible without a copy.
 
     Args:
         image: uint8, or floats in [0, 1]: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a frame. Arrays (3, H,
             W) are accepted if the last dimension is not 3.
 
     Raises:
-        InvalidArgumentError: Another shape, another type, no pixels, or floats out of range.
+        InvalidArgumentError: The shape or type is not accepted, there are no pixels, or floats are out of range.
     """
     tensor = as_tensor(image)
     check_values([tensor])
@@ -100,7 +100,7 @@ def as_image(image: Image) -> Tensor:
 
 
 def as_tensor(image: Image) -> Tensor:
-    """Do the same without checking values: `check_values` checks many images at once."""
+    """Return an image as `as_image` does, without checking values; `check_values` checks many images at once."""
     if isinstance(image, Frame):
         image = image.data
     if isinstance(image, PIL.Image.Image):
@@ -108,7 +108,7 @@ def as_tensor(image: Image) -> Tensor:
     if isinstance(image, np.ndarray):
         if image.dtype not in (np.uint8, np.float16, np.float32):
             raise _wrong_type(image.dtype)
-        # An array that cannot be written to, such as one from Pillow, would make torch warn.
+        # torch warns about read-only arrays, such as those of Pillow, so they are copied.
         tensor = torch.from_numpy(image if image.flags.writeable and _forward(image) else image.copy())
         channels_last = tensor.ndim == 3 and tensor.shape[2] == 3
     elif isinstance(image, Tensor):
@@ -128,10 +128,10 @@ def as_tensor(image: Image) -> Tensor:
 
 
 def check_values(images: Sequence[Tensor]) -> None:
-    """Check that floats are about in [0, 1]; the host waits for a device once for all images.
+    """Check that floats are approximately in [0, 1]; the host waits for the device only once for all images.
 
     Raises:
-        InvalidArgumentError: They are not.
+        InvalidArgumentError: A value is outside this range.
     """
     floating = [image for image in images if image.is_floating_point()]
     for device in {image.device for image in floating}:
@@ -146,7 +146,7 @@ def check_values(images: Sequence[Tensor]) -> None:
 
 
 def _forward(image: npt.NDArray[Any]) -> bool:
-    """Whether torch can view the array: it has no negative strides."""
+    """Return whether torch can view the array, which requires strides that are not negative."""
     return all(stride >= 0 for stride in image.strides)
 
 
@@ -156,7 +156,7 @@ def _wrong_type(dtype: Any) -> InvalidArgumentError:
 
 @lru_cache(maxsize=1)
 def _language_profiles() -> Any:
-    """Return the profiles of langdetect in a separate factory: a shared one would be seeded globally."""
+    """Load langdetect's profiles into a separate factory, because seeding the shared factory would be global."""
     try:
         from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
     except ImportError:
@@ -169,11 +169,11 @@ def _language_profiles() -> Any:
 
 
 def get_language(text: str) -> tuple[str, float]:
-    """Detect the language of a text; the same text always gives the same answer.
+    """Detect the language of a text; the result is deterministic.
 
     Returns:
-        ISO 639 code and confidence in [0, 1]; ``("unknown", 0.0)`` without letters, for one character, or for a few
-        characters of no likely language.
+        ISO 639 code and confidence in [0, 1]; ``("unknown", 0.0)`` for a text without letters, a single character, or
+        a few characters without a likely language.
 
     Raises:
         MissingDependencyError: langdetect is not installed.

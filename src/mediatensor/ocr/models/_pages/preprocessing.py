@@ -1,4 +1,4 @@
-"""Turn images of any size into batches for a network, on their device."""
+"""Convert images of any size to network batches, on the device of the images."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .._networks.transfers import constant, upload_images
 from .inputs import Image, as_image, as_images
 
 LEAST_SCALE, TILE_OVERLAP = 0.6, 0.25
-"""Strips that would be scaled by less are cut into tiles, which share this much of their length."""
+"""Strips that would be scaled by a smaller factor are cut into tiles; these overlap by this share of their length."""
 MAX_ENLARGEMENT = 2.0
-"""Limit on enlarging pages: blurred edges of large letters, as in small video frames, mislead a detector."""
+"""Limit on enlarging pages, because blurred edges of large letters, as in small video frames, mislead detectors."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the picture is in the input of a network: offsets and extents as fractions of the input."""
+    """Position of an image in the network's input: offsets and sizes as fractions of the input."""
 
     left: float
     top: float
@@ -35,13 +35,13 @@ class Placement:
     height: float
 
     def restore(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        """Convert boxes relative to the input into boxes relative to the picture, limited to [0, 1].
+        """Convert boxes relative to the input to boxes relative to the image, clipped to [0, 1].
 
         Args:
             boxes: (N, 4), (N, 5) with a score last, (N, 4, 2), or (N, 5, 2) with a score in the last row.
 
         Returns:
-            The same shape.
+            Boxes of the same shape.
         """
         restored = boxes.copy()
         corners = restored[:, :4].reshape(-1, 2, 2) if boxes.ndim == 2 else restored[:, :4]
@@ -52,14 +52,14 @@ class Placement:
 
 @dataclass(frozen=True)
 class PageBatch:
-    """Inputs of one size: data (N, 3, H, W), which images they are, and where each picture is in its input."""
+    """Inputs of one size: data (N, 3, H, W), the indices of the images, and the placement of each image."""
 
     data: Tensor
     indices: list[int]
     placements: list[Placement]
 
     def padding_masks(self) -> Tensor:
-        """Return bool (N, H, W) on the device of the data, False where there is padding."""
+        """Return bool (N, H, W) on the device of the data, False in the padding."""
         height, width = self.data.shape[-2:]
         masks = torch.zeros(len(self.data), height, width, dtype=torch.bool, device=self.data.device)
         for mask, place in zip(masks, self.placements, strict=True):
@@ -69,7 +69,7 @@ class PageBatch:
 
 
 def normalize_pixels(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
-    """Normalise uint8 in [0, 255] or floats in [0, 1], (N, 3, H, W), by mean and deviation of each channel."""
+    """Normalise uint8 in [0, 255] or floats in [0, 1], (N, 3, H, W), with the mean and deviation of each channel."""
     scale = 255.0 if data.dtype == torch.uint8 else 1.0
     shape = (1, len(mean), 1, 1)
     factor = constant(tuple(1 / (scale * value) for value in std), data.device).view(shape)
@@ -92,15 +92,15 @@ class Normalize(nn.Module):
 
 
 class PreProcessor(nn.Module):
-    """Turn images of any size into batches of one size, as docTR does.
+    """Resizes and batches images of any size, as docTR does.
 
     Args:
-        output_size: Height and width of the input of the network, or one number for both.
+        output_size: Height and width of the network's input, or one number for both.
         batch_size: Images in a batch.
         mean: Mean of each channel, for values in [0, 1].
         std: Standard deviation of each channel.
-        preserve_aspect_ratio: Scale both sides alike, and pad with black.
-        symmetric_pad: Pad on all sides; else on the right and below.
+        preserve_aspect_ratio: Scale both sides equally, and pad with black.
+        symmetric_pad: Pad on all sides; otherwise only on the right and below.
         return_padding_mask: Also return masks of the padding.
 
     Raises:
@@ -140,15 +140,15 @@ class PreProcessor(nn.Module):
         """Return all batches.
 
         Args:
-            x: Images, see `ocr_predictor`. An array (N, H, W, 3) is one batch already: it
-                is stretched to the size, and nothing is padded.
+            x: Images, see `ocr_predictor`. An array (N, H, W, 3) is already a batch; it is stretched to the size
+                without padding.
 
         Returns:
-            Float tensors (N, 3, H, W), N at most ``batch_size``; with ``return_padding_mask`` these and bool tensors
-            (N, H, W), False where there is padding.
+            Float tensors (N, 3, H, W), N at most ``batch_size``. With ``return_padding_mask``, also bool tensors
+            (N, H, W), False in the padding.
 
         Raises:
-            InvalidArgumentError: One image was given, or something is not an image.
+            InvalidArgumentError: ``x`` is a single image, or an item is not an image.
         """
         images = as_images(x)
         if isinstance(x, np.ndarray):
@@ -162,13 +162,13 @@ class PreProcessor(nn.Module):
         return (batches, masks) if self.resize.return_padding_mask else batches
 
     def sample_transforms(self, x: Image) -> Tensor | tuple[Tensor, Tensor]:
-        """Bring one image to the size, without normalising it.
+        """Resize one image without normalising it.
 
         Returns:
-            float32 (3, H, W), in [0, 1]; with ``return_padding_mask`` this and its mask, bool (H, W).
+            float32 (3, H, W), in [0, 1]; with ``return_padding_mask`` also the mask, bool (H, W).
 
         Raises:
-            InvalidArgumentError: It is not an image.
+            InvalidArgumentError: ``x`` is not an image.
 
         Example:
             >>> import numpy as np
@@ -184,10 +184,10 @@ class PreProcessor(nn.Module):
     def batch_inputs(
         self, samples: Sequence[Tensor] | Sequence[tuple[Tensor, Tensor]]
     ) -> list[Tensor] | tuple[list[Tensor], list[Tensor]]:
-        """Stack samples of one shape, or pairs of a tensor and a mask, in batches.
+        """Stack samples of one shape, or pairs of a tensor and a mask, into batches.
 
         Returns:
-            Batches of at most ``batch_size``; for pairs batches of tensors, and batches of masks.
+            Batches of at most ``batch_size`` samples; for pairs, batches of tensors and batches of masks.
 
         Example:
             >>> import torch
@@ -204,7 +204,7 @@ class PreProcessor(nn.Module):
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
-        """Yield normalised batches with the placements that lead back to the images."""
+        """Yield normalised batches with the placement of each image, to convert boxes back to the image."""
         letterbox = self._letterbox()
         full_height, full_width = letterbox.size
         for start in range(0, len(images), self.batch_size):
@@ -221,7 +221,7 @@ class PreProcessor(nn.Module):
             )
 
     def _letterbox(self) -> Letterbox:
-        # Read on each call: programs set the size of `resize` afterwards.
+        # Evaluated on each call, because programs may change the size of `resize` later.
         return Letterbox(self.resize.size, self.resize.preserve_aspect_ratio, self.resize.symmetric_pad)
 
     def _make_batches(self, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -232,15 +232,15 @@ class PreProcessor(nn.Module):
 
 
 class FlexiblePreProcessor(nn.Module):
-    """Turn pages into batches for a network that takes any size: scaled, and not padded.
+    """Scales pages without padding into batches for a network that takes any size.
 
     Args:
-        shorter_side: Least length of a page's shorter side in pixels, unless that doubles it...
-        longer_side: ...or makes the longer side longer than this.
-        batch_size: Pages of one size in a batch; on the CPU pages go one by one.
+        shorter_side: Minimum length of a page's shorter side in pixels; the page is at most doubled for it.
+        longer_side: Maximum length of the longer side, which takes precedence over ``shorter_side``.
+        batch_size: Pages of one size in a batch; on the CPU, batches have one page.
         mean: Mean of each channel, for values in [0, 1].
         std: Standard deviation of each channel.
-        multiple: Both sides are rounded to multiples of this.
+        multiple: Both sides are rounded to multiples of this number.
 
     Example:
         >>> from mediatensor.ocr.models.preprocessor import FlexiblePreProcessor
@@ -276,9 +276,9 @@ class FlexiblePreProcessor(nn.Module):
         return self._round_length(height * scale), self._round_length(width * scale)
 
     def tiles_for(self, height: int, width: int) -> list[tuple[int, int]]:
-        """Return start and stop of the tiles of a long strip along its longer side, in pixels.
+        """Return start and stop of the tiles of a long strip along its longer side, in pixels; empty for other pages.
 
-        The limit of the longer side would make the letters of a strip too small to be found. Other pages have no tiles.
+        The limit on the longer side would make the letters of a strip too small to detect.
         """
         shorter, longer = min(height, width), max(height, width)
         is_long = longer * self.shorter_side > 2 * shorter * self.longer_side
@@ -294,7 +294,7 @@ class FlexiblePreProcessor(nn.Module):
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
         """Yield batches of pages that share a size."""
-        # A core gains nothing from batches, which only take memory.
+        # Batches are not faster on one CPU core, and need more memory.
         on_cpu = (device or torch.device("cpu")).type == "cpu"
         at_once = 1 if on_cpu else self.batch_size
         groups: dict[tuple[int, int], list[int]] = {}
@@ -323,16 +323,16 @@ def part_of_page(
     preprocessor: FlexiblePreProcessor,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Return a part of a page as a separate input (1, 3, h, w).
+    """Return a part of a page as a network input (1, 3, h, w).
 
     Args:
         page: (3, H, W), on the device of the network.
-        size: Height and width that the page has as an input.
-        box: Left, top, right, bottom of the part, in pixels of that.
-        scale: How much the part is enlarged.
-        levels: Values in [0, 1] that become 0 and 1; values beyond are clipped.
-        preprocessor: That of the network.
-        dtype: Of the result.
+        size: Height and width of the whole page as a network input.
+        box: Left, top, right, bottom of the part, in pixels of that input.
+        scale: Enlargement factor of the part.
+        levels: Values in [0, 1] that are mapped to 0 and 1; values outside this range are clipped.
+        preprocessor: The network's preprocessor.
+        dtype: Type of the result.
     """
     down, right = page.shape[1] / size[0], page.shape[2] / size[1]
     x0, x1 = int(box[0] * right), max(math.ceil(box[2] * right), int(box[0] * right) + 1)
@@ -351,7 +351,7 @@ def part_of_page(
 def make_pre_processor(
     cfg: Mapping[str, Any], batch_size: int, preserve_aspect_ratio: bool, symmetric_pad: bool, scales: Mapping[str, Any]
 ) -> PreProcessor:
-    """Make the batches of the size in ``cfg``, with ``mean`` and ``std`` of ``scales`` if they are given there."""
+    """Create a preprocessor for the size in ``cfg``; ``mean`` and ``std`` in ``scales`` take precedence."""
     mean, std = scales.get("mean"), scales.get("std")
     return PreProcessor(
         cfg["input_shape"][1:],
@@ -364,7 +364,7 @@ def make_pre_processor(
 
 
 def check_positive(name: str, value: int) -> int:
-    """Return a value that is an integer of at least 1."""
+    """Check that a value is an integer of at least 1, and return it."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidArgumentError(f"{name}={value!r}: give an integer of at least 1.")
     return value

@@ -1,6 +1,6 @@
-"""Set pages upright and map boxes there and back: matrices on relative coordinates, pixels on any device.
+"""Rotate pages upright, and transform boxes in both directions with matrices on relative coordinates.
 
-Angles are clockwise, as docTR reports them: a page turned by 90 degrees is turned back counter-clockwise.
+Angles are clockwise, as in docTR: a page turned by 90 degrees is rotated counter-clockwise to make it upright.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from ....errors import InvalidArgumentError, MissingDependencyError
 from ...utils._page_images import Matrix, rotation, translation
 from ...utils.geometry import boxes_around, boxes_to_polygons, compute_expanded_shape, min_area_rect
 
-# The output is sampled in tiles of this side, so that a page is never held as floats in one piece.
+# The output is sampled in tiles of this side length, so that the whole page is never converted to floats.
 _TILE = 1024
-# A page this large is refused rather than tried: 20,000 by 20,000 pixels, turned by 45 degrees, still fit.
+# Larger pages are rejected; 20,000 by 20,000 pixels, rotated by 45 degrees, are still accepted.
 _MAX_PIXELS = 1 << 30
-# Shapes of a detector's map that decide its skew, the area from which they do, in pixels, and how long they must be.
+# Number of shapes of a detector's map that determine the skew, their least area in pixels, and their least elongation.
 _MAP_SHAPES = 200
 _MAP_AREA = 60
 _MAP_RATIO = 3.0
-# Shapes that look longest by their moments are measured exactly: this many for each one asked for.
+# For each requested shape, this many shapes with the greatest elongation by moments are measured exactly.
 _MEASURED_PER_SHAPE = 2
-# Two opposite views of one direction, such as 89 and -89 degrees, are near each other on a circle of a quarter turn.
+# Axes such as 89 and -89 degrees are close to each other, because angles are taken modulo a quarter turn.
 _QUARTER = 90.0
 _EVEN = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Straightening:
-    """How a page is set upright.
+    """The transform that makes a page upright.
 
     Attributes:
-        angle: Degrees by which it is turned, clockwise.
-        page_shape: Its height and width in pixels.
+        angle: Clockwise turn of the page in degrees.
+        page_shape: Height and width of the page in pixels.
         shape: Height and width of the upright page.
-        forward: float64 ``(3, 3)``, from relative points (x, y, 1) of the page to the upright page.
+        forward: float64 ``(3, 3)``, maps relative points (x, y, 1) of the page to the upright page.
         back: float64 ``(3, 3)``, the inverse.
     """
 
@@ -51,10 +51,10 @@ class Straightening:
 
 
 def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool = True) -> Straightening:
-    """Plan how to set a page upright that is turned clockwise by ``angle`` degrees.
+    """Plan the transform of a page that is turned clockwise by ``angle`` degrees to the upright page.
 
-    With ``expand`` the upright page is large enough to lose nothing; otherwise it has the page's size and may lose
-    corners. Turns by multiples of 90 degrees lose nothing and swap the sides in any case.
+    With ``expand`` the upright page is large enough for the whole page; otherwise it has the page's size and may lose
+    corners. Multiples of 90 degrees never lose pixels, and 90 and 270 degrees always swap the sides.
 
     >>> plan = plan_straightening((100, 200), 90)
     >>> plan.shape
@@ -69,7 +69,7 @@ def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool =
     if height < 1 or width < 1 or not np.isfinite(angle):
         raise InvalidArgumentError(f"a page of shape {page_shape} cannot be turned by {angle} degrees")
     if expand or angle % 90 == 0:
-        # Without the noise of sines, which would round up to one more pixel.
+        # The tolerance prevents rounding errors of sines from adding a pixel.
         rows, columns = (int(np.ceil(side - 1e-6)) for side in compute_expanded_shape((height, width), angle))
     else:
         rows, columns = height, width
@@ -93,10 +93,10 @@ def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool =
 
 
 def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
-    """Map relative boxes by ``forward`` or ``back`` of a plan, within [0, 1].
+    """Map relative boxes with ``forward`` or ``back`` of a plan, clipped to [0, 1].
 
-    Straight boxes (N, 4) become the straight ones around their corners; quads (N, P, 2) keep the order of their
-    corners, so that reading direction is kept.
+    Straight boxes (N, 4) become straight boxes around their mapped corners. Quads (N, P, 2) keep the order of their
+    corners, which preserves the reading direction.
     """
     if boxes.ndim == 2:
         mapped = map_boxes(boxes_to_polygons(boxes), matrix)
@@ -106,7 +106,7 @@ def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
 
 
 def straighten(page: torch.Tensor, plan: Straightening, fill: int = 0) -> torch.Tensor:
-    """Rotate a page (C, H, W) upright, keeping its dtype and device; pixels outside of it become ``fill``.
+    """Rotate a page (C, H, W) upright, with the same dtype and device; pixels outside the page become ``fill``.
 
     Rotations by multiples of 90 degrees are exact; other angles use bilinear interpolation.
 
@@ -136,7 +136,7 @@ def _tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -> None:
-    """Write one tile from the part of the page that it shows; ``matrix`` maps its pixels to the page's."""
+    """Fill one tile by sampling the page; ``matrix`` maps pixels of the tile to pixels of the page."""
     rows, columns = tile.shape[1:]
     ends = matrix[:2, :2] @ np.array([[0, columns, 0, columns], [0, 0, rows, rows]]) + matrix[:2, 2:]
     left, top = (max(int(np.floor(low)) - 1, 0) for low in ends.min(axis=1))
@@ -148,7 +148,7 @@ def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -
     part = page[:, top:bottom, left:right].to(precision) - fill
     x = torch.arange(columns, device=page.device, dtype=precision) + 0.5
     y = (torch.arange(rows, device=page.device, dtype=precision) + 0.5)[:, None]
-    # Relative to the part, not to the page: far from the origin, float32 has few bits left for fractions of pixels.
+    # Coordinates are relative to the part, because float32 has few bits for fractions of pixels far from the origin.
     (xx, xy, across), (yx, yy, down) = (translation(-left, -top) @ matrix)[:2].tolist()
     source_x = xx * x + xy * y + across
     source_y = yx * x + yy * y + down
@@ -160,9 +160,9 @@ def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -
 def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Measure the most elongated connected shapes of a map, bool (H, W).
 
-    ``number`` shapes are measured; shapes up to ``lower_area`` pixels and shapes without breadth are left out. The
-    result has, most elongated first: the angle of the long side in (-90, 90], degrees clockwise; length and breadth in
-    pixels.
+    ``number`` shapes are measured. Shapes up to ``lower_area`` pixels and shapes without width are ignored. The result
+    is sorted by descending elongation: angle of the long side in (-90, 90], degrees clockwise; length and width in
+        pixels.
 
     Raises:
         MissingDependencyError: SciPy is not installed.
@@ -176,7 +176,7 @@ def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple
     labels, count = ndimage.label(inked, structure=np.ones((3, 3), dtype=bool))
     if count == 0:
         return none, none, none
-    # The area within a contour through the middles of its pixels, as contours are commonly measured (Pick's theorem).
+    # Area within the contour through pixel centers, the usual measure of contours (Pick's theorem).
     rim = inked & ~ndimage.binary_erosion(inked)
     inked_count = np.bincount(labels[inked], minlength=count + 1)
     areas = inked_count - np.bincount(labels[rim], minlength=count + 1) / 2 - 1
@@ -199,14 +199,14 @@ def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple
 
 
 def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return how elongated each shape is, by the second moments of its rim, in the order of their numbers."""
+    """Return the elongation of each shape by number, from the second moments of its rim."""
     _, index, sizes = np.unique(own, return_inverse=True, return_counts=True)
     x, y = (points[:, axis].astype(np.float64) for axis in (0, 1))
     x, y = (values - (np.bincount(index, values) / sizes)[index] for values in (x, y))
     xx, yy, xy = (np.bincount(index, values) / sizes for values in (x * x, y * y, x * y))
     spread = np.hypot((xx - yy) / 2, xy)
     middle = (xx + yy) / 2
-    # A rim of a single row of pixels has no breadth; the sixth of a pixel squared keeps the ratio finite.
+    # A rim of one row of pixels has no width; adding 1/12 of a squared pixel keeps the ratio finite.
     ratios: np.ndarray = (middle + spread) / (middle - spread + 1 / 12)
     return ratios
 
@@ -228,10 +228,10 @@ def quad_angles(quads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
-    """Return the weighted median, in [-45, 45), of directions that a quarter turn does not change.
+    """Return the weighted median of angles modulo a quarter turn, in [-45, 45).
 
-    Angles are measured from their mean direction on the circle of a quarter turn, so that 44 and -44 degrees are 2
-    apart. Without positive weights the result is 0.0.
+    Differences are taken from the mean direction modulo a quarter turn, so that 44 and -44 degrees are 2 degrees apart.
+    If no weight is positive, the result is 0.0.
     """
     kept = weights > 0
     angles, weights = angles[kept], weights[kept]
@@ -242,17 +242,17 @@ def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
     offsets = (angles - mean + _QUARTER / 2) % _QUARTER - _QUARTER / 2
     order = np.argsort(offsets, kind="stable")
     reached = np.cumsum(weights[order])
-    # The two middle ones, which are one unless the weights part evenly, but for noise in the weights.
+    # The two middle elements are equal unless the weights divide evenly, apart from rounding errors.
     first, last = np.searchsorted(reached, reached[-1] * np.array([0.5 - _EVEN, 0.5 + _EVEN]))
     lower, upper = offsets[order[first]], offsets[order[last]]
     return float((mean + (lower + upper) / 2 + _QUARTER / 2) % _QUARTER - _QUARTER / 2)
 
 
 def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = None) -> float:
-    """Estimate the small angle by which the lines of a page are off their axis, in [-45, 45).
+    """Estimate the skew of a page's lines, a small angle in [-45, 45).
 
-    The result is the median over the lines, weighted by length, of the angles of their long sides, clockwise; 0.0
-    without lines. Vertical notes count as much as lines.
+    The result is the median of the clockwise angles of the lines' long sides, weighted by length; 0.0 if there are no
+    lines. Vertical lines count like horizontal lines.
 
     >>> import numpy as np
     >>> quad = np.array([[[0.1, 0.10], [0.9, 0.17], [0.9, 0.22], [0.1, 0.15]]])
@@ -260,9 +260,10 @@ def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = N
     5.0
 
     Args:
-        lines: Relative quads of lines, float ``(N, 4, 2)``; or the binary map of a detector, ``(H, W)`` or ``(H, W,
-            1)``, not 0 where there is text, in the page's proportions.
-        page_shape: Height and width of the page that the quads are relative to; without it, they share one unit.
+        lines: Relative quads of lines, float ``(N, 4, 2)``; or the binary map of a detector, ``(H, W)`` or
+            ``(H, W, 1)``, nonzero where there is text, with the aspect ratio of the page.
+        page_shape: Height and width of the page to which the quads are relative; if ``None``, x and y have the same
+            unit.
 
     Raises:
         InvalidArgumentError: The array has another shape or is not finite.

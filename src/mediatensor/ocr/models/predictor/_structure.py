@@ -284,7 +284,6 @@ def check_kinds(names: Sequence[str]) -> frozenset[str]:
     Raises:
         InvalidArgumentError: A name is not one of the eleven kinds.
     """
-
     known = {normalize_layout_label(kind) for kind in REGION_KINDS}
     for given in names:
         if normalize_layout_label(given) not in known:
