@@ -410,7 +410,7 @@ def _turned_box(text: Any, place: str) -> Array:
 
 
 class _SingleWords(AbstractDataset):
-    """Images of single words from a list of millions of lines. An image is only checked when it is accessed."""
+    """Images of single words from a list of millions of lines. Missing images raise an error only on access."""
 
     def __init__(self, img_folder: str | Path, label_path: str | Path, train: bool = True, **kwargs: Any) -> None:
         super().__init__(img_folder, **kwargs)

@@ -150,7 +150,7 @@ def encode_sequences(
         eos: the class that marks the end; outside the vocabulary.
         sos: the class that marks the start; outside the vocabulary.
         pad: the class that fills the row; outside the vocabulary.
-        dynamic_seq_length: whether the width is only what the longest string needs, at most ``target_size``.
+        dynamic_seq_length: whether the width is that of the longest row, but at most ``target_size``.
 
     Returns:
         (N, width) array of int32.

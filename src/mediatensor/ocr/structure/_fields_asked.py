@@ -97,8 +97,8 @@ def extract_fields(
         rules: `FieldRule`, or names of ready-made sets: ``"receipt"`` (company, date, address, total) and ``"invoice"``
             (number, date, due_date, supplier, total, net, tax, iban and more; labels in English, German, French and
             Spanish). Rules with the same name are tried in turn until one finds a value.
-        day_first: Whether days precede months in numeric dates. By default, the order is that of the other dates on
-            the page; see `find_day_first`.
+        day_first: Whether days precede months in numeric dates. By default, `find_day_first` determines the order
+            from all dates on the page.
 
     Returns:
         At most one field for each name, in the order of the rules. Values are as printed; `parse_value` converts them

@@ -191,7 +191,7 @@ class FoundRegion:
         box: Box around the region.
         confidence: In [0, 1].
         words: Indices of the words in the page content, in reading order.
-        level: Level of a section header; 0 for all other kinds. Level 1 is right below the title.
+        level: Level of a section header (1 is directly below the title); 0 for all other kinds.
     """
 
     kind: str

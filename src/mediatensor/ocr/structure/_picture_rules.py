@@ -357,7 +357,7 @@ def _unite_groups(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
     np.minimum.at(new_left, names, left)
     np.maximum.at(new_right, names, right)
     new_slope = np.bincount(names, slope * length, num) / total
-    # The height of each part, extrapolated to the middle of its group.
+    # The y of each part, extrapolated to the middle of its group.
     y = y + new_slope[names] * ((new_left + new_right)[names] - left - right) / 2
     top, bottom = np.full(num, np.inf), np.full(num, -np.inf)
     np.minimum.at(top, names, y - reach)

@@ -532,7 +532,7 @@ def _find_references(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 
 
 def levels_of(blocks: Sequence[Block], kinds: Sequence[str]) -> list[int]:
-    """Return the level of each section header; 0 for all other blocks. Level 1 is right below the title.
+    """Return the level of each section header (1 is directly below the title), and 0 for all other blocks.
 
     A heading numbered 2.1 is one level below a heading numbered 2. A heading without a number has the level of numbered
     headings with the same size and weight.

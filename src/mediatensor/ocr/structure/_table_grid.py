@@ -566,7 +566,7 @@ class _JoinedCells:
         return self.rectangles[int(self.owner[row, column])]
 
     def join(self, top: int, bottom: int, first: int, last: int) -> None:
-        """Join the cells of a rectangle. It grows if joined cells extend beyond it."""
+        """Join the cells of a rectangle. The rectangle grows if it contains part of a joined cell."""
         while True:
             numbers = np.unique(self.owner[top : bottom + 1, first : last + 1])
             if len(numbers) == 1:

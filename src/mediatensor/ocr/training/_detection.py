@@ -264,7 +264,7 @@ class Detection:
         self.model, self._crop_size = model, crop_size
 
     def check(self, datasets: Iterable[MediaDataset]) -> None:
-        """Accept all rows. Their boxes are checked when rows are read."""
+        """Accept all rows. Boxes are checked when a row is read."""
 
     def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
         if self._crop_size is not None:
@@ -374,7 +374,7 @@ class _TurnedBatches:
 
 @dataclass(frozen=True)
 class _Turning:
-    """Rotates the image of a sample by random degrees. The target is their index in ``degrees`` (clockwise)."""
+    """Rotates an image clockwise by one of ``degrees``, chosen at random. ``extra["turn"]`` becomes its index."""
 
     degrees: tuple[int, ...]
 

@@ -208,7 +208,7 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
 
 
 class _Rows:
-    """The readable rows of a dataset with predictions, their latency, and the failures.
+    """The readable rows of a dataset with predictions, the latency of the predictions, and the failures.
 
     ``wanted`` is the kind of truth of the rows: ``"text"`` or ``"boxes"``.
     """
@@ -277,7 +277,7 @@ class _WorstRows(Generic[_Worst]):
         self._heap: list[tuple[int, int, _Worst]] = []
 
     def offer(self, num_errors: int, number: int, make: Callable[[], _Worst]) -> None:
-        """Keep a row if it is among the worst. It is only then made, because it contains an image."""
+        """Keep a row if it is among the worst. Only then is it made, because each row contains an image."""
         if len(self._heap) < self._most:
             heapq.heappush(self._heap, (num_errors, -number, make()))
         elif self._heap and (num_errors, -number) > self._heap[0][:2]:

@@ -76,7 +76,6 @@ def fit(
     The thresholds of a detector are chosen on the validation pages, and stored with its weights.
 
     The optimiser is AdamW (Loshchilov and Hutter, 2019, https://arxiv.org/abs/1711.05101). The learning rate rises
-    linearly and then falls as a cosine. The weights that are scored and written are a moving average.
     linearly and then falls as a cosine. A moving average of the weights is scored and written.
 
     Args:
@@ -118,8 +117,8 @@ def fit(
         save_seconds: Interval at which the state is saved. It is also saved after each epoch.
         resume: Whether to resume an interrupted training. If true, a complete checkpoint is an error. If false,
             training starts again and replaces the checkpoint.
-        overwrite: Whether to start again and replace existing files that no training wrote. Input files are never
-            replaced.
+        overwrite: Whether to start again and replace existing files, even files that no training wrote. Input files
+            are never replaced.
         report: Function that is called after each epoch with the log entry of the epoch.
 
     Returns:

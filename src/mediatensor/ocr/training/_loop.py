@@ -150,7 +150,7 @@ class Training:
         # Learners create predictors, which set the network to evaluation mode.
         self.model.train()
         if settings.pretrained:
-            # The statistics of the pretraining pages are better than those of small batches.
+            # The statistics of the pretraining pages are better than the statistics of small batches.
             for layer in _normalisations(self.model):
                 layer.eval()
         self.optimizer = torch.optim.AdamW(_parameter_groups(self.model, settings))

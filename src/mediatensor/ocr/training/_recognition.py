@@ -29,7 +29,7 @@ __all__ = ["Recognition", "TextBatch", "TextBatches", "TextScores", "look_alikes
 
 _SCORED_AT_ONCE = 64
 _MAX_NAMED = 40
-# A new character is compared with this many readings. At most the second number of rows are searched for them.
+# Each new character is compared with this many readings, which are searched in at most the second number of rows.
 _ENOUGH_SEEN = 5
 _MOST_LOOKED_AT = 1000
 # The weight of the flat-start loss relative to CTC, and the share of the steps in which it falls to 0.

@@ -249,9 +249,9 @@ class RecognitionEvaluation(Evaluation):
     def cer(self) -> float | None:
         """Character error rate: edits per character of all true texts; ``None`` if there are no characters.
 
-        Edits are Levenshtein's ("Binary codes capable of correcting deletions, insertions, and reversals", 1966). One
-        minus this rate is the character accuracy of Rice, Jenkins and Nartker ("The fifth annual test of OCR accuracy",
-        1996). Long lines have more weight than short lines.
+        Edits are counted as in Levenshtein, "Binary codes capable of correcting deletions, insertions, and reversals"
+        (1966). One minus this rate is the character accuracy of Rice, Jenkins and Nartker, "The fifth annual test of
+        OCR accuracy" (1996). Long lines have more weight than short lines.
         """
         return self.num_edits / self.num_characters if self.num_characters else None
 

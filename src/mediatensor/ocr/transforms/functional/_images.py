@@ -86,7 +86,7 @@ def rotate_sample(img: Tensor, geoms: Array, angle: float, expand: bool = False)
     in_pixels = geoms * np.array([width, height] * (1 if geoms.ndim == 3 else 2), geoms.dtype) if relative else geoms
     turned = rotate_abs_geoms(in_pixels, angle, (height, width), expand)
     size = np.array([rotated.shape[-1], rotated.shape[-2]], np.float32)
-    # Remove rounding errors, so that exact zeros are zero.
+    # Remove rounding errors, so that coordinates that should be 0 are exactly 0.
     return rotated, (turned / size).round(15).clip(0, 1)
 
 

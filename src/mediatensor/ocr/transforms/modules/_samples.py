@@ -59,7 +59,7 @@ def corners_of(boxes: Array) -> tuple[Array, Array]:
 
 
 def _has_boxes(value: object, *, is_value: bool) -> bool:
-    """Whether a value is a non-empty array of boxes or polygons. Texts and class numbers are accepted, too."""
+    """Whether a value is a non-empty array of boxes or polygons. Raise an error if its type is not accepted."""
     if isinstance(value, np.ndarray):
         if value.size == 0 or (value.ndim < 2 and (is_value or value.size == 1)):
             return False
