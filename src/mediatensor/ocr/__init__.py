@@ -1,4 +1,4 @@
-"""Reading text: docTR's interface on tensors, with weights that need no network.
+"""OCR with docTR's interface on tensors. Loading model weights needs no network.
 
 Code written for docTR runs after changing ``doctr`` to ``mediatensor.ocr`` in its imports.
 """

@@ -1,4 +1,4 @@
-"""The default class name of detectors, and a check for packages, with the names of docTR."""
+"""Default class name of detectors, and a check for installed packages, named as in docTR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def requires_package(name: str, extra_message: str | None = None) -> None:
 
     Args:
         name: The package, as pip knows it.
-        extra_message: A text for the beginning of the error message.
+        extra_message: Text at the beginning of the error message.
 
     Raises:
         MissingDependencyError: The package is not installed; it is an `ImportError`.

@@ -1,1 +1,1 @@
-"""The order in which boxes on a page are read: rows, columns of text, parts of a layout. Arrays in, indices out."""
+"""Determine the reading order of boxes on a page, from rows, columns of text and layout labels."""

@@ -6,51 +6,52 @@ import numpy as np
 
 __all__ = ["Relations", "has_text_columns", "row_numbers"]
 
-# Pairs of boxes, or of gutters and boxes, are compared in slices of about this many, which bounds the memory.
+# Comparisons process about this many pairs of boxes, or of gutters and boxes, at a time, to bound memory.
 _PAIRS_AT_ONCE = 1 << 20
 
-# Fewer rows than this do not make a form.
+# A form has at least this many rows.
 _MIN_ROWS = 3
-# The part of the lines of the shorter side that have a line of the other side level with them.
+# In a form, at least this share of the lines of the side with fewer lines is level with a line of the other side.
 _LEVEL_SHARE = 0.8
-# Fields are set apart by more than the height of a line and leave space before their values, while text fills its
-# column; or one side is at most as wide, in heights, as numbers.
+# In a form, gaps between lines are larger than _FIELD_GAP line heights, and keys fill at most _FIELD_FILL of the
+# distance to their values. In addition, two sides are a table if one of them is at most _NARROW line heights wide.
 _FIELD_GAP = 1.0
 _FIELD_FILL = 0.6
 _NARROW = 5.0
-# Most lines of a side begin, or end, within this many heights of each other.
+# A side is aligned if this share of its lines begins, or ends, within this many heights of the median line.
 _ALIGNED_SHARE = 0.7
 _COLUMN_ALIGNED_WITHIN = 2.0
 
-# Time grows with the square of the number of lines. With more lines than this, as only hostile files have, every line
-# is its own row.
+# Time grows with the square of the number of lines. Only hostile files have more lines than this: each line then is
+# its own row.
 _MAX_LINES = 4_000
-# Lines are level if they share this much of the lower one's height and have similar heights.
+# Lines are level if they overlap by this share of the smaller height and have similar heights.
 _LEVEL_OVERLAP = 0.5
 _MAX_HEIGHT_RATIO = 2.0
-# How far neighbours may overlap in their row, in heights: boxes are not exact.
+# Maximum horizontal overlap of neighbours in a row, in heights, because boxes are not exact.
 _MAX_OVERLAP = 0.5
-# Prose is at least this many lines of at least this width (in heights; a letter is half as wide as high). They are
-# stacked closely, begin or end at one place, and most of them fill their column.
+# Prose has at least this many lines of at least this width (in heights; a letter is half as wide as high). The lines
+# are stacked closely and aligned at one edge, and most of them fill their column.
 _MIN_PROSE_LINES = 3
 _MIN_PROSE_WIDTH = 5.0
 _MAX_LEADING = 1.0
 _ALIGNED_WITHIN = 1.5
 _FULL_WIDTH = 0.8
 _FULL_SHARE = 0.5
-# Text of at least this width, in heights, has its column to itself. Numbers are at most _NARROW wide.
+# The gap next to prose of at least this width, in heights, is a gutter even if the other side is not prose.
 _WIDE = 18.0
-# Gaps that lie above each other and closer than this, in heights, are one gutter.
+# Gaps that lie above each other, within this distance in heights, are treated as one gutter.
 _GUTTER_REACH = 4.0
 
 
 def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -> bool:
     """Return whether a vertical line separates the boxes into columns that are read one after the other.
 
-    The line lies in the middle half of the page and crosses hardly any box. The two sides are not columns of text if
-    both are aligned, each line is level with one on the other side, and either the lines are short and set apart, as
-    the fields of a form and their values, or one side is as narrow as the prices of a receipt or the numbers of a list.
-    Forms with vertical lines count as text.
+    The line lies in the middle half of the page and crosses at most 5 % of the boxes, or one box.
+
+    The two sides are a table instead if both are aligned and most lines are level with a line of the other side. In
+    addition, the lines must be short and spaced apart, as in a form, or one side must be as narrow as prices or list
+    numbers. This is not checked for vertical text (``horizontal=False``).
     """
     gutter = _gutter(boxes, width)
     if gutter is None:
@@ -63,7 +64,7 @@ def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -
 
 
 def _gutter(boxes: np.ndarray, width: float) -> float | None:
-    """Return the line that crosses the fewest boxes; None if all lines cross too many."""
+    """Return x of the vertical line that crosses the fewest boxes, or None if every line crosses too many."""
     number = len(boxes)
     if number < 3:
         return None
@@ -86,7 +87,7 @@ def _gutter(boxes: np.ndarray, width: float) -> float | None:
 
 
 def _is_table(left: np.ndarray, right: np.ndarray) -> bool:
-    """Return whether the lines of two sides are fields with their values, not two columns of text."""
+    """Return whether two sides are keys and values of a form or table, not two columns of text."""
     if min(len(left), len(right)) < _MIN_ROWS:
         return False
     height = float(np.median(np.concatenate((left, right)) @ (0, -1, 0, 1)))
@@ -108,31 +109,30 @@ def _is_table(left: np.ndarray, right: np.ndarray) -> bool:
 
 
 def _is_aligned(side: np.ndarray, height: float) -> bool:
-    """Return whether most lines of a side begin at one place, or end at one."""
+    """Return whether most lines of a side begin, or end, at about the same x."""
     edges = side[:, 0::2]
     near = np.abs(edges - np.median(edges, axis=0)) <= _COLUMN_ALIGNED_WITHIN * height
     return bool(near.mean(axis=0).max() >= _ALIGNED_SHARE)
 
 
 def _median_gap(side: np.ndarray) -> float:
-    """Return the median distance from one line of a side to the next below it."""
+    """Return the median vertical gap between successive lines of a side."""
     order = np.argsort(side[:, 1], kind="stable")
     return float(np.median(side[order[1:], 1] - side[order[:-1], 3]))
 
 
 def row_numbers(boxes: np.ndarray) -> np.ndarray:
-    """Gather lines into rows that are read across.
+    """Group lines into rows that are read across.
 
-    Lines are neighbours in a row if they are level and nothing is between them. If text flows on both sides of the gap
-    between them, the gap is the gutter of two columns, which are read one after the other. Flowing text is recognised
-    by the lines above and below: it fills its column, while cells are short or end anywhere. Each gap is decided
-    together with the gaps just above and below it, by majority.
+    Level lines with nothing between them are neighbours in a row, unless the gap between them is the gutter of two
+    columns. A gap is a gutter if both sides are prose. In prose, most of the stacked lines fill their column, while
+    cells are short or have different lengths. A majority of the gaps just above and below decides on each gap.
 
     Args:
         boxes: float64 ``(N, 4)``: upright lines, x and y in one unit, in a frame that is read from left to right.
 
     Returns:
-        int64 ``(N,)``: lines with one number are a row.
+        int64 ``(N,)``: the row number of each line.
     """
     number = len(boxes)
     alone = np.arange(number)
@@ -150,16 +150,16 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
 
 
 def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
-    """Bool ``(P,)``: whether the gap between neighbours looks like the gutter of columns.
+    """Return bool ``(P,)``: whether the gap between two neighbours looks like the gutter of columns.
 
-    It does if text flows on both sides. It also does if text flows on one side, as next to a table in its own column,
-    except if a name precedes the first line of the text, or if a number is the only neighbour of a line.
+    A gap between two lines of prose does. A gap next to one line of wide prose also does, except if the other line is
+    an outermost number, or if the prose is on the right and begins there, so that the other line may be its name.
     """
     is_prose, begins = _prose(boxes, heights, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]
     widths = boxes[pairs, 2] - boxes[pairs, 0]
     wide, narrow = widths >= _WIDE * height, widths <= _NARROW * height
-    # There is no other line to the left of the left one, or to the right of the right one.
+    # Whether the left line is the first line of its row, and whether the right line is the last.
     last = ~np.stack([np.isin(pairs[:, 0], pairs[:, 1]), np.isin(pairs[:, 1], pairs[:, 0])], axis=1)
     beside = prose & wide & ~(narrow & last)[:, ::-1]
     beside[:, 1] &= ~first[:, 1]
@@ -168,7 +168,7 @@ def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pa
 
 
 def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.ndarray:
-    """Return int64 ``(P, 2)``: pairs of a line and the next level line to its right."""
+    """Return pairs, int64 ``(P, 2)``, of a line and the next level line to its right."""
     level_pairs = []
     for index in range(len(boxes)):
         box = boxes[index]
@@ -179,7 +179,7 @@ def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.nda
         candidates = np.flatnonzero(level)
         if len(candidates):
             level_pairs.append((index, int(candidates[boxes[candidates, 0].argmin()])))
-    # If several lines have the same one to their right, it goes with the nearest.
+    # If several lines have the same right neighbour, only the nearest line keeps it.
     nearest: dict[int, int] = {}
     for first, second in level_pairs:
         if second not in nearest or boxes[first, 2] > boxes[nearest[second], 2]:
@@ -188,7 +188,7 @@ def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.nda
 
 
 def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bool ``(N,)`` twice: whether a line belongs to running text, and whether it begins a stack of lines."""
+    """Return bool ``(N,)`` twice: whether each line is prose, and whether it begins a stack of lines."""
     widths = boxes[:, 2] - boxes[:, 0]
     beside: dict[int, list[int]] = {}
     for first, second in pairs.tolist():
@@ -231,7 +231,7 @@ def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndar
 
 
 def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarray, height: float) -> np.ndarray:
-    """Bool ``(P,)``: the majority among each gap and the gaps near it, one vote for each row; a tie is a column."""
+    """Return bool ``(P,)``: the vote of each gap and the gaps near it. Each row has one vote; ties are columns."""
     starts = boxes[pairs[:, 0], 2] - _MAX_OVERLAP * height
     ends = boxes[pairs[:, 1], 0] + _MAX_OVERLAP * height
     middles = (boxes[pairs, 1] + boxes[pairs, 3]).mean(axis=1) / 2
@@ -248,7 +248,7 @@ def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarr
 
 
 def _connect(number: int, links: np.ndarray) -> np.ndarray:
-    """int64 ``(N,)``: for each node, the least index among all nodes that links ``(L, 2)`` connect it with."""
+    """Return int64 ``(N,)``: the lowest index in each node's connected component, for links ``(L, 2)``."""
     parents = list(range(number))
 
     def root(index: int) -> int:
@@ -268,32 +268,32 @@ class Relations:
 
     Args:
         boxes: float64 ``(N, 4)``.
-        x_overlap_threshold: Boxes that share more of the narrower one's width are stacked.
-        y_overlap_threshold: Boxes that share more of the lower one's height are on one row.
+        x_overlap_threshold: Boxes that overlap by more than this share of the smaller width are stacked.
+        y_overlap_threshold: Boxes that overlap by more than this share of the smaller height are level.
     """
 
     def __init__(self, boxes: np.ndarray, x_overlap_threshold: float, y_overlap_threshold: float) -> None:
         self._x = boxes[:, 0::2].astype(np.float32)
         self._y = boxes[:, 1::2].astype(np.float32)
         self._x_threshold, self._y_threshold = x_overlap_threshold, y_overlap_threshold
-        # Strict orders on both axes: of two boxes never each precedes the other.
+        # Ranks are strict orders on both axes, so two boxes never precede each other.
         self._x_rank, self._y_rank = _ranks(boxes[:, 0], boxes[:, 2]), _ranks(boxes[:, 1], boxes[:, 3])
 
     def stacked(self, rows: np.ndarray, columns: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Bool ``(R, C)``: whether each pair overlaps horizontally, so that one is above the other."""
+        """Return bool ``(R, C)``: whether each pair overlaps horizontally, so that one box is above the other."""
         stacked: np.ndarray = _overlaps(self._x, rows, columns) > self._x_threshold
         return stacked
 
     def level(self, rows: np.ndarray, columns: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Bool ``(R, C)``: whether each pair overlaps vertically, as words of one row do."""
+        """Return bool ``(R, C)``: whether each pair overlaps vertically, as words of one row do."""
         level: np.ndarray = _overlaps(self._y, rows, columns) > self._y_threshold
         return level
 
     def precedes(self, rows: np.ndarray) -> np.ndarray:
-        """Bool ``(R, N)``: whether each of ``rows`` must be read before each box.
+        """Return bool ``(R, N)``: whether each of ``rows`` must be read before each box.
 
-        That is (Breuel 2003, "High performance document layout analysis") the upper of two stacked boxes, and the
-        left of two on one row that are not stacked.
+        The upper of two stacked boxes comes first. The left of two level boxes comes first if they are not stacked
+        (Breuel 2003, "High performance document layout analysis").
         """
         stacked = self.stacked(rows)
         above = self._y_rank[rows][:, None] < self._y_rank
@@ -302,7 +302,7 @@ class Relations:
         return before
 
     def predecessors(self) -> np.ndarray:
-        """int64 ``(N,)``: how many boxes must be read before each."""
+        """Return int64 ``(N,)``: the number of boxes that must be read before each box."""
         number = len(self._x)
         counts = np.zeros(number, dtype=np.int64)
         step = max(1, _PAIRS_AT_ONCE // number)
@@ -311,10 +311,10 @@ class Relations:
         return counts
 
     def columns(self, spanning: np.ndarray) -> np.ndarray:
-        """int64 ``(N,)``: one number for all boxes that a chain of stacked ones connects.
+        """Return int64 ``(N,)``: the column number of each box. A chain of stacked boxes is one column.
 
         Args:
-            spanning: Bool ``(N,)``, boxes that belong to no column and so connect none.
+            spanning: Bool ``(N,)``: boxes that belong to no column and do not connect boxes.
         """
         labels = np.arange(len(self._x))
         unseen = ~spanning
@@ -339,7 +339,7 @@ class Relations:
 
 
 def _overlaps(intervals: np.ndarray, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
-    """float32 ``(R, C)``: the common part of each two intervals, as a share of the shorter one."""
+    """Return float32 ``(R, C)``: the overlap of each two intervals, as a share of the shorter interval."""
     starts, ends = intervals[:, 0], intervals[:, 1]
     common = np.minimum(ends[rows][:, None], ends[columns]) - np.maximum(starts[rows][:, None], starts[columns])
     lengths = ends - starts
@@ -349,7 +349,7 @@ def _overlaps(intervals: np.ndarray, rows: np.ndarray, columns: np.ndarray | sli
 
 
 def _ranks(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """int64 ``(N,)``: the place of each element when sorted by ``first``, then ``second``, then index."""
+    """Return int64 ``(N,)``: the rank of each element when sorted by ``first``, then ``second``, then index."""
     order = np.lexsort((second, first))
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))

@@ -1,4 +1,4 @@
-"""Geometries as arrays, and the upright frame in which an order is decided."""
+"""Convert geometries to arrays, and deskew pages before their elements are ordered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..utils.geometry import box_around, boxes_around, order_points, to_quad
 
 __all__ = ["deskew_reading_geometries", "reading_angle", "rotation_matrix", "to_boxes"]
 
-# From this angle on, corners that were sorted by position do not show which side of a text is its top.
+# At this angle or more, corners that were sorted by position do not show which side of a text is its top.
 _MAX_UNORIENTED_DEGREES = 45.0
 
 _DECIMALS = 9
@@ -21,10 +21,9 @@ _DECIMALS = 9
 def reading_angle(quads: np.ndarray) -> float:
     """Return the angle of a page's text in degrees, in (-180, 180], counter-clockwise as seen; 0.0 without a direction.
 
-    Quads ``(N, 4, 2)`` have their corners in reading direction, in a unit that x and y share. The words vote, by their
-    length, for the quarter of the circle in which they read; the angle is the median of their slopes around it. It is
-    therefore right for pages that lie on their side or upside down, and a few words that were taken for upside down do
-    not matter.
+    Quads ``(N, 4, 2)`` have corners in reading direction, with x and y in one unit. Words vote for a quarter turn,
+    weighted by their length. The angle is this quarter turn plus the median slope of the words. It is right even for
+    pages that lie on their side or upside down, and if a few words are wrongly upside down.
 
     >>> import numpy as np
     >>> quad = np.array([[[0.0, 0.0], [0.0, 8.0], [-2.0, 8.0], [-2.0, 0.0]]])  # reads downwards
@@ -39,7 +38,7 @@ def reading_angle(quads: np.ndarray) -> float:
     degrees = np.degrees(np.arctan2(-ends[kept, 1], ends[kept, 0]))
     quarters = np.round(degrees / 90).astype(np.int64) % 4
     quarter = 90.0 * float(np.argmax(np.bincount(quarters, weights=lengths[kept], minlength=4)))
-    # A quad that is upside down within its quarter has the same slope as one that is not.
+    # A quad and its upside-down copy have the same slope.
     slopes = (degrees - quarter + 90) % 180 - 90
     angle = (quarter + float(np.median(slopes))) % 360
     return angle - 360 if angle > 180 else angle
@@ -48,7 +47,7 @@ def reading_angle(quads: np.ndarray) -> float:
 def rotation_matrix(degrees: float) -> np.ndarray:
     """Return the matrix (2, 2) that turns column vectors (x right, y down) clockwise as seen."""
     cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
-    # Rounded, so that quarter turns are exact.
+    # Rounding makes quarter turns exact.
     return np.round(np.array([[cosine, -sine], [sine, cosine]]), 15)
 
 
@@ -71,7 +70,7 @@ def to_boxes(geometries: Sequence[Any] | np.ndarray) -> np.ndarray:
     if not np.isfinite(boxes).all():
         worst = int(np.flatnonzero(~np.isfinite(boxes).all(axis=1))[0])
         raise InvalidArgumentError(f"geometry {worst} has a coordinate that is not finite: {boxes[worst].tolist()}")
-    # The rounding noise of a rotation must not decide which of two level boxes is the higher one.
+    # Rounding errors of a rotation must not decide which of two level boxes is higher.
     return np.round(boxes, _DECIMALS)
 
 
@@ -84,9 +83,9 @@ def deskew_reading_geometries(
 ) -> tuple[list[Any], list[Any]]:
     """Turn the geometries of a skewed page upright, so that an order can be determined.
 
-    Straight geometries have no angle and come back as they are. Polygons whose corners were sorted by position
-    give an angle of up to 45 degrees. With ``angle_geoms``, whose corners are in reading direction, pages that lie on
-    their side or upside down are turned upright as well.
+    Straight boxes have no angle and are returned unchanged. Polygons whose corners were sorted by position are
+    deskewed if the angle is below 45 degrees. With ``angle_geoms``, pages that lie on their side or upside down are
+    turned upright as well.
 
     >>> from mediatensor.ocr.models.reading_order import deskew_reading_geometries
     >>> quads = [((0.2, 0.1), (0.8, 0.7), (0.7, 0.8), (0.1, 0.2))]  # a line at 45 degrees
@@ -98,12 +97,12 @@ def deskew_reading_geometries(
         geoms: The elements: boxes ``((xmin, ymin), (xmax, ymax))``, polygons of four points, or an array ``(N, 4)`` or
             ``(N, 4, 2)``.
         region_geoms: Regions of a layout, turned together with the elements.
-        page_shape: ``(height, width)``; without it, relative coordinates are taken as coordinates of a square page.
-        angle_geoms: Quads in reading direction to take the angle from, such as the page's words.
-        min_angle: The least angle, in degrees, that is worth a turn.
+        page_shape: ``(height, width)``. If it is None, relative coordinates are treated as those on a square page.
+        angle_geoms: Quads with corners in reading direction that determine the angle, such as the page's words.
+        min_angle: Pages with a smaller angle, in degrees, are not turned.
 
     Returns:
-        The elements and the regions: as given, or float64 arrays ``(4, 2)``.
+        The elements and the regions, unchanged or as float64 arrays ``(4, 2)``.
     """
     regions = [] if region_geoms is None else list(region_geoms)
     quads = _quads(geoms)
@@ -126,7 +125,7 @@ def deskew_reading_geometries(
 
 
 def _points(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | list[np.ndarray]:
-    """``(N, P, 2)`` where all geometries have as many points, or one array ``(P, 2)`` for each."""
+    """Return ``(N, P, 2)`` if all geometries have the same number of points, else an array ``(P, 2)`` for each."""
     if isinstance(geometries, np.ndarray):
         return geometries.astype(np.float64).reshape(len(geometries), -1, 2)
     points = [np.asarray(geometry, dtype=np.float64).reshape(-1, 2) for geometry in geometries]
@@ -134,7 +133,7 @@ def _points(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | list[np.ndar
 
 
 def _quads(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | None:
-    """``(N, 4, 2)`` if all geometries are polygons of four points, or None."""
+    """Return ``(N, 4, 2)`` if all geometries are polygons of four points, else None."""
     if len(geometries) == 0:
         return None
     points = _points(geometries)

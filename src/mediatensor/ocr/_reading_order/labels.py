@@ -1,4 +1,4 @@
-"""Labels of a page's layout, their roles in the reading order, and the direction of texts."""
+"""Layout labels and their roles in the reading order, and the direction of texts."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _ROLES = {
     "caption": "caption",
 }
 
-# Elements are compared with all regions in slices of about this many pairs, which bounds the memory.
+# Elements are compared with regions about this many pairs at a time, to bound memory.
 _PAIRS_AT_ONCE = 1 << 20
 
 DIRECTIONS = ("ltr", "rtl", "ttb-rtl", "ttb-ltr")
-# ISO 639 codes of languages written from right to left; they decide if a text has no letters.
+# ISO 639 codes of languages written from right to left, used if a text has no letters.
 _RIGHT_TO_LEFT_LANGUAGES = frozenset(
     ("ar", "arc", "ckb", "dv", "fa", "he", "iw", "ks", "ku", "nqo", "ps", "sd", "syr", "ug", "ur", "yi")
 )
 
 
 def normalize_layout_label(label: str | None) -> str:
-    """Write a label of a layout in one way: lower case, underscores.
+    """Normalise a layout label to lower case with underscores.
 
     >>> from mediatensor.ocr.models.reading_order import normalize_layout_label
     >>> normalize_layout_label("Page-header")
@@ -52,7 +52,7 @@ def normalize_layout_label(label: str | None) -> str:
         label: The label, or None.
 
     Returns:
-        The label so written; an empty string for None.
+        The normalised label; an empty string for None.
     """
     if label is None:
         return ""
@@ -60,14 +60,14 @@ def normalize_layout_label(label: str | None) -> str:
 
 
 def layout_label_role(label: str | None) -> str:
-    """Return the part that a label plays in the order of reading.
+    """Return the role of a layout label in the reading order.
 
     >>> from mediatensor.ocr.models.reading_order import layout_label_role
     >>> layout_label_role("Picture"), layout_label_role("Text")
     ('float', 'body')
 
     Args:
-        label: A label, such as a class of DocLayNet; None and labels that are not known belong to the body.
+        label: A label, such as a class of DocLayNet. None and unknown labels belong to the body.
 
     Returns:
         ``"header"``, ``"footer"``, ``"footnote"``, ``"caption"``, ``"float"`` or ``"body"``.
@@ -91,13 +91,13 @@ def assign_layout_labels(
 
     Args:
         geoms: The elements, in any form that ``sort_reading_order`` takes.
-        layout_geoms: The regions, likewise.
+        layout_geoms: The regions, in the same forms.
         layout_labels: One label for each region.
-        min_coverage: The least share of an element's area that its region must cover.
-        page_shape, angle_geoms: For pages that are skewed; see ``deskew_reading_geometries``.
+        min_coverage: The minimum share of an element's area that a region must cover.
+        page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
 
     Returns:
-        One label for each element, None where no region covers enough of it.
+        One label for each element, or None if no region covers enough of the element.
 
     Raises:
         InvalidArgumentError: if there are not as many labels as regions, or a coordinate is not finite.
@@ -112,7 +112,7 @@ def assign_layout_labels(
 
 
 def covering_regions(boxes: np.ndarray, regions: np.ndarray, min_coverage: float = 0.5) -> list[int]:
-    """Return the index of the region ``(R, 4)`` that covers most of each box ``(N, 4)``; -1 if all cover too little."""
+    """Return the index of the region ``(R, 4)`` that covers most of each box ``(N, 4)``; -1 if none covers enough."""
     if len(regions) == 0:
         return [-1] * len(boxes)
     indices: list[int] = []
@@ -169,7 +169,7 @@ def check_direction(direction: str, *, auto: bool = False) -> None:
     """Check a reading direction; ``"auto"`` is accepted only with ``auto``.
 
     Raises:
-        InvalidArgumentError: if it is not accepted.
+        InvalidArgumentError: if the direction is not accepted.
     """
     accepted = ("auto", *DIRECTIONS) if auto else DIRECTIONS
     if direction not in accepted:
@@ -177,7 +177,7 @@ def check_direction(direction: str, *, auto: bool = False) -> None:
 
 
 def to_left_to_right(boxes: np.ndarray, direction: str) -> np.ndarray:
-    """Mirror and turn boxes so that reading them from left to right, line by line, is reading them in ``direction``.
+    """Mirror and transpose boxes, so that text in ``direction`` is read from left to right, line by line.
 
     Boxes are mirrored within their own extent, so that relative and absolute coordinates work.
     """

@@ -1,4 +1,4 @@
-"""The order in which boxes are read, and the division of that order into paragraphs."""
+"""Order boxes as they are read, and split the order into paragraphs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .labels import check_direction, detect_text_direction, layout_label_role, n
 
 __all__ = ["ReadingOrderPredictor", "resolve_reading_segments", "sort_reading_order"]
 
-# A printed page has some hundreds of lines. Time grows with the square of their number. With more lines than this, as
-# only hostile files have, they are read row by row.
+# Time grows with the square of the number of boxes. Printed pages have hundreds. Only hostile files have more than
+# this limit; their boxes are ordered row by row.
 _MAX_RELATED = 4_000
-# Between rows of cells that are one segment, in median heights; paragraphs are set apart by less.
+# Maximum gap between table rows of one segment, in median heights. Gaps between paragraphs may be smaller.
 _ROW_GAP = 2.0
 
 
@@ -35,8 +35,8 @@ def sort_reading_order(
     """Order the elements of a page as they are read.
 
     An element follows the elements above it in the same column and the earlier elements of its row. Among the elements
-    that could be next, the one that continues the column or row comes first. Where
-    labels of a layout are known, headers lead, footnotes and footers end, and captions go with their figure.
+    that could be next, the one that continues the column or row comes first. If layout labels are given, headers come
+    first, footnotes and footers come last, and captions come next to their figure.
 
     >>> from mediatensor.ocr.models.reading_order import sort_reading_order
     >>> right, title, left = ((0.55, 0.2), (0.9, 0.8)), ((0.1, 0.05), (0.9, 0.15)), ((0.1, 0.2), (0.45, 0.8))
@@ -50,18 +50,17 @@ def sort_reading_order(
             ``(N, 4, 2)``; relative or absolute.
         direction: ``"ltr"`` (Latin, Cyrillic, horizontal Chinese), ``"rtl"`` (Arabic, Hebrew), ``"ttb-rtl"`` (vertical
             lines, the first one at the right) or ``"ttb-ltr"`` (vertical lines, the first one at the left).
-        labels: One label of the layout for each element, such as a class of DocLayNet; None belongs to the body.
-        x_overlap_threshold: The share of the narrower of two elements that must overlap for them to be stacked.
-        y_overlap_threshold: The share of the lower of two elements that must overlap for them to be on one row.
-        caption_max_distance: How far a caption may be from the figure or table that it goes with.
-        page_shape, angle_geoms: For pages that are skewed; see ``deskew_reading_geometries``.
+        labels: One layout label for each element, such as a class of DocLayNet. None belongs to the body.
+        x_overlap_threshold: Elements that overlap by more than this share of the smaller width are stacked.
+        y_overlap_threshold: Elements that overlap by more than this share of the smaller height are on one row.
+        caption_max_distance: Maximum distance of a caption from its figure or table, in the unit of ``geoms``.
+        page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
 
     Returns:
         The indices of the elements, in reading order.
 
     Raises:
-        InvalidArgumentError: if the direction is not known, there are not as many labels as elements, or a coordinate
-            is not finite.
+        InvalidArgumentError: if the direction is unknown, the number of labels is wrong, or a coordinate is not finite.
     """
     check_direction(direction)
     upright, _ = deskew_reading_geometries(geoms, page_shape=page_shape, angle_geoms=angle_geoms)
@@ -82,10 +81,10 @@ def resolve_reading_segments(
     *,
     rows: Sequence[Sequence[int]] | None = None,
 ) -> list[list[int]]:
-    """Order lines as they are read, and cut the order into paragraphs.
+    """Order lines as they are read, and split the order into paragraphs.
 
-    Two lines that follow each other stay in one segment if they have the same label, share a column and lie close
-    enough. Each table or figure is its own segment.
+    Two successive lines stay in one segment if they have the same label, share a column and are close enough. Each
+    table or figure is its own segment.
 
     >>> from mediatensor.ocr.models.reading_order import resolve_reading_segments
     >>> lines = [((0.1, 0.10), (0.9, 0.12)), ((0.1, 0.13), (0.9, 0.15)), ((0.1, 0.30), (0.9, 0.32))]
@@ -95,13 +94,13 @@ def resolve_reading_segments(
     Args:
         geoms: The lines, in any form that ``sort_reading_order`` takes.
         direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance: See ``sort_reading_order``.
-        paragraph_gap: The greatest vertical gap within a segment, in median heights of the lines.
-        page_shape, angle_geoms: For pages that are skewed; see ``deskew_reading_geometries``.
-        rows: Lines that are read across, as the cells of a table, each from where reading begins; every line is in one
-            row. Regions side by side that are not in one row count as columns of text. None: rows are not known.
+        paragraph_gap: Maximum vertical gap within a segment, in median heights of the lines.
+        page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
+        rows: Rows of line indices that are read across, such as the cells of a table, each in reading order. Every line
+            must be in one row. Lines side by side in different rows count as columns of text. None if unknown.
 
     Returns:
-        The indices of the lines, one list for each segment, segments and lines in reading order.
+        A list of line indices for each segment. Segments and lines are in reading order.
 
     Raises:
         InvalidArgumentError: as ``sort_reading_order``.
@@ -130,7 +129,7 @@ def _cut_into_paragraphs(
     paragraph_gap: float,
     is_row: np.ndarray | None = None,
 ) -> list[list[int]]:
-    """Cut an order of boxes that are read from left to right into paragraphs."""
+    """Split ordered boxes, in a frame that is read from left to right, into paragraphs."""
     if not order:
         return []
     first, second = boxes[order[:-1]], boxes[order[1:]]
@@ -140,7 +139,7 @@ def _cut_into_paragraphs(
     joined = common / narrower > x_overlap_threshold
     gaps = np.full(len(joined), paragraph_gap)
     if is_row is not None:
-        # Rows of a table are one, also where they are set apart.
+        # Rows of a table stay together even if they are spaced apart.
         gaps[is_row[order[:-1]] & is_row[order[1:]]] = max(paragraph_gap, _ROW_GAP)
         joined &= ~_leave_column(boxes, first, second)
     joined &= second[:, 1] - first[:, 3] <= gaps * median_height
@@ -152,9 +151,9 @@ def _cut_into_paragraphs(
 
 
 def _leave_column(boxes: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Bool ``(N - 1,)``: whether one of two successive boxes is in a column, and the other spans that column.
+    """Return bool ``(N - 1,)``: whether one of two successive boxes is in a column, and the other spans columns.
 
-    This is so if another box is level with the one, and above or below the other.
+    A third box shows this if it is level with the box in the column, and above or below the spanning box.
     """
     leaves = np.zeros(len(first), dtype=bool)
     middles = (boxes[:, 1] + boxes[:, 3]) / 2
@@ -176,9 +175,9 @@ def _order_labelled(
     caption_max_distance: float,
     is_row: np.ndarray | None = None,
 ) -> list[int]:
-    """Order boxes that are read from left to right, one part of the layout after another.
+    """Order boxes, in a frame that is read from left to right, one part of the layout after another.
 
-    Boxes that are rows of cells are no evidence of columns of text.
+    If ``is_row`` is given, boxes side by side are columns of text.
     """
     if labels is not None and len(labels) != len(boxes):
         raise InvalidArgumentError(f"{len(labels)} labels were given for {len(boxes)} geometries: give one for each")
@@ -211,7 +210,7 @@ def _order_labelled(
 def _attach_captions(
     body: list[int], captions: list[int], floats: list[int], boxes: np.ndarray, max_distance: float
 ) -> list[int]:
-    """Put each caption next to the figure or table that it is nearest to, or else where it lies."""
+    """Insert each caption next to the nearest figure or table, or by its height if all are farther than the limit."""
     order = list(body)
     targets = boxes[floats]
     for caption in captions:
@@ -219,7 +218,7 @@ def _attach_captions(
         if floats:
             x_gaps = np.maximum(np.maximum(targets[:, 0] - right, left - targets[:, 2]), 0)
             y_gaps = np.maximum(np.maximum(targets[:, 1] - bottom, top - targets[:, 3]), 0)
-            # Captions are usually above or below their figure, so that horizontal distance counts twice.
+            # Captions are usually above or below their figure, so horizontal distance counts twice.
             distances = y_gaps + 2 * x_gaps
             nearest = int(distances.argmin())
             if distances[nearest] <= max_distance:
@@ -238,7 +237,7 @@ def _order(
     y_overlap_threshold: float,
     is_row: np.ndarray | None = None,
 ) -> list[int]:
-    """Order boxes that are read from left to right: topologically, following columns of text where there are any."""
+    """Order boxes topologically, in a frame that is read from left to right, and follow columns of text."""
     number = len(boxes)
     if number <= 1:
         return list(range(number))
@@ -251,7 +250,7 @@ def _order(
     width = float(boxes[:, 2].max() - left.min()) or 1.0
     spanning = boxes[:, 2] - left > 0.5 * width
     columns = relations.columns(spanning)
-    # If rows are known, other boxes that are side by side are columns.
+    # If rows are known, all boxes side by side are columns.
     follow_column = has_text_columns(boxes, width, horizontal) if is_row is None else True
     waiting = relations.predecessors()
     pending = np.ones(number, dtype=bool)
@@ -259,7 +258,7 @@ def _order(
     for _ in range(number):
         ready = np.flatnonzero(pending & (waiting == 0))
         if len(ready) == 0:
-            # Boxes that overlap in odd ways can wait for each other in a circle: the topmost breaks it.
+            # Boxes with irregular overlaps can form a cycle. The topmost box breaks the cycle.
             candidates = np.flatnonzero(pending)
         elif order:
             candidates = _next_candidates(order[-1], ready, boxes, relations, columns, spanning, follow_column)
@@ -281,7 +280,7 @@ def _next_candidates(
     spanning: np.ndarray,
     follow_column: bool,
 ) -> np.ndarray:
-    """Return the ready boxes that continue ``last``: below it, else level with it, else in its column, else all."""
+    """Return the ready boxes below ``last``, or else level with ``last``, or else in its column, or else all."""
     here = np.array([last])
     if follow_column:
         below: np.ndarray = ready[relations.stacked(here, ready)[0] & (boxes[ready, 1] >= boxes[last, 1])]
@@ -298,7 +297,7 @@ def _next_candidates(
 
 
 class ReadingOrderPredictor:
-    """Puts the elements of a page in the order in which they are read.
+    """Orders the elements of a page as they are read.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.models.reading_order import ReadingOrderPredictor
@@ -308,11 +307,11 @@ class ReadingOrderPredictor:
     [1, 2, 0]
 
     Args:
-        direction: ``"auto"`` (detected from the text; horizontal scripts only), or what ``sort_reading_order`` takes.
+        direction: ``"auto"`` (detected from the text; horizontal scripts only), or as in ``sort_reading_order``.
         x_overlap_threshold, y_overlap_threshold, caption_max_distance: See ``sort_reading_order``.
 
     Raises:
-        InvalidArgumentError: if the direction is not known.
+        InvalidArgumentError: if the direction is unknown.
     """
 
     def __init__(
@@ -332,7 +331,7 @@ class ReadingOrderPredictor:
         """Return the direction that is used for a text.
 
         Args:
-            texts: The text, which decides where the direction is ``"auto"``.
+            texts: Texts from which an ``"auto"`` direction is detected.
             language: An ISO 639 code, used if the text has no letters.
 
         Returns:
@@ -362,10 +361,10 @@ class ReadingOrderPredictor:
 
         Args:
             geoms: The elements, in any form that ``sort_reading_order`` takes.
-            texts: Text of the page, for the direction.
-            labels: One label of the layout for each element.
+            texts: Texts of the page, from which an ``"auto"`` direction is detected.
+            labels: One layout label for each element.
             language: An ISO 639 code, used if the text has no letters.
-            page_shape, angle_geoms: For pages that are skewed; see ``deskew_reading_geometries``.
+            page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
 
         Returns:
             The indices of the elements, in reading order.

@@ -1,7 +1,6 @@
-"""Drawn lines and pages that look like printed, scanned and filmed ones, with their truth, for training and tests.
+"""Generate lines and pages that look printed, scanned or filmed, with ground truth, for training and tests.
 
-The random generator that is passed in decides everything: the same seed draws the same pictures on machines with the
-same fonts.
+The same random seed generates the same pictures on machines with the same fonts.
 """
 
 from ..structure import REGION_KINDS

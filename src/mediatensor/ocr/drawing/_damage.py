@@ -37,13 +37,13 @@ _TILE = (512, 1536)
 
 @cache
 def _grain() -> NDArray[np.float32]:
-    """Return noise with a standard deviation of one. A random part of it is faster than new noise."""
+    """Return Gaussian noise with standard deviation 1. Cropping it is faster than generating new noise."""
     return np.random.default_rng(1).standard_normal((*_TILE, 3), dtype=np.float32)
 
 
 @lru_cache(16)
 def _texture(number: int) -> NDArray[np.float32]:
-    """Return paper, in about [-1, 1]: fine grain, fibres and uneven light."""
+    """Return a paper texture in [-1, 1], with fine grain, fibres and uneven light."""
     rng = np.random.default_rng(100 + number)
     total = np.zeros(_TILE, np.float32)
     for cells, strength in ((4, 1.0), (16, 0.7), (128, 0.5), (512, 0.5))[number % 2 :]:
@@ -54,7 +54,7 @@ def _texture(number: int) -> NDArray[np.float32]:
 
 
 def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Random) -> NDArray[np.float32]:
-    """Return a random part of a texture, which is mirrored if it is too small."""
+    """Crop a random part of a texture. A texture that is too small is extended by mirroring."""
     for axis, wanted in ((0, height), (1, width)):
         while source.shape[axis] < wanted:
             source = np.concatenate([source, np.flip(source, axis)], axis)
@@ -63,7 +63,7 @@ def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Rand
 
 
 def papered(size: tuple[int, int], color: Color, strength: float, rng: random.Random) -> Image.Image:
-    """Return a sheet of this (width, height), whose levels vary by about ``strength`` of 256."""
+    """Return a sheet of paper of this (width, height). Its pixels differ from ``color`` by up to ``strength``."""
     if strength <= 0:
         return Image.new("RGB", size, color)
     levels = _tile(_texture(rng.randrange(8)), size[1], size[0], rng)[..., None] * strength
@@ -83,7 +83,7 @@ def _blur(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _motion(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Imitate camera shake by the mean of two shifted pictures."""
+    """Imitate camera shake by averaging two shifted copies of the picture."""
     across, down = rng.uniform(-amount, amount), rng.uniform(-amount, amount)
     ways = [(across * part, down * part) for part in (-0.5, 0.5)]
     moved = [
@@ -105,7 +105,7 @@ def _jpeg(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _video(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Imitate video at a low bit rate: colours at half the size, then JPEG of low quality."""
+    """Imitate video at a low bit rate: halve the colour resolution, then apply JPEG of low quality."""
     y, cb, cr = image.convert("YCbCr").split()
     half = (max(1, image.width // 2), max(1, image.height // 2))
     cb, cr = (plane.resize(half).resize(image.size, Image.Resampling.BILINEAR) for plane in (cb, cr))
@@ -130,7 +130,7 @@ def _fax(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _thermal(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Imitate a thermal printer, some of whose rows and columns are weak."""
+    """Imitate a thermal printer that prints some rows and columns weakly."""
     height, width = image.height, image.width
     rows = np.array(_tile(_grain(), height, 1, rng)[:, :, :1])
     columns = np.array(_tile(_grain(), 1, width, rng)[:, :, :1])
@@ -154,7 +154,7 @@ def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _shadow(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Let the light fall off across the picture, at a soft edge or gradually."""
+    """Darken one side of the picture, with a soft edge or gradually."""
     angle, width, height = rng.uniform(0, 6.3), image.width, image.height
     x, y = np.linspace(-1, 1, width, dtype=np.float32), np.linspace(-1, 1, height, dtype=np.float32)
     way = x[None] * np.float32(np.cos(angle)) + y[:, None] * np.float32(np.sin(angle))
@@ -171,7 +171,7 @@ def _sharpen(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
     return image.filter(ImageFilter.UnsharpMask(1.5, round(100 * amount), 2))
 
 
-# Kinds of damage by name: functions of the picture, an amount and the random generator.
+# Damage functions by name. Each takes the picture, an amount and the random generator.
 _DAMAGES: dict[str, Callable[[Image.Image, float, random.Random], Image.Image]] = {
     "blur": _blur,
     "contrast": _contrast,
@@ -189,13 +189,13 @@ _DAMAGES: dict[str, Callable[[Image.Image, float, random.Random], Image.Image]] 
 
 
 def damaged(image: Image.Image, steps: tuple[tuple[str, float], ...], rng: random.Random) -> Image.Image:
-    """Return the picture after these steps, pairs of a name and an amount."""
+    """Apply damage steps, which are pairs of a name and an amount, to a picture."""
     for name, amount in steps:
         image = _DAMAGES[name](image, amount, rng)
     return image
 
 
-# Least and greatest amount at which letters of 30 pixels remain readable.
+# Range of amounts at which letters of 30 pixels remain readable.
 _AMOUNTS = {
     "blur": (0.3, 1.3),
     "contrast": (0.5, 1.3),
@@ -222,19 +222,19 @@ _STEPS: dict[str, tuple[tuple[str, float], ...]] = {
     "screen": (("small", 0.3), ("jpeg", 0.4)),
     "video": (("small", 0.5), ("blur", 0.3), ("video", 0.9)),
 }
-#: Names of looks; ``"mixed"`` is any of the others.
+#: Names of styles; ``"mixed"`` selects a random style.
 STYLES = (*_STEPS, "mixed")
 
 
 def chosen_style(rng: random.Random, style: str, weights: Mapping[str, int]) -> str:
-    """Return the style; for ``"mixed"``, a random one of those with weights."""
+    """Return the style, or a random key of ``weights`` if the style is ``"mixed"``."""
     if style not in STYLES:
         raise InvalidArgumentError(f"style is {style!r}; accepted: {', '.join(STYLES)}")
     return rng.choices(list(weights), list(weights.values()))[0] if style == "mixed" else style
 
 
 def random_damage(rng: random.Random, style: str, em_px: float) -> tuple[tuple[str, float], ...]:
-    """Return random damage of a style, for letters of this size; small letters get less."""
+    """Return random damage steps of a style. Letters smaller than 32 pixels get less damage."""
     steps, share = [], min(1.0, em_px / 32)
     for name, chance in _STEPS[style]:
         if rng.random() < chance:
@@ -253,7 +253,7 @@ def random_damage(rng: random.Random, style: str, em_px: float) -> tuple[tuple[s
 
 
 def near(rng: random.Random, color: Color, spread: int) -> Color:
-    """Return a colour whose channels differ from those of another by at most ``spread`` levels."""
+    """Return a random colour. Each channel differs from ``color`` by at most ``spread`` levels."""
     red, green, blue = (max(0, min(255, level + rng.randint(-spread, spread))) for level in color)
     return red, green, blue
 
@@ -266,10 +266,10 @@ class Warp:
     """A map from a sheet to a picture of the same size.
 
     Attributes:
-        size: (width, height) of both.
+        size: (width, height) of the sheet and of the picture.
         degrees: Rotation of the sheet, counter-clockwise.
         scale: Size of the sheet as a share of the picture.
-        tilt: Loss of scale across the width and the height (perspective).
+        tilt: Perspective: relative loss of scale across the width, and across the height.
         curl: Distance by which the middle of each row is lower than its ends, in pixels.
     """
 
@@ -280,7 +280,7 @@ class Warp:
     curl: float = 0.0
 
     def sources(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the points (..., 2) of the sheet that points of the picture show."""
+        """Map points (..., 2) of the picture to points of the sheet."""
         width, height = self.size
         middle = np.array([width / 2, height / 2])
         cosine, sine = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))
@@ -292,7 +292,7 @@ class Warp:
         return np.asarray(seen, np.float64)
 
     def moved(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the points of the picture that show points of the sheet."""
+        """Map points of the sheet to points of the picture, by fixed-point iteration."""
         moved = points.copy()
         for _ in range(60):
             away = points - self.sources(moved)
@@ -302,7 +302,7 @@ class Warp:
         return moved
 
     def moved_polygons(self, polygons: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Corners (N, 4, 2) around warped polygons, whose long sides may be bent."""
+        """Return quads (N, 4, 2) that enclose the warped polygons, even if the warp bends their long sides."""
         corners = self.moved(polygons)
         if not self.curl or not len(polygons):
             return corners
@@ -318,13 +318,13 @@ class Warp:
         return corners
 
     def applied(self, image: Image.Image, background: Image.Image) -> Image.Image:
-        """Return the picture of a sheet in front of a background."""
+        """Render the warped sheet in front of a background."""
         width, height = self.size
         x = np.linspace(0, width, max(2, width // _STEP) + 1)
         y = np.linspace(0, height, max(2, height // _STEP) + 1)
         coarse = self.sources(np.stack(np.meshgrid(x, y), -1)) / (width, height) * 2 - 1
         grid = torch.from_numpy(coarse.astype(np.float32)).permute(2, 0, 1)[None]
-        # Values at the corners of pixels, then at their centers.
+        # Interpolate the map at pixel corners, then average it to pixel centers.
         grid = functional.interpolate(grid, size=(height + 1, width + 1), mode="bilinear", align_corners=True)
         grid = functional.avg_pool2d(grid, 2, stride=1).permute(0, 2, 3, 1)
         sheet = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()
@@ -336,7 +336,7 @@ class Warp:
 
 
 def random_warp(rng: random.Random, style: str, size: tuple[int, int]) -> Warp | None:
-    """Return a random warp of a style; ``None`` for none."""
+    """Return a random warp of a style, or ``None`` to leave the sheet as it is."""
     if style == "camera":
         tilt = (rng.gauss(0, 0.08), rng.gauss(0, 0.08))
         curl = rng.gauss(0, 0.012) * size[1] if rng.random() < 0.6 else 0.0

@@ -1,4 +1,4 @@
-"""Faces: the font files of this machine, their characters, and whether a text can be drawn with them."""
+"""Find the font faces of this machine, and the characters that each face can draw."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _PICTURES = re.compile(
     r"|^stix.*(nonuni|siz)|d050000l|marlett|ornament|icons?$|awesome|keycap|initials",
     re.IGNORECASE,
 )
-#: Characters of scripts whose letters join or move: Hebrew's marks, Arabic, Indic scripts, Thai to Tibetan, Khmer.
+#: Characters of scripts whose letters join or move: Hebrew marks, Arabic, Indic scripts, Thai to Tibetan, Khmer.
 _SHAPED = re.compile(r"[\u0590-\u08ff\u0900-\u109f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc]")
 
 
 @dataclass(frozen=True)
 class Face:
-    """A face of a font: a file, and the number of the face in it.
+    """A font face: a font file, and the index of a face in the file.
 
     Attributes:
-        name: The name of the file without its extension, such as ``"DejaVuSans-Bold"``.
-        file: The font file; empty for the face that is part of Pillow.
-        index: The number of the face in a collection (``.ttc``).
+        name: The file name without extension, such as ``"DejaVuSans-Bold"``.
+        file: Path of the font file; empty for Pillow's built-in face.
+        index: Index of the face in a collection (``.ttc``).
 
     Example:
         >>> from mediatensor.ocr.drawing import find_faces
@@ -49,24 +49,24 @@ class Face:
 
     @property
     def family(self) -> str:
-        """The name up to its first hyphen, which faces of one design share."""
+        """The name up to its first hyphen. Faces of one design have the same family."""
         return self.name.partition("-")[0]
 
     def at(self, pixels: float) -> ImageFont.FreeTypeFont:
-        """Open the face at a size of its em in pixels, which is rounded and at least 4."""
+        """Open the face at an em size in pixels, rounded and at least 4."""
         return _opened(self.file, self.index, max(4, round(pixels)))
 
     def has(self, text: str) -> bool:
-        """Return whether the face has a glyph for every character of a text, and its letters can be joined if needed.
+        """Return whether the face can draw a text: it has a glyph for every character except white space.
 
-        White space needs no glyph.
+        Scripts whose letters join or move also need Pillow with Raqm.
         """
         wanted = {ord(character) for character in text if not character.isspace()}
         return wanted <= _characters(self.file, self.index) and (_can_shape() or not _SHAPED.search(text))
 
 
 def is_shaped(text: str) -> bool:
-    """Return whether letters of a text join or move, so that it cannot be drawn letter by letter."""
+    """Return whether letters of the text join or move. Such a text cannot be drawn letter by letter."""
     return _SHAPED.search(text) is not None
 
 
@@ -87,7 +87,7 @@ def _opened(file: str, index: int, pixels: int) -> ImageFont.FreeTypeFont:
 
 @cache
 def _characters(file: str, index: int) -> frozenset[int]:
-    """Return the code points that a face maps to glyphs; empty if the file is not a readable font."""
+    """Return the code points that a face maps to glyphs, or an empty set if the file is not a readable font."""
     if not file:
         return frozenset(range(0x21, 0x7F))
     try:
@@ -107,7 +107,7 @@ def _characters(file: str, index: int) -> frozenset[int]:
 
 
 def _mapped(table: bytes) -> Iterable[int]:
-    """Yield code points of a ``cmap`` table, from its subtable for all of Unicode or else the one for 16 bits."""
+    """Yield the code points of a ``cmap`` table, from its subtable of format 12 (32 bits) or else 4 (16 bits)."""
     subtables = {}
     for number in range(struct.unpack_from(">H", table, 2)[0]):
         platform, encoding, offset = struct.unpack_from(">HHI", table, 4 + 8 * number)
@@ -138,14 +138,14 @@ def _mapped(table: bytes) -> Iterable[int]:
 
 
 def find_faces(fonts: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None) -> tuple[Face, ...]:
-    """Find the faces that text can be drawn in, sorted by name.
+    """Find font faces, sorted by name.
 
     Args:
-        fonts: A font file or folder, or several. ``None`` searches the usual folders of Linux, macOS and Windows and,
-            if it is installed, the folder of matplotlib. If they have no fonts, the result is the face of Pillow.
+        fonts: A font file or folder, or several. ``None`` searches the usual folders of Linux, macOS and Windows, and
+            the fonts of matplotlib if installed. If these folders have no fonts, the result is Pillow's built-in face.
 
     Returns:
-        One face for each TrueType or OpenType file. Faces of symbols and pictures are left out unless named.
+        One face for each TrueType or OpenType file. If ``fonts`` is ``None``, symbol and picture fonts are left out.
 
     Raises:
         FileNotFoundError: if a path does not exist or contains no font.
@@ -207,7 +207,7 @@ def _faces_with(characters: str, faces: tuple[Face, ...]) -> tuple[Face, ...]:
 
 
 def random_face(rng: random.Random, text: str, faces: Sequence[Face] | None = None) -> Face | None:
-    """Return a face that has all characters of a text; each family is equally likely. ``None`` if there is none."""
+    """Return a random face that has all characters of a text, or ``None``. Each family is equally likely."""
     known = _installed() if faces is None else tuple(faces)
     families = _families(known)
     for _ in range(40):
@@ -230,7 +230,7 @@ _FIXED = re.compile(r"mono|courier|typewriter|consol|fixed|cursor", re.IGNORECAS
 def upright_face(
     rng: random.Random, text: str, faces: Sequence[Face] | None = None, fixed: bool = False
 ) -> Face | None:
-    """Return an upright face of regular weight; with ``fixed`` a monospaced one, if there is any."""
+    """Return a random upright face of regular weight. ``fixed`` prefers monospaced faces."""
     known = _installed() if faces is None else tuple(faces)
     plain = tuple(face for face in known if not _WEIGHTS.search(face.name)) or known
     typed = tuple(face for face in plain if _FIXED.search(face.name) and face.has(text)) if fixed else ()

@@ -1,4 +1,4 @@
-"""Drawn lines: a text in a face, as a detector would cut it out of a page."""
+"""Draw single lines of text, cropped as a text detector would crop them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["DrawnLine", "LineLook", "as_random", "draw_line", "draw_random_line"
 
 @dataclass(frozen=True)
 class LineLook:
-    """How a line looks.
+    """The look of a drawn line.
 
     Attributes:
         em_px: Size of the em, in pixels.
         ink: Colour of the text.
         paper: Colour of the background.
-        texture: Variation of the paper, in levels of 256.
+        texture: Variation of the paper's brightness, in levels of 256.
         slant: Lean of the letters to the right, as a share of their height.
         tracking: Space added after every letter, in em.
         weight_px: Thickening of strokes, in pixels.
@@ -71,7 +71,7 @@ class LineLook:
 
 @dataclass(frozen=True, eq=False)
 class DrawnLine:
-    """A drawn line, with its truth.
+    """A drawn line with its ground truth.
 
     Attributes:
         image: uint8 (H, W, 3), RGB.
@@ -106,11 +106,11 @@ def draw_line(
 
     Args:
         text: The text, without line breaks.
-        rng: The random generator for everything that is not given; a NumPy Generator advances by one draw.
-        face: The face; ``None`` for one of ``faces`` that has all characters of the text.
-        look: The look; ``None`` for a random look of the style.
+        rng: The random generator; a NumPy Generator advances by one draw.
+        face: The face; ``None`` picks one of ``faces`` that has all characters of the text.
+        look: The look; ``None`` picks a random look of the style.
         style: One of `STYLES`.
-        faces: The faces to choose from; ``None`` for those of the machine, see `find_faces`.
+        faces: The faces to choose from; ``None`` for all faces of the machine, see `find_faces`.
 
     Raises:
         InvalidArgumentError: if the text is empty, no face has its characters, or the style is unknown.
@@ -154,9 +154,9 @@ def draw_random_line(
         rng: The random generator; a NumPy Generator advances by one draw.
         languages: Keys of `TEXTS`; each is equally likely.
         characters: The characters that the text may have in addition to spaces; ``None`` for any.
-        faces: The faces to choose from; ``None`` for those of the machine, see `find_faces`.
+        faces: The faces to choose from; ``None`` for all faces of the machine, see `find_faces`.
         style: One of `STYLES`.
-        texts: Your own lines, parts of which are drawn; see `read_texts`.
+        texts: Your own lines. Parts of them are drawn instead of texts of the languages; see `read_texts`.
 
     Raises:
         InvalidArgumentError: if no face has the characters of the text, or an argument is unknown.
@@ -185,7 +185,7 @@ def draw_random_line(
 
 
 def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tuple[int, int]]:
-    """Return the ink of a text, and the position of its top left corner relative to the start of the baseline."""
+    """Return the ink mask of a text, and the mask's top left corner relative to the start of the baseline."""
     font = face.at(look.em_px)
     if look.tracking and not is_shaped(text):
         x, places = 0.0, []
@@ -208,7 +208,7 @@ def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tupl
 
 
 def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.Image:
-    """Return the line without damage, cut out as by a detector."""
+    """Render the line without damage, cropped as a text detector would crop it."""
     em = look.em_px
     mask, (left, top) = _text_mask(text, face, look)
     border = math.ceil(0.7 * em) + 2
@@ -263,7 +263,7 @@ def _warp(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
     """Slant, rotate and curl a line about the middle of its baseline."""
     if look.slant or look.turn:
         turn, middle = math.tan(math.radians(look.turn)), canvas.width / 2
-        # From the result to the source: rows lean, columns rise.
+        # Map the result to the source: x depends on the row (slant), y on the column (turn).
         leaning = (1, look.slant, -look.slant * baseline, turn, 1, -turn * middle)
         canvas = canvas.transform(canvas.size, Image.Transform.AFFINE, leaning, Image.Resampling.BILINEAR)
     if look.curl:
@@ -280,7 +280,7 @@ def _warp(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
 
 
 def _colors(rng: random.Random, style: str) -> tuple[Color, Color]:
-    """Return colours of ink and paper that can be distinguished."""
+    """Return an ink colour and a paper colour with enough contrast to read."""
     if style == "clean":
         return (0, 0, 0), (255, 255, 255)
     if style in ("screen", "video"):
@@ -313,7 +313,7 @@ def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") 
     Args:
         rng: The random generator; a NumPy Generator advances by one draw.
         style: ``"clean"`` (black on white without damage), ``"print"``, ``"scan"``, ``"fax"``, ``"receipt"``,
-            ``"camera"``, ``"screen"``, ``"video"``, or ``"mixed"`` for a random one of them.
+            ``"camera"``, ``"screen"``, ``"video"``, or ``"mixed"`` for a random style.
 
     Raises:
         InvalidArgumentError: if the style is unknown.

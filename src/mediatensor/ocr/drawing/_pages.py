@@ -1,4 +1,4 @@
-"""Random pages with their truth: a layout on paper, warped and damaged as by a scanner, fax, camera or file.
+"""Draw random pages with ground truth, warped and damaged as a scanner, fax, camera or file would.
 
 Layouts are letters, forms, receipts, tables, columns, reports, slides, captions and empty pages.
 """
@@ -56,7 +56,7 @@ def _heading(sheet: Sheet, x: float, y: float, width: float, kind: str, factor: 
 
 
 def _texts(sheet: Sheet, x: float, y: float, width: float, stop: float, count: int, align: str, font: Font) -> float:
-    """Write ``count`` paragraphs of sentences; return the top of the next one."""
+    """Write ``count`` paragraphs of sentences; return the baseline of the next paragraph."""
     gap, leading = sheet.em * sheet.rng.choice([0.3, 0.8, 1.0]), sheet.rng.uniform(1.25, 1.5)
     for _ in range(count):
         if y > stop:
@@ -68,7 +68,7 @@ def _texts(sheet: Sheet, x: float, y: float, width: float, stop: float, count: i
 
 
 def _items(sheet: Sheet, x: float, y: float, width: float, stop: float, font: Font, count: int) -> float:
-    """Write a list with bullets or numbers; return its bottom."""
+    """Write a list with bullets or numbers; return the baseline of the next paragraph."""
     rng = sheet.rng
     bullet = rng.choice([mark for mark in ("•", "\u2013", "-", "*", "▪", "1.", "a)", "(1)") if sheet.body.has(mark)])
     for number in range(count):
@@ -83,7 +83,7 @@ def _items(sheet: Sheet, x: float, y: float, width: float, stop: float, font: Fo
 
 
 def _figure(sheet: Sheet, x: float, y: float, width: float, height: float) -> float:
-    """Draw a picture with its caption below or above; return the top of the next paragraph."""
+    """Draw a picture with its caption below or above; return the baseline of the next paragraph."""
     small = sheet.body.at(sheet.em * 0.88)
     text = f"{sheet.phrase(1, 1)} {sheet.rng.randint(1, 20)}: {sheet.sentence()}"
     if sheet.rng.random() < 0.25:
@@ -427,7 +427,7 @@ def draw_empty(sheet: Sheet) -> None:
         sheet.rule(0, y, sheet.width, y + rng.uniform(-3, 3), color=sheet.tinted(0.15))
 
 
-#: By kind of page: the function that draws it, width and height in inches, and the range of its text size in points.
+#: For each kind of page: drawing function, (width, height) in inches, and range of text sizes in points.
 LAYOUTS: dict[str, tuple[Callable[[Sheet], None], tuple[float, float], tuple[float, float]]] = {
     "letter": (draw_letter, (8.27, 11.69), (9, 12)),
     "form": (draw_form, (8.27, 11.69), (8, 11)),
@@ -441,7 +441,7 @@ LAYOUTS: dict[str, tuple[Callable[[Sheet], None], tuple[float, float], tuple[flo
 }
 
 
-#: Kinds of pages; ``"mixed"`` is a random one of the others.
+#: Kinds of pages; ``"mixed"`` selects a random kind.
 PAGE_KINDS = (*LAYOUTS, "mixed")
 
 _PAPER_STYLES = {"clean": 10, "print": 25, "scan": 35, "fax": 8, "camera": 22}
@@ -462,18 +462,18 @@ def draw_random_page(
     style: str = "mixed",
     texts: Sequence[str] = (),
 ) -> DrawnPage:
-    """Draw a random page, with the truth about everything on it.
+    """Draw a random page with ground truth for everything on it.
 
     The same arguments and the same state of ``rng`` give the same page, on a machine with the same fonts.
 
     Args:
         rng: The random generator; a NumPy Generator advances by one draw.
         kind: One of `PAGE_KINDS`.
-        languages: Keys of `TEXTS`; a page is in one of them.
-        size: (width, height) in pixels; ``None`` for a random resolution of the usual size of the kind.
-        faces: The faces to choose from; ``None`` for those of the machine, see `find_faces`.
-        style: One of `STYLES`; ``"mixed"`` is a random one that suits the kind.
-        texts: Your own lines, drawn instead of sentences of the language; see `read_texts`.
+        languages: Keys of `TEXTS`; the page uses one of these languages.
+        size: (width, height) in pixels; ``None`` for the usual paper size of the kind at a random resolution.
+        faces: The faces to choose from; ``None`` for all faces of the machine, see `find_faces`.
+        style: One of `STYLES`; ``"mixed"`` picks a random style that suits the kind.
+        texts: Your own lines. They are drawn instead of sentences of the language; see `read_texts`.
 
     Raises:
         InvalidArgumentError: if an argument is unknown, or no face has the letters of the language.
@@ -536,7 +536,7 @@ def draw_random_page(
 
 
 def _colors(rng: random.Random, kind: str, style: str) -> tuple[Color, Color]:
-    """Return ink and paper."""
+    """Return the ink colour and the paper colour."""
     if kind == "slide" and rng.random() < 0.4:
         return near(rng, (240, 240, 240), 15), near(rng, rng.choice([(20, 30, 60), (15, 15, 15), (10, 70, 80)]), 12)
     dark = rng.choice([0, 0, 15, 35, 60])

@@ -1,4 +1,4 @@
-"""A sheet of paper that records the words, lines and regions that are drawn on it; and tables on it."""
+"""A sheet of paper that records the words, lines, regions and tables drawn on it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Sheet:
         self._pen = ImageDraw.Draw(paper)
 
     def fitting(self, make: Callable[[], str]) -> str:
-        """Return a text that the body face can draw; after six tries, missing characters are left out."""
+        """Call ``make`` up to six times for a text that the body face can draw, then drop missing characters."""
         for _ in range(6):
             text = make().strip()
             if text and self.body.has(text):
@@ -83,7 +83,7 @@ class Sheet:
         return self.fitting(lambda: sentence_of(self.rng, self.language, self.texts))
 
     def phrase(self, low: int = 1, high: int = 3) -> str:
-        """From ``low`` to ``high`` words of the language, or of the user's texts."""
+        """Return from ``low`` to ``high`` words of the language, or of the user's texts."""
         words = self.rng.choice(self.texts).split() if self.texts else words_of(self.language)
         joint = " " if self.texts or is_spaced(self.language) else ""
         count = self.rng.randint(low, high)
@@ -96,7 +96,7 @@ class Sheet:
 
     @contextmanager
     def region(self, kind: str, table: Callable[[], DrawnTable | None] = lambda: None) -> Iterator[None]:
-        """Make a region of everything that is drawn in the block."""
+        """Record everything that the ``with`` block draws as one region."""
         lines, boxes, self._lines, self._boxes = self._lines, self._boxes, [], []
         yield
         polygons = [line.polygon for line in self._lines] + self._boxes
@@ -105,7 +105,7 @@ class Sheet:
         self._lines, self._boxes = lines, boxes
 
     def belongs(self, left: float, top: float, right: float, bottom: float) -> None:
-        """Extend the region by a box."""
+        """Extend the current region by a box."""
         self._boxes.append(box_polygon(left, top, right, bottom))
 
     def write(
@@ -300,8 +300,6 @@ _COLUMNS = {"words": 4, "sentence": 1, "number": 3, "price": 3, "date": 1, "code
 
 @dataclass(frozen=True)
 class _Cell:
-    """A cell to draw."""
-
     text: str = ""
     row_span: int = 1
     column_span: int = 1
@@ -324,7 +322,7 @@ def draw_random_table(sheet: Sheet, left: float, y: float, width: float, stop: f
     grouped = num_columns >= 4 and rng.random() < 0.35
     heads = {at: _Cell(sheet.phrase(1, 2), align=aligns[at], header=True) for at in range(num_columns)}
     if grouped:
-        # Columns under a common head; the head of the first column spans both rows.
+        # Group columns under common heads. The head of the first column spans both rows.
         split = rng.randint(2, num_columns - 1)
         top = {0: _Cell(sheet.phrase(1, 1), 2, header=True)}
         top[1] = _Cell(sheet.phrase(1, 2), 1, split - 1, align="centre", header=True)
@@ -376,7 +374,7 @@ def draw_grid(
     font: Font | None = None,
     head: Font | None = None,
 ) -> float:
-    """Draw cells between vertical edges as a region, and return its bottom. Rows below ``stop`` are left out.
+    """Draw table rows between vertical ``edges``, and return the bottom. Rows below ``stop`` are left out.
 
     ``look`` is ruled, rows (rules between rows), book (rules above, below, and under the head), zebra or open.
     """
@@ -439,5 +437,5 @@ def draw_grid(
 
 
 def plain_row(texts: list[str], aligns: list[str]) -> dict[int, _Cell]:
-    """Return a row without spans."""
+    """Return a table row whose cells each cover one column."""
     return {at: _Cell(text, align=align) for at, (text, align) in enumerate(zip(texts, aligns, strict=True))}

@@ -41,10 +41,10 @@ def _load() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
 
 _LOADED = _load()
 
-#: English names by ISO 639 code, with the script where a language has two.
+#: English names by ISO 639 code. Languages with two scripts have a key for each script, such as ``"zh-Hant"``.
 LANGUAGES: dict[str, str] = _LOADED[0]
 
-#: Sentences by the same codes.
+#: Sentences of each language, by the same codes.
 TEXTS: dict[str, tuple[str, ...]] = _LOADED[1]
 
 
@@ -69,7 +69,7 @@ def texts_of(language: str) -> tuple[str, ...]:
         language: A key of `TEXTS`, such as ``"de"``.
 
     Raises:
-        InvalidArgumentError: if there are none.
+        InvalidArgumentError: if the language has no texts.
 
     Example:
         >>> from mediatensor.ocr.drawing import texts_of
@@ -117,7 +117,7 @@ def letters_of(language: str) -> str:
 
 @cache
 def _followers(language: str) -> dict[str, str]:
-    """Return the letters that follow each pair of letters in a language's words; spaces mark both ends of a word."""
+    """For each pair of letters, return the letters that follow in a language's words. Spaces mark word ends."""
     followers: dict[str, str] = {}
     for word in words_of(language):
         if word.isalpha():
@@ -128,7 +128,7 @@ def _followers(language: str) -> dict[str, str]:
 
 
 def _invent_word(rng: random.Random, language: str) -> str:
-    """Return a plausible word of the language; one in five has random letters."""
+    """Invent a word with the letter sequences of the language; one word in five has random letters instead."""
     followers, word = _followers(language), "  "
     if rng.random() < 0.2 or "  " not in followers:
         return "".join(rng.choices(letters_of(language), k=rng.randint(2, 8)))
@@ -298,7 +298,7 @@ def random_value(rng: random.Random, kind: str, language: str) -> str:
 
 
 def sentence_of(rng: random.Random, language: str, texts: Sequence[str] = ()) -> str:
-    """Return a sentence of the language or of its words in random order, or one of the texts."""
+    """Return one of ``texts`` if given, else a sentence of the language or its words in random order."""
     if texts:
         return rng.choice(texts)
     if rng.random() < 0.4:
@@ -339,13 +339,13 @@ def random_text(
     characters: str | None = None,
     texts: Sequence[str] = (),
 ) -> str:
-    """Return a plausible line: a part of a sentence, random words, a price, a date, a code, an address.
+    """Return a plausible line: part of a sentence, random words, a price, a date, a number, a code or an address.
 
     Args:
         rng: The random generator.
         languages: Keys of `TEXTS`; each is equally likely.
         characters: The characters that the line may have in addition to spaces; ``None`` for any.
-        texts: Your own lines, parts of which are drawn instead.
+        texts: Your own lines. Parts of them are returned instead of texts of the languages.
 
     Raises:
         InvalidArgumentError: if a language is unknown, or there are no characters.
@@ -374,7 +374,7 @@ def random_text(
         if allowed is None or allowed.issuperset(text):
             return text
     assert allowed is not None
-    # Few lines have only these characters: combine words that do with random strings of the characters.
+    # Few lines have only these characters: combine words made of them with random strings of them.
     whole = _allowed_words(tuple(languages), allowed)
     solid = sorted(allowed - {" "})
     parts = []

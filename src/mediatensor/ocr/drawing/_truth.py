@@ -1,4 +1,4 @@
-"""The truth of a drawn page: words, lines, regions, tables and fields, each with its polygon."""
+"""Ground truth of a drawn page: words, lines, regions, tables and fields, with polygons."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Polygon = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DrawnWord:
-    """A word; spaces separate words.
+    """A word of a line, without spaces.
 
     Attributes:
-        text: Its characters.
-        polygon: float64 (4, 2), the corners TL, TR, BR, BL around its ink, in pixels as (x, y).
+        text: The text of the word.
+        polygon: float64 (4, 2), the corners TL, TR, BR, BL around the ink, in pixels as (x, y).
     """
 
     text: str
@@ -46,8 +46,8 @@ class DrawnPageLine:
     """A line of a page.
 
     Attributes:
-        words: From left to right.
-        polygon: float64 (4, 2), as of a word; all words are inside.
+        words: Words from left to right.
+        polygon: float64 (4, 2), the corners TL, TR, BR, BL around all words, in pixels as (x, y).
     """
 
     words: tuple[DrawnWord, ...]
@@ -64,13 +64,13 @@ class DrawnCell:
     """A cell of a table.
 
     Attributes:
-        row: Its first row, from 0.
-        column: Its first column, from 0.
-        row_span: Number of rows that it spans.
-        column_span: Number of columns that it spans.
-        header: Whether it is part of the head of the table.
-        lines: Its lines of text; empty cells have none.
-        polygon: float64 (4, 2), the corners of the cell itself.
+        row: Index of the first row, from 0.
+        column: Index of the first column, from 0.
+        row_span: Number of rows that the cell spans.
+        column_span: Number of columns that the cell spans.
+        header: Whether the cell is part of the table head.
+        lines: Lines of text; empty cells have none.
+        polygon: float64 (4, 2), the corners of the cell, not of its text.
     """
 
     row: int
@@ -95,7 +95,7 @@ class DrawnTable:
         num_rows: Number of rows, including the head.
         num_columns: Number of columns.
         ruled: Whether rules separate all cells.
-        cells: Row by row; together they cover the grid once.
+        cells: Cells, row by row. Each position of the grid belongs to exactly one cell.
     """
 
     num_rows: int
@@ -123,9 +123,9 @@ class DrawnRegion:
 
     Attributes:
         kind: One of `mediatensor.ocr.structure.REGION_KINDS`.
-        polygon: float64 (4, 2), around all that belongs to it.
-        lines: In reading order; of a table those of its cells.
-        table: The grid of a table, and ``None`` for other kinds.
+        polygon: float64 (4, 2), the corners around the whole region.
+        lines: Lines in reading order. For a table, the lines of its cells.
+        table: The grid of a table, or ``None`` for other kinds.
     """
 
     kind: str
@@ -136,14 +136,14 @@ class DrawnRegion:
 
 @dataclass(frozen=True, eq=False)
 class DrawnPage:
-    """A page that was drawn, with its truth.
+    """A drawn page with its ground truth.
 
     Attributes:
         image: uint8 (H, W, 3), RGB.
         kind: One of `PAGE_KINDS`.
         style: One of `STYLES`.
         language: A key of `TEXTS`.
-        regions: In reading order.
+        regions: Regions in reading order.
         fields: Keys and values of a form; the same lines are in the regions.
     """
 
@@ -187,7 +187,7 @@ def around(polygons: list[Polygon]) -> Polygon:
 def moved_truth(
     regions: Sequence[DrawnRegion], fields: Sequence[DrawnField], move: Callable[[Polygon], NDArray[np.float64]]
 ) -> tuple[tuple[DrawnRegion, ...], tuple[DrawnField, ...]]:
-    """Return the truth of a page that was warped; ``move`` gets (N, 4, 2), all polygons at once."""
+    """Return the ground truth of a warped page. ``move`` maps all polygons, (N, 4, 2), in one call."""
     polygons: list[Polygon] = []
     for region in regions:
         polygons.append(region.polygon)

@@ -1,7 +1,7 @@
-"""Documents in and out: readers of pages, the elements of a document that was read, exporters.
+"""Read documents into pages, represent recognised documents as elements, and export them.
 
-`_elements` has the data, `_documents` reads pages, and `_exports` writes formats. The modules with the names of docTR
-use them: `exporters`, `elements`, `image`, `pdf`, `html`, `reader`.
+`_elements` has the data, `_documents` reads pages, and `_exports` writes formats. Modules named as in docTR use these
+packages: `exporters`, `elements`, `image`, `pdf`, `html`, `reader`.
 """
 
 from __future__ import annotations

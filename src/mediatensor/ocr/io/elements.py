@@ -1,7 +1,7 @@
-"""The tree of a document that was read: document, pages, blocks, lines, words; and pages of predictions.
+"""Elements of a recognised document: a tree of pages, blocks, lines and words, or pages of predictions.
 
-Names, arguments and exported dictionaries are the same as in docTR, so that code for docTR and its stored exports
-keep working. Geometries are relative to the page: ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in
+Names, arguments and exported dictionaries are the same as in docTR, so code for docTR and stored exports keep working.
+Geometries are relative to the page: ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in
 reading direction.
 """
 
@@ -57,11 +57,11 @@ class Page(PageExportsMixin):
         language: The language: ``{"value": "en", "confidence": 0.9}``.
         layout: The regions of the layout.
         tables: The tables; their words are not part of the blocks.
-        error: The reason why the page could not be read; such a page is empty. Exported only if set.
-        unread: Lines that were detected, but not read or not completely. Exported only if there are any.
+        error: The reason why the page could not be read. A page with an error is empty. Exported only if set.
+        unread: Lines that were detected, but not read completely. Exported only if there are any.
         fields: Keys with their values; their words are also part of blocks and tables. Exported only if there are any.
-        in_reading_order: Whether blocks and lines, and the regions of the layout, are in reading order, as after a
-            predictor. Exports then keep that order; otherwise they determine one. Exported only if set.
+        in_reading_order: Whether blocks, lines and layout regions are in reading order, as predictors return them. If
+            not, exports determine the order. Exported only if set.
 
     Example:
         >>> import numpy as np
@@ -110,7 +110,7 @@ class Page(PageExportsMixin):
         visualize_page(self.export(), page_pixels(self.page), **options)
 
     def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
-        """Draw the text that was read on a blank page.
+        """Draw the recognised text on a blank page.
 
         Args:
             **kwargs: Arguments of ``synthesize_page``: ``draw_proba``, ``font_family``, sizes and colours.
@@ -189,12 +189,12 @@ class KIEPage(KIEPageExportsMixin):
         visualize_kie_page(self.export(), page_pixels(self.page), **options)
 
     def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
-        """Draw the predictions on a blank page; arguments of ``synthesize_kie_page``, result as for `Page`."""
+        """Draw the predictions on a blank page, with the arguments of ``synthesize_kie_page``; see `Page`."""
         return synthesize_kie_page(self.export(), **kwargs)
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], page: PageImage | None = None, **kwargs: Any) -> Self:
-        """Restore a page from the result of `export`, of this library or of docTR; arguments as for `Page`."""
+        """Restore a page from the result of `export`, of this library or of docTR; see `Page.from_dict`."""
         predictions = {
             class_name: [Prediction.from_dict(prediction) for prediction in group]
             for class_name, group in stored(save_dict, "predictions", cls).items()
@@ -224,12 +224,12 @@ class Document(DocumentExportsMixin):
         super().__init__(pages=list(pages))
 
     def show(self, **kwargs: Any) -> None:
-        """Show one page after the other; arguments as for `Page.show`."""
+        """Show the pages one after the other, with the arguments of `Page.show`."""
         for page in self.pages:
             page.show(**kwargs)
 
     def _repr_html_(self) -> str:
-        """Return the first pages, as shown in notebooks: with their boxes and the text that was read."""
+        """Return HTML for notebooks, with images of the first pages, their boxes and the recognised text."""
         shown = []
         for page in self.pages[:_MAX_PAGES_SHOWN]:
             png = page._repr_png_()
@@ -239,7 +239,7 @@ class Document(DocumentExportsMixin):
         return "".join(shown) + (f"<small>and {more} more pages</small>" if more else "")
 
     def synthesize(self, **kwargs: Any) -> list[NDArray[np.uint8]]:
-        """Draw the text of all pages on blank pages; arguments as for `Page.synthesize`."""
+        """Draw the text of all pages on blank pages, with the arguments of `Page.synthesize`."""
         return [page.synthesize(**kwargs) for page in self.pages]
 
     @classmethod
@@ -252,7 +252,7 @@ class Document(DocumentExportsMixin):
             **kwargs: Ignored.
 
         Raises:
-            InvalidArgumentError: if a key is missing, or there are not as many images as pages.
+            InvalidArgumentError: if a key is missing, or the number of images differs from the number of pages.
         """
         exports = stored(save_dict, "pages", cls)
         if pages is not None and len(pages) != len(exports):

@@ -1,7 +1,7 @@
 """Exporters, a class for each format, and mixins with the export methods of pages and documents.
 
 The mixins give pages and documents a method for each format (`Page.export_as_html`, ...), and `export_as`, which takes
-the name of the format. The exporter classes are there to be subclassed for formats that differ.
+the name of the format. To change a format, subclass its exporter class.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _METHODS = {
 
 
 class _Exports(Element, Generic[_HocrType]):
-    """The exports that pages, pages of predictions and documents share; only hOCR has another type for documents."""
+    """Export methods of pages, prediction pages and documents. Only hOCR has a different type for documents."""
 
     @overload
     def export_as(self, format: Literal["json", "dict"], **kwargs: Any) -> dict[str, Any]: ...
@@ -88,20 +88,20 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as(self, format: str, **kwargs: Any) -> Any: ...
 
     def export_as(self, format: str, **kwargs: Any) -> Any:
-        """Export in a format, by name.
+        """Export in the format with this name.
 
         Args:
             format: One of the names below, in lower or upper case.
             **kwargs: Arguments of the method for this format.
 
         Returns:
-            One type for each format, which type checkers know:
+            The type depends on the format:
 
             * 'json' or 'dict': a dictionary of plain types, for ``json.dumps``;
             * 'text' or 'txt', 'markdown' or 'md', 'asciidoc' or 'adoc', 'html', 'tsv', 'csv': a ``str``;
-            * 'xml' or 'hocr': a tuple of the file in UTF-8, ``bytes``, and its ``ElementTree``; a list of such tuples,
-              one for each page, for a document;
-            * 'alto': such a tuple, also for a document;
+            * 'xml' or 'hocr': for a page, a tuple of the file (UTF-8 ``bytes``) and its ``ElementTree``; for a
+              document, a list of such tuples, one for each page;
+            * 'alto': one tuple of the file and its tree, even for a document;
             * 'pdf', 'xlsx': ``bytes``.
 
         Raises:
@@ -126,12 +126,12 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_alto(
         self, file_name: str | None = None, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree]:
-        """Export as ALTO 4 XML, the format of digital libraries; a document becomes one file with all its pages.
+        """Export as ALTO 4 XML, the format of digital libraries. A document becomes one file with all pages.
 
         Args:
             file_name: The name of the image or document, for the description in the file.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether the content is put into reading order; otherwise it stays as stored.
+            reading_order: Whether to sort the content into reading order; otherwise it keeps the stored order.
 
         Returns:
             The file in UTF-8 and its tree.
@@ -143,21 +143,21 @@ class _Exports(Element, Generic[_HocrType]):
 
         Args:
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether the content is put into reading order; otherwise it stays as stored.
+            reading_order: Whether to sort the content into reading order; otherwise it keeps the stored order.
 
         Returns:
-            The table; its first line has the column names.
+            The table. The first line has the column names.
         """
         return TSVExporter().export(self, direction=direction, reading_order=reading_order)
 
     def export_as_csv(self) -> str:
         """Export the tables as CSV (RFC 4180), one after the other, with an empty line between two.
 
-        A spanning cell has its text in its first row and column. Texts are written as they were read, so that a program
-        may take a text that begins with ``=`` for a formula, unlike in `export_as_xlsx`.
+        A spanning cell has its text in its first row and column. Texts are written unchanged, so programs may take a
+        text that begins with ``=`` for a formula, unlike in `export_as_xlsx`.
 
         Returns:
-            The text, empty without tables; its lines end with ``"\\r\\n"``.
+            The CSV text, empty if there are no tables. Lines end with ``"\\r\\n"``.
 
         Example:
             >>> import numpy as np
@@ -172,16 +172,15 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_xlsx(self, path: str | PathLike[str] | None = None) -> bytes:
         """Export the tables as an Excel workbook, a sheet for each table.
 
-        Spanning cells are merged, and heads are bold and stay in sight. Columns of plain numbers, such as 12 or 0.75,
-        become numbers. All other cells are text as it was read, such as texts that begin with ``=``, and 3.597, which
-        is another number in another country.
+        Spanning cells are merged. Header rows are bold and frozen. Columns of plain numbers, such as 12 or 0.75, become
+        numbers. All other cells stay text, including texts that begin with ``=``, and 3.597, whose dot separates
+        thousands in some countries.
 
         Args:
-            path: A file to write the result to; ``None`` for none. The file appears, or replaces another, when it is
-                complete.
+            path: A file to write the result to, atomically; ``None`` writes no file.
 
         Returns:
-            The file. Without tables, it has one empty sheet.
+            The file. If there are no tables, it has one empty sheet.
 
         Raises:
             MissingDependencyError: if openpyxl is not installed.
@@ -201,13 +200,12 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
         """Export as searchable PDF: pages of PDF files unchanged, other pages as images, with an invisible text layer.
 
-        This does not redact. The text layer has all words of this element, whatever the image shows. To paint over
-        ``page.page`` hides a name from readers, but not from search and copying, even with ``keep_pages=False``: also
-        remove its words from the element.
+        This does not redact text. The text layer has all words of this element, whatever the image shows. If you paint
+        over a name in ``page.page``, search and copy still find it, even with ``keep_pages=False``. Also remove the
+        words of the name from the element.
 
         Args:
-            path: A file to write the result to; ``None`` for none. The file appears, or replaces another, when it is
-                complete.
+            path: A file to write the result to, atomically; ``None`` writes no file.
             **kwargs: Arguments of `PDFExporter`: ``dpi``, ``quality``, ``lossless``, ``keep_pages``.
 
         Returns:
@@ -224,12 +222,12 @@ class _Exports(Element, Generic[_HocrType]):
         return data
 
     def save_pdf(self, path: str | PathLike[str], **kwargs: Any) -> None:
-        """Write a searchable PDF; arguments as for `export_as_pdf`, and as there, words are not redacted."""
+        """Write a searchable PDF with the arguments of `export_as_pdf`. This does not redact text."""
         self.export_as_pdf(path, **kwargs)
 
 
 class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
-    """The exports of a page of blocks."""
+    """Export methods of a page of blocks."""
 
     def render(
         self,
@@ -248,8 +246,7 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
             block_break: The separator between two blocks.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             include_furniture: Whether to include page headers, page footers and footnotes.
-            layout: Whether to keep the layout of the page instead, with spaces, empty lines, and columns of text side
-                by side.
+            layout: Whether to imitate the layout of the page with spaces, empty lines, and columns side by side.
 
         Example:
             >>> import numpy as np
@@ -267,8 +264,8 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         """Export the page into nested dictionaries of plain types, without its image.
 
         Args:
-            reading_order: Whether blocks are paragraphs in reading order, as in all other formats; otherwise
-                blocks are ``page.blocks``.
+            reading_order: Whether to export paragraphs in reading order as blocks, as in all other formats; otherwise
+                ``page.blocks`` are exported.
             characters: Whether words include their characters, if these are known.
 
         Returns:
@@ -299,7 +296,7 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         Args:
             file_title: The title of the file.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether the content is put into reading order; otherwise it stays as stored.
+            reading_order: Whether to sort the content into reading order; otherwise it keeps the stored order.
 
         Returns:
             The file in UTF-8 and its tree.
@@ -327,18 +324,18 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         )
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
-        """Export the page as AsciiDoc, in reading order; arguments as for Markdown."""
+        """Export the page as AsciiDoc, in reading order, with the arguments of `export_as_markdown`."""
         return AsciiDocExporter().export_page(
             self, direction=direction, escape=escape, include_furniture=include_furniture
         )
 
     def export_as_html(self, direction: str = "auto", include_furniture: bool = True) -> str:
-        """Export the page as a fragment of HTML, in reading order; arguments as for Markdown."""
+        """Export the page as an HTML fragment, in reading order; see `export_as_markdown`."""
         return HTMLExporter().export_page(self, direction=direction, include_furniture=include_furniture)
 
 
 class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
-    """The exports of a page of predictions."""
+    """Export methods of a page of predictions."""
 
     def render(self, prediction_break: str = "\n\n", direction: str = "auto") -> str:
         """Return the predictions as ``class: text``, each class in reading order.
@@ -357,7 +354,7 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
         """Export the page into nested dictionaries of plain types, without its image.
 
         Args:
-            reading_order: Whether the predictions of a class are put into reading order.
+            reading_order: Whether to sort the predictions of each class into reading order.
             characters: Whether predictions include their characters, if these are known.
 
         Returns:
@@ -394,16 +391,16 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
 
 
 class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBase):
-    """The exports of a document: the joined exports of its pages."""
+    """Export methods of a document, which join the exports of its pages."""
 
     def joined_tables(self) -> list[Table]:
-        """Return all tables of the document; tables that continue on the next page are joined.
+        """Return all tables of the document, and join tables that continue on the next page.
 
-        Two tables are joined if the first is the last of its page and the second the first of the next, and both have
-        the same columns in the same places. A repeated head is left out.
+        The last table of a page and the first table of the next page are joined if they have the same columns in the
+        same places. A repeated head is left out.
 
         Returns:
-            New tables; each cell keeps the place that it has on its own page.
+            New tables. The geometry of each cell still refers to its original page.
 
         Example:
             >>> from mediatensor.ocr.io import Document
@@ -432,7 +429,7 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
             **kwargs: Arguments of ``export_as_xml`` of the pages.
 
         Returns:
-            The file in UTF-8 and its tree, for each page.
+            For each page, the file in UTF-8 and its tree.
         """
         return XMLExporter().export_document(self, **kwargs)
 
@@ -446,11 +443,11 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         return _join_pages(page_break, (page.export_as_markdown(**kwargs) for page in self.pages))
 
     def export_as_asciidoc(self, page_break: str = "\n\n<<<\n\n", **kwargs: Any) -> str:
-        """Export as AsciiDoc; arguments as for Markdown."""
+        """Export as AsciiDoc, with the arguments of `export_as_markdown`."""
         return _join_pages(page_break, (page.export_as_asciidoc(**kwargs) for page in self.pages))
 
     def export_as_html(self, page_break: str = "<hr>", **kwargs: Any) -> str:
-        """Export as a fragment of HTML; arguments as for Markdown."""
+        """Export as an HTML fragment, with the arguments of `export_as_markdown`."""
         return _join_pages(page_break, (page.export_as_html(**kwargs) for page in self.pages))
 
 

@@ -1,4 +1,4 @@
-"""Files from web servers, and web pages printed as PDF.
+"""Fetch files from web servers, and print web pages as PDF.
 
 Files are fetched with limits on size and time, and without redirections from https to http.
 """
@@ -26,15 +26,15 @@ __all__ = ["read_html"]
 # "Not found" and "gone".
 _NOT_THERE = frozenset((404, 410))
 _CHUNK_BYTES = 1 << 18
-# A slower server is given up after the timeout.
+# Reading from a slower server fails after the timeout.
 _MIN_BYTES_PER_SECOND = 10_000
 _WEB = re.compile(r"(https?)://", re.IGNORECASE)
-# All characters that may occur unescaped in a URL, and the percent sign of escaped ones.
+# All characters that may occur unescaped in a URL, and the percent sign, which begins escapes.
 _URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]#"
 
 
 class Fetched(NamedTuple):
-    """The response of a server: URL after all redirections, body, content type, and character set if it is sent."""
+    """The response of a server: URL after all redirections, body, content type, and character set if sent."""
 
     url: str
     data: bytes
@@ -57,7 +57,7 @@ def fetch(url: str) -> Fetched:
 
     Raises:
         InvalidArgumentError: if ``url`` is not an https or http URL.
-        SourceNotFoundError, OpenError: if there is no such file, or it cannot be fetched.
+        SourceNotFoundError, OpenError: if the file does not exist, or cannot be fetched.
     """
     if web_scheme(url) is None:
         raise InvalidArgumentError(f"url = {url!r} should be a str that begins with https:// or http://.")
@@ -127,9 +127,9 @@ def _body(response: http.client.HTTPResponse) -> bytes:
 def read_html(url: str, **kwargs: Any) -> bytes:
     """Print a web page to a PDF file. Needs the extra ``html``.
 
-    The images and styles of a web page are fetched from the web only: by https, or also by http if the page itself came
-    by http. Local files are not read for it. For a local page, nothing but the page itself is read. If you trust the
-    page, pass a ``url_fetcher``, such as ``weasyprint.urls.URLFetcher()``, which fetches everything.
+    Images and styles of a web page are fetched only by https, or also by http if the page was fetched by http. A web
+    page cannot make this function read local files. For a local page, only the page itself is read. If you trust the
+    page, pass a ``url_fetcher`` that fetches everything, such as ``weasyprint.urls.URLFetcher()``.
 
     Args:
         url: The URL of the page, or another first argument of ``weasyprint.HTML``, such as the path of a file.
@@ -139,8 +139,8 @@ def read_html(url: str, **kwargs: Any) -> bytes:
         The PDF file.
 
     Raises:
-        SourceNotFoundError: if there is no such page.
-        OpenError: if it cannot be read.
+        SourceNotFoundError: if the page does not exist.
+        OpenError: if the page cannot be read.
         MissingDependencyError: if weasyprint is not installed.
 
     Example:
@@ -195,7 +195,7 @@ def _local_fetcher(weasyprint: Any, page: str) -> Any:
 
 
 def _fetcher(weasyprint: Any, page: Fetched) -> Any:
-    """Return a fetcher for the images and styles of a page from the web."""
+    """Return a fetcher for the images and styles of a web page."""
     schemes = ("https",) if web_scheme(page.url) == "https" else ("https", "http")
 
     class Fetcher(weasyprint.urls.URLFetcher):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Image files as arrays and tensors, with the functions of docTR."""
+"""Read image files as arrays and tensors, with functions named as in docTR."""
 
 from __future__ import annotations
 
@@ -36,16 +36,15 @@ def read_img_as_numpy(
     *,
     max_pixels: int | None = MAX_PIXELS,
 ) -> NDArray[np.uint8]:
-    """Read an image file; the first picture if the file has several.
+    """Read the first or only picture of an image file.
 
-    Every image becomes uint8 RGB: turned upright by its EXIF orientation, with palettes resolved, transparency blended
-    over white, 16-bit samples rounded to 8 bits, and CMYK converted. Colour profiles are not applied.
+    The result is always uint8 RGB. The EXIF orientation is applied, palettes are resolved, transparency is blended over
+    white, 16-bit samples are rounded to 8 bits, and CMYK is converted. Colour profiles are not applied.
 
     Args:
         file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, read from its beginning.
             JPEG, PNG, WebP, GIF, AVIF, HEIC (with the extra ``heic``), BMP or TIFF.
-        output_size: (height, width) in pixels to resize to, bilinearly and with averaging when shrinking; ``None`` for
-            the size of the file.
+        output_size: (height, width) in pixels to resize to, bilinearly with antialiasing; ``None`` keeps the size.
         rgb_output: Whether the channels are RGB; otherwise BGR.
         max_pixels: Pictures with more pixels are refused before decoding; ``None`` for no limit.
 
@@ -75,7 +74,7 @@ def read_img_as_numpy(
 
 
 def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Read an image file as a tensor; the first picture if the file has several.
+    """Read the first or only picture of an image file as a tensor.
 
     Args:
         img_path: A path, or any source that `read_img_as_numpy` takes.
@@ -97,11 +96,11 @@ def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Ten
 
 
 def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Decode the bytes of an image file to a tensor; the first picture if the file has several.
+    """Decode the first or only picture of an image file, given as bytes, to a tensor.
 
     Args:
         img_content: The whole file.
-        dtype: As `read_img_as_tensor`.
+        dtype: As in `read_img_as_tensor`.
 
     Returns:
         (3, H, W), RGB, of that dtype.
@@ -124,7 +123,7 @@ def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32)
 
 
 def tensor_from_pil(pil_img: Image.Image, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return a Pillow image as a tensor with the same channels; palettes are resolved.
+    """Convert a Pillow image to a tensor with the same channels. Palettes are resolved.
 
     Args:
         pil_img: The image, with at most 8 bits per sample, or 16-bit gray.
@@ -158,10 +157,10 @@ def tensor_from_pil(pil_img: Image.Image, dtype: torch.dtype = torch.float32) ->
 
 
 def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return an array as a tensor with the channels first.
+    """Convert an array to a tensor with the channels first.
 
     Args:
-        npy_img: (H, W, C) or (H, W), uint8; or floating point, whose values are kept.
+        npy_img: (H, W, C) or (H, W), of uint8 or floating point. Floating-point values are not scaled.
         dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32``, with uint8 values divided by 255.
 
     Returns:

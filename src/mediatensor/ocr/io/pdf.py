@@ -1,4 +1,4 @@
-"""PDF files as pages, with docTR's function."""
+"""Open PDF files as pages, with a function named as in docTR."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["read_pdf"]
 
 _POINTS_PER_INCH = 72
 
-# Arguments of ``PdfPage.render``, without those for the scale and the order of channels.
+# Arguments of ``PdfPage.render``, except scale and channel order.
 _RENDER_ARGUMENTS = frozenset((
     "bitmap_maker", "color_scheme", "crop", "draw_annots", "extra_flags", "fill_color", "fill_to_stroke",
     "force_bitmap_format", "force_halftone", "grayscale", "limit_image_cache", "may_draw_forms", "maybe_alpha",
@@ -55,9 +55,9 @@ def read_pdf(
             ``None`` for all.
         dpi: Pixels per inch; replaces ``scale``.
         max_pixels: A page with more pixels raises `PageError`; ``None`` for no limit.
-        timeout_seconds: Maximum seconds for opening the file, and for each page. PDFium then runs in a separate
-            process, one for all documents, which is ended if it takes longer or crashes. That page raises `PageError`,
-            and the other pages are still read. ``None`` for this process and no limit.
+        timeout_seconds: Maximum seconds for opening the file, and for each page. If given, PDFium runs in a separate
+            process, shared by all documents. A page on which the process times out or crashes raises `PageError`, and
+            the remaining pages can still be read. ``None`` runs PDFium in this process, without limit.
         **kwargs: Further arguments of pypdfium2's ``PdfPage.render``: ``rotation``, ``crop``, ``grayscale``,
             ``draw_annots``, ``fill_color`` ...
 
@@ -66,7 +66,7 @@ def read_pdf(
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
-        OpenError: if it is not a PDF file, is damaged, has no pages, or the password is missing or wrong.
+        OpenError: if the file is not a PDF, is damaged, has no pages, or the password is missing or wrong.
         OutOfRangeError: if a number in ``pages`` is out of range.
         InvalidArgumentError: if another argument has a value that is not accepted.
         MissingDependencyError: if pypdfium2 is not installed.

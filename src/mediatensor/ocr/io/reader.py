@@ -1,4 +1,4 @@
-"""Opening documents: files of any number of pages, each read on access."""
+"""Open documents of any number of pages. Each page is read on access."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["DocumentFile", "Pages", "open_document"]
 
 
 class DocumentFile:
-    """Opens documents: from image files, PDF files, or a URL.
+    """Opens documents from image files, PDF files, or a URL.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile
@@ -34,16 +34,16 @@ class DocumentFile:
 
     @classmethod
     def from_images(cls, files: Any, **kwargs: Any) -> Pages:
-        """Open image files. Each is a page; a multi-page TIFF or an animation has one page for each picture.
+        """Open image files. Each file is a page; a multi-page TIFF or an animation has a page for each picture.
 
-        Opening checks the format of the files. Pages are decoded on access. A file that is not an image therefore
-        raises at once, and a damaged page when it is read.
+        This checks the formats, and raises if a file is not an image. Pages are decoded on access, so a damaged page
+        raises when it is read.
 
         Args:
             files: A path (``str`` or ``Path``), the ``bytes`` of a file or a binary file object; or a list, tuple or
                 other iterable of these.
-            **kwargs: ``output_size``, ``rgb_output`` and ``max_pixels`` as `read_img_as_numpy`; ``pages`` as
-                `read_pdf`, counted through all the files.
+            **kwargs: ``output_size``, ``rgb_output`` and ``max_pixels`` as in `read_img_as_numpy`; ``pages`` as in
+                `read_pdf`, with numbers that count across all files.
 
         Returns:
             The pages, (H, W, 3) uint8 each.
@@ -69,7 +69,7 @@ class DocumentFile:
 
         Args:
             file: A path, the bytes of a file, or a binary file object.
-            **kwargs: ``scale``, ``dpi``, ``pages``, ``password`` ... as `read_pdf`.
+            **kwargs: ``scale``, ``dpi``, ``pages``, ``password`` ... as in `read_pdf`.
 
         Returns:
             The pages, (H, W, 3) uint8 each.
@@ -91,16 +91,16 @@ class DocumentFile:
 
         Args:
             url: An https or http URL. Redirections from https to http are not followed.
-            **kwargs: As `read_pdf`; for an image, as `from_images`.
+            **kwargs: Arguments of `read_pdf`, or of `from_images` if the URL is an image.
 
         Returns:
             The pages, (H, W, 3) uint8 each.
 
         Raises:
-            InvalidArgumentError: if ``url`` is not such a URL.
-            SourceNotFoundError: if the server says that there is no such file.
+            InvalidArgumentError: if ``url`` is not an https or http URL.
+            SourceNotFoundError: if the server reports that the file does not exist.
             OpenError: if the response is empty or cannot be opened.
-            MissingDependencyError: if it is a web page and weasyprint is not installed.
+            MissingDependencyError: if the URL is a web page and weasyprint is not installed.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -120,15 +120,15 @@ class DocumentFile:
 
 
 def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_options: Any) -> Pages:
-    """Open a PDF file or an image, which its first bytes distinguish.
+    """Open a PDF file or an image, recognised by its first bytes.
 
     Args:
         file: A path, a URL, bytes, or a binary file object.
-        max_pixels: As `read_pdf`.
+        max_pixels: As in `read_pdf`.
         **pdf_options: Further arguments of `read_pdf`; they are ignored for images.
 
     Raises:
-        MediaTensorError: if it cannot be opened.
+        MediaTensorError: if the file cannot be opened.
 
     Example:
         >>> from mediatensor.ocr.io.reader import open_document

@@ -21,9 +21,9 @@ _BAR_HEIGHT, _BAR_GAP, _LANE_GAP = 22, 3, 9
 _AXIS_HEIGHT = 26
 _TITLE_HEIGHT = 34
 _CAPTION_HEIGHT = 24
-# The most rows of simultaneous texts in a lane.
+# Maximum number of rows of simultaneous texts in a lane.
 _MAX_ROWS = 6
-# The least number of seconds in a strip, and the most strips.
+# Minimum number of seconds in a strip, and maximum number of strips.
 _SECONDS_PER_STRIP, _MAX_STRIPS = 90.0, 10
 _LEAST_TICK_DISTANCE = 90
 _TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
@@ -38,7 +38,7 @@ _LANES: dict[TextKind, tuple[str, tuple[int, int, int]]] = {
 
 
 def clock(seconds: float, digits: int = 0) -> str:
-    """Format a time such as 1:15 or 1:02:03, with this many digits of a second."""
+    """Format a time such as 1:15 or 1:02:03, with ``digits`` decimals of a second."""
     units = round(abs(seconds) * 10**digits)
     whole, part = divmod(units, 10**digits)
     minutes, hours = whole // 60 % 60, whole // 3600
@@ -47,7 +47,7 @@ def clock(seconds: float, digits: int = 0) -> str:
 
 
 def draw_timeline(tracks: Sequence[TextTrack], title: str, start: float, stop: float, width: int) -> Image.Image:
-    """Draw a lane for each kind of text, with a bar for each track; long ranges in several strips."""
+    """Draw a lane for each kind of text, with a bar for each track. Long ranges are drawn in several strips."""
     shown = [track for track in tracks if track.start_seconds < stop and track.end_seconds > start]
     kinds = [kind for kind in _LANES if any(track.kind == kind for track in shown)]
     rows = {kind: _rows([track for track in shown if track.kind == kind]) for kind in kinds}
@@ -112,7 +112,7 @@ def _tile(page: Page, width: int) -> Image.Image:
 
 
 def _rows(tracks: Sequence[TextTrack]) -> list[int]:
-    """For each track, return the first row in which it overlaps no other, or else the last row."""
+    """For each track, return the first row in which it overlaps no earlier track, or else the last row."""
     ends: list[float] = []
     rows = []
     for track in tracks:
@@ -142,7 +142,7 @@ def _draw_bar(
     draw: ImageDraw.ImageDraw, text: str, bar: tuple[float, float, float], colour: tuple[int, int, int]
 ) -> None:
     left, top, right = round(bar[0]), bar[1], round(bar[2])
-    right = max(right - 3, left)  # a gap to the next one
+    right = max(right - 3, left)  # leave a gap to the next bar
     draw.rectangle((left, top, right, top + _BAR_HEIGHT - 1), fill=colour)
     _write(draw, text, (left + 5, top + _BAR_HEIGHT / 2), right - left - 8, _TEXT_SIZE, _PAPER)
 
@@ -155,8 +155,8 @@ def _write(
     size: int,
     colour: tuple[int, int, int],
 ) -> None:
-    """Write one line, anchored at its left middle and cut to a width; nothing if fewer than two letters fit."""
-    # More characters never fit, and measuring is slow.
+    """Write one line, anchored at its left middle and cut to a width. Skip it if fewer than two letters fit."""
+    # More than one character per pixel never fits, and measuring text is slow.
     text = " / ".join(text[: round(max(width, 0))].split("\n"))
     text = "".join(letter if letter.isprintable() else " " for letter in text)
     font = font_for(text, size)

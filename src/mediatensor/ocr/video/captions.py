@@ -1,7 +1,7 @@
 """`Captions`: tracks that are written as subtitles in SubRip, WebVTT or ASS.
 
-SubRip and WebVTT count milliseconds, ASS counts centiseconds. Times are rounded down, so that a player that shows a
-subtitle from its start up to its end shows it in exactly the frames of its track::
+SubRip and WebVTT count milliseconds, ASS counts centiseconds. Times are rounded down. Players that show a subtitle from
+its start until just before its end then show it in exactly the frames of its track::
 
     frames      |  first   |   ...    |   last   | first without it
                 ^ 1.03333                        ^ 2.96667 seconds
@@ -28,7 +28,7 @@ __all__ = ["Captions", "SubtitleFormat"]
 
 SubtitleFormat = Literal["srt", "vtt", "ass"]
 
-# Times this little below a whole unit are rounded up: 2.9999999 seconds is 3 seconds.
+# Times less than this below a whole unit are rounded up: 2.9999999 seconds is 3 seconds.
 _ROUNDING_ERROR = 1e-6
 
 # The usual place of a caption: centred, in the lowest third of the frame.
@@ -55,9 +55,9 @@ _ASS_STYLE = (
     "Style: {name},Arial,{size},&H00FFFFFF,&H000000FF,&H00000000,&H80000000,0,0,0,0,100,100,0,0,1,{outline},0,2,"
     "10,10,10,1"
 )
-# Font size relative to the height of a line box, which has a margin.
+# Ratio of the font size to the height of a line box. Line boxes have a margin.
 _SIZE_OF_LINE = 0.82
-# The largest ratio of a font size to the usual one of its kind for which the usual size is used.
+# Font sizes within this factor of the usual size of their kind are written as the usual size.
 _SAME_SIZE = 1.35
 
 
@@ -70,7 +70,7 @@ class Captions(Sequence[TextTrack]):
     Args:
         tracks: Tracks in any order.
         height: Height of the upright video in pixels, for places in ASS.
-        width: Its width.
+        width: Width of the upright video in pixels.
 
     Raises:
         InvalidArgumentError: A value is not a track, or the size is not positive.
@@ -155,8 +155,8 @@ class Captions(Sequence[TextTrack]):
 
         Args:
             path: Path of the file.
-            format: As for `render`; ``None`` takes the suffix of the path.
-            offset_seconds: As for `render`.
+            format: A format of `render`; ``None`` uses the suffix of the path.
+            offset_seconds: Offset as in `render`.
 
         Raises:
             InvalidArgumentError: The format is unknown.
@@ -182,7 +182,7 @@ def check_tracks(tracks: Iterable[TextTrack]) -> tuple[TextTrack, ...]:
 
 
 def format_of(path: str | os.PathLike[str], formats: Sequence[str], format: str | None) -> str:
-    """Return the given format, or the format of the suffix of a path."""
+    """Return ``format`` if given, else the suffix of the path."""
     suffix = os.path.splitext(path_text("path", path))[1][1:].lower()
     if format is None and suffix not in formats:
         raise InvalidArgumentError(
@@ -197,7 +197,7 @@ def format_of(path: str | os.PathLike[str], formats: Sequence[str], format: str 
 def _round_times(
     tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float = 0.0
 ) -> list[tuple[int, int]]:
-    """Return start and end of each track in whole units, from 0.
+    """Return the start and end of each track in whole units, at least 0.
 
     Equal times stay equal, the order of times is preserved, and every start is before its end.
     """
@@ -253,9 +253,9 @@ def _render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_sec
 
 
 def _stages(track: TextTrack) -> list[TextTrack]:
-    """Split a caption that rolls up into one track per place.
+    """Split a roll-up caption into one track for each of its places.
 
-    Formats without places use only the first, because they would otherwise repeat the text.
+    Formats that cannot store places use only the first track, so that the text is not repeated.
     """
     times = [track.start_seconds, *(place.seconds for place in track.places[1:]), track.end_seconds]
     is_in_order = all(start < end for start, end in pairwise(times))
@@ -270,7 +270,7 @@ def _stages(track: TextTrack) -> list[TextTrack]:
 def _timed_lines(
     tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float
 ) -> list[tuple[list[str], int, int, TextTrack]]:
-    """Return lines, start and end in units, and track, of the tracks that have text."""
+    """Return (text lines, start, end, track) of each track that has text, with times in whole units."""
     times = _round_times(tracks, units_per_second, offset_seconds)
     timed = [(text_lines(track.text), *time, track) for track, time in zip(tracks, times, strict=True)]
     return [entry for entry in timed if entry[0]]
@@ -282,7 +282,7 @@ def _ass_clock(centiseconds: int) -> str:
 
 
 def _vtt_place(track: TextTrack) -> str:
-    """Return cue settings: the upper edge, and the side that the cue is aligned to."""
+    """Return WebVTT cue settings for the upper edge and for the side that the cue is aligned to."""
     (left, top), (right, _) = track.geometry
     middle = (left + right) / 2
     is_central = _USUAL_MIDDLE[0] <= middle <= _USUAL_MIDDLE[1]
@@ -290,7 +290,7 @@ def _vtt_place(track: TextTrack) -> str:
         return ""
     if is_central:
         return f" line:{_percent(top)}"
-    # Aligned to a side, a cue may be twice as wide as around a centre.
+    # A cue that is aligned to a side may be twice as wide as a centred cue.
     edge, side = (left, "left") if middle < _USUAL_MIDDLE[0] else (right, "right")
     return f" line:{_percent(top)} position:{_percent(edge)} align:{side}"
 
@@ -300,7 +300,7 @@ def _percent(share: float) -> str:
 
 
 def _ass_place(track: TextTrack, height: int, width: int) -> str:
-    """Return codes for the place: the anchor is the lower edge of text in the lower half, else the upper edge."""
+    """Return ASS position codes. Text in the lower half is anchored at its lower edge, other text at its upper edge."""
     column = _alignment(track)
     (_, top), (_, bottom) = track.geometry
     is_low = top + bottom > 1
@@ -317,7 +317,7 @@ def _ass_place(track: TextTrack, height: int, width: int) -> str:
 
 
 def _alignment(track: TextTrack) -> int:
-    """Return 1 for left-aligned lines, 3 for right-aligned, and 2 for centred or single lines."""
+    """Return the ASS column: 1 for left-aligned lines, 3 for right-aligned lines, 2 for centred or single lines."""
     if len(track.lines) < 2:
         return 2
     boxes = [line.geometry for line in track.lines]

@@ -29,7 +29,7 @@ __all__ = ["ReadingFormat", "VideoReading"]
 
 ReadingFormat = Literal["srt", "vtt", "ass", "json", "csv", "md", "pdf"]
 
-# The identity of exports. A change that older versions cannot read increases the version.
+# Schema and version of exports. A change that older releases cannot read increases the version.
 _SCHEMA = "mediatensor.ocr.video.VideoReading"
 _SCHEMA_VERSION = 1
 
@@ -51,13 +51,13 @@ class VideoReading:
     Attributes:
         name: Name of the video.
         height: Height of the upright video in pixels.
-        width: Its width.
+        width: Width of the upright video in pixels.
         num_frames: Number of frames, as far as the video could be read.
         begin_seconds: Time at which the first frame is shown.
         end_seconds: Time at which the last frame ends.
         tracks: Tracks of text, ordered by start.
         slides: Distinct slides, in order of appearance.
-        problems: Sentences about damage that could not be read.
+        problems: Descriptions of damaged parts that could not be read, one sentence each.
 
     Raises:
         InvalidArgumentError: A value has a wrong type or range.
@@ -257,7 +257,7 @@ class VideoReading:
 
         Args:
             path: Path of the file.
-            format: One of the following; ``None`` takes the suffix of the path.
+            format: One of the following; ``None`` uses the suffix of the path.
 
                 * ``"srt"``, ``"vtt"``, ``"ass"``: the captions, see `Captions.save`;
                 * ``"json"``: the result of `export`;
@@ -265,7 +265,7 @@ class VideoReading:
                 * ``"md"``, ``"pdf"``: the slides, as Markdown with their times, or as a searchable PDF.
 
         Raises:
-            InvalidArgumentError: The format is unknown, or needs slides, or slides with images, and there are none.
+            InvalidArgumentError: The format is unknown, or needs slides or slide images that the reading lacks.
             MissingDependencyError: pypdfium2 is not installed, for PDF.
             WriteError: The file cannot be written.
             SourceTypeError: ``path`` is not a path.

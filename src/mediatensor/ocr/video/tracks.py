@@ -1,6 +1,6 @@
 """Text of a video as data: tracks with times and places, and slides.
 
-Times are seconds of the clock of the video, and frames are indices, both as in `VideoDecoder`. Geometries are relative
+Times are timestamps of the video in seconds, and frames are indices, both as in `VideoDecoder`. Geometries are relative
 to the upright frame.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["Alternative", "Appearance", "Box", "Place", "Slide", "TextKind", "Te
 
 TextKind = Literal["caption", "overlay", "scene", "slide"]
 Appearance = Literal["at once", "word by word"]
-# Larger coordinates and times (30 years) mean damaged data.
+# Coordinates and times (30 years) above this value indicate damaged data.
 _MAX_VALUE = 1e9
 
 # ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
@@ -109,17 +109,17 @@ class TextTrack:
     """A text in a video with its times and place.
 
     Attributes:
-        text: The text; its lines are separated by ``"\\n"``.
+        text: The text; lines are separated by ``"\\n"``.
         kind: ``"caption"`` (still and temporary), ``"overlay"`` (logo, clock, score, ticker), ``"scene"`` (part of the
             filmed scene) or ``"slide"`` (part of a page).
-        start_seconds: Time at which the first frame with it is shown.
-        end_seconds: Time at which the first frame without it is shown.
-        first_frame: First frame that shows it, as an index of `VideoDecoder`.
-        last_frame: Last frame that shows it, included.
+        start_seconds: Time at which the first frame with the text is shown.
+        end_seconds: Time at which the first frame without the text is shown.
+        first_frame: Index of the first frame that shows the text, as in `VideoDecoder`.
+        last_frame: Index of the last frame that shows the text.
         geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame; in the first frame if the text moves.
         confidence: Probability that the text is right, from 0 to 1.
-        lines: Its lines from top to bottom; empty if unknown.
-        alternatives: Other readings, those with the most votes first.
+        lines: Lines of the text from top to bottom; empty if unknown.
+        alternatives: Other readings of the text, most votes first.
         appears: ``"at once"``, or ``"word by word"`` as in karaoke, live captions and typing.
         places: Places of a moving text, frame by frame; empty for a still text.
 
@@ -174,7 +174,7 @@ class TextTrack:
 
     @property
     def num_frames(self) -> int:
-        """Number of frames that show it."""
+        """Number of frames that show the text."""
         return self.last_frame - self.first_frame + 1
 
 
@@ -184,12 +184,12 @@ class Slide:
 
     Attributes:
         number: Number among the slides, from 1.
-        first_frame: First frame that shows it.
-        last_frame: Last frame that shows it, included.
-        start_seconds: Time at which the first frame with it is shown.
-        end_seconds: Time at which the first frame without it is shown.
-        page: The page of `mediatensor.ocr.io` with its text and its image at full size. To save memory, pages of long
-            videos read their image on each access, like pages of files.
+        first_frame: Index of the first frame that shows the page.
+        last_frame: Index of the last frame that shows the page.
+        start_seconds: Time at which the first frame with the page is shown.
+        end_seconds: Time at which the first frame without the page is shown.
+        page: The page of `mediatensor.ocr.io` with its text and full-size image. To save memory, pages of long videos
+            read their image on each access, like pages of files.
 
     Raises:
         InvalidArgumentError: A value has a wrong type or range.
@@ -219,7 +219,7 @@ class Slide:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Slide):
             return NotImplemented
-        # As JSON, because pages may hold lists or tuples.
+        # Compared as JSON, because pages may hold lists or tuples.
         return self._extent() == other._extent() and json.dumps(self.page.export()) == json.dumps(other.page.export())
 
     def __hash__(self) -> int:
