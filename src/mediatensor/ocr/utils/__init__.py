@@ -1,4 +1,4 @@
-"""Geometry of boxes and pages, metrics, and pictures of pages that were read. It uses no other package of `ocr`."""
+"""Geometry of boxes and pages, metrics, and drawing of recognised pages. Uses no other package of `ocr`."""
 
 from . import common_types, fonts, geometry, metrics, reconstitution, visualization
 from .common_types import Sample

@@ -1,6 +1,6 @@
-"""Drawing on pages: geometries in pixels, colours, text fitted into boxes, and the structure of a page.
+"""Draw on pages: convert geometries to pixels, choose colours, fit text into boxes, and draw the page structure.
 
-The structure is drawn as regions with their numbers in reading order, cells of tables, and arrows from keys to values.
+The page structure has regions with numbers in reading order, table cells, and arrows from keys to values.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _COLORS = ((255, 0, 0), (225, 40, 40), (235, 130, 0), (0, 70, 255))
 
 
 def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
-    """Return the pixels of a page, for drawing: array (H, W, 3) uint8, possibly the input itself.
+    """Convert the image of a page to an array (H, W, 3) uint8 for drawing, possibly without a copy.
 
     The image is an array (H, W), (H, W, 1) or (H, W, 3), or a tensor (3, H, W) or (H, W, 3) on any device; uint8, or
     floats in [0, 1].
 
     Raises:
-        InvalidArgumentError: if the shape or the dtype is not one of these.
+        InvalidArgumentError: if the shape or the dtype differs.
     """
     if isinstance(image, torch.Tensor):
         pixels = image.detach().cpu()
@@ -66,12 +66,12 @@ def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
 
 
 def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
-    """Return the corners (4, 2) of a relative geometry in pixels of a page of this (height, width).
+    """Convert a relative geometry to corners (4, 2) in pixels, for a page of ``size`` (height, width).
 
-    Boxes become top left, top right, bottom right, bottom left. Points are clipped far outside of the page.
+    Boxes become top left, top right, bottom right, bottom left. Points are clipped half a page outside of the page.
 
     Raises:
-        InvalidArgumentError: if it is not two or four points of finite numbers.
+        InvalidArgumentError: if the geometry is not two or four points of finite numbers.
     """
     try:
         points = np.array(geometry, dtype=np.float64)
@@ -90,7 +90,7 @@ def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
 
 
 def confidence_color(confidence: Any) -> Color:
-    """Return the colour of a confidence: from blue (1) over orange to red (0.5 and less); grey for other values."""
+    """Return the colour of a confidence: from blue (1) over orange to red (0.5 and less); grey if not a number."""
     if not isinstance(confidence, float | int | np.floating) or not np.isfinite(confidence):
         return (128, 128, 128)
     red, green, blue = (round(np.interp(confidence, _CONFIDENCES, channel)) for channel in zip(*_COLORS, strict=True))
@@ -105,15 +105,15 @@ _FONTS_WITH_MORE_LETTERS = (
     "Arial Unicode.ttf",
     "arial.ttf",
 )
-# Longer texts are cut off: in a box on a page, more characters would be invisible.
+# Longer texts are cut off, because more characters would not be legible in a box on a page.
 _MAX_CHARACTERS = 1000
 # Fonts are measured at this size; measurements scale with the size.
 _TRIAL_SIZE = 64
-# Distance from the baseline to the middle of a line of text, in ems: between the middles of "x" and "Hg".
+# Distance from the baseline to the middle of a line of text, in ems. It lies between the middles of "x" and "Hg".
 _MIDDLE = 0.26
-# From this ratio of height to width on, the text in a box runs downward.
+# Text in boxes with more than this ratio of height to width runs downward.
 _TALL = 2.0
-# Boxes that rise or fall by less than this over their length, in pixels, are written upright.
+# Text is written upright in boxes that rise or fall by less than this over their length, in pixels.
 _UPRIGHT = 1.0
 
 
@@ -138,12 +138,12 @@ class Placed(NamedTuple):
 class Lettering:
     """Writes text on a picture.
 
-    Without a font family, letters that the font of Pillow lacks come from an installed font. Text that does not fit at
+    If there is no font family, letters that Pillow's font lacks come from an installed font. Text that does not fit at
     the minimum size is narrowed to its box, but may be too high.
 
     Raises:
         InvalidArgumentError: if the sizes are not 1 <= min_font_size <= max_font_size.
-        SourceNotFoundError: if there is no such font.
+        SourceNotFoundError: if the font does not exist.
     """
 
     def __init__(self, canvas: Image.Image, font_family: str | None, min_font_size: int, max_font_size: int) -> None:
@@ -159,7 +159,7 @@ class Lettering:
         self._max_size = max_font_size
 
     def write_line(self, words: Sequence[Placed]) -> None:
-        """Write the words of a line in one font size, except words whose box is too low for it."""
+        """Write the words of a line in one font size, except words whose box is too low for this size."""
         words = [word for word in words if word.text and word.width >= 1 and word.height >= 1]
         if not words:
             return
@@ -219,7 +219,7 @@ class Lettering:
 
 
 def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Placed:
-    """Return the text of an exported word, prediction or cell, on one line, and its position on a page of this size.
+    """Return the one-line text and the corners of an exported word, prediction or cell, on a page of this size.
 
     Raises:
         InvalidArgumentError: if the geometry is unusable.
@@ -228,7 +228,7 @@ def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Place
     geometry: Any = reading_geometry(word.get("geometry"), (word.get("crop_orientation") or {}).get("value"))
     text = "" if value is None else " ".join(str(value)[:_MAX_CHARACTERS].split())
     placed = Placed(text, pixel_quad(geometry, size), color)
-    # Without a rotation, a long word in a tall box is assumed to run downward.
+    # A long word in a tall box is assumed to run downward if its rotation is unknown.
     if len(geometry) == 2 and len(text) > 2 and placed.height > _TALL * placed.width:
         return placed._replace(quad=np.roll(placed.quad, -1, axis=0))
     return placed
@@ -241,18 +241,18 @@ def _baseline(word: Placed, font: Font, size: int) -> float:
 
 
 def _ink(font: Font, text: str) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of the ink, relative to the start of the baseline."""
+    """Return left, top, right and bottom of the ink, relative to the start of the baseline."""
     left, top, right, bottom = font.getbbox(text, anchor="ls")
     return int(np.floor(left)), int(np.floor(top)), int(np.ceil(right)), int(np.ceil(bottom))
 
 
 def font_for(text: str, size: int) -> Font:
-    """Return a font that has the letters of a text: the font of Pillow, or an installed one."""
+    """Return a font that has the letters of a text: Pillow's font, or an installed font."""
     return get_font(_family_with_letters(text), size)
 
 
 def _family_with_letters(text: str) -> str | None:
-    """Return the first font that has all letters of a text; ``None``, the font of Pillow, if there is no such font."""
+    """Return the first font that has all letters of a text. ``None`` means Pillow's font, also the fallback."""
     letters = "".join(sorted(set(text)))
     if letters.isascii():
         return None
@@ -268,8 +268,8 @@ def _has_letter(family: str | None, letter: str) -> bool:
         font = get_font(family, _TRIAL_SIZE)
     except SourceNotFoundError:
         return False
-    # A font draws the same glyph for all characters that it lacks, such as U+FFFF, which is not a character; for
-    # combining marks it may draw that on a dotted circle.
+    # A font draws one glyph for all characters that it lacks. U+FFFF is not a character, so it shows this glyph. For
+    # combining marks, fonts may draw the glyph on a dotted circle.
     lacking = (_render_letter(font, "\uffff"), _render_letter(font, "\u25cc\uffff"))
     return letter.isspace() or _render_letter(font, letter) not in lacking
 
@@ -279,7 +279,7 @@ def _render_letter(font: Font, letter: str) -> tuple[tuple[int, ...], bytes]:
     return mask.size, bytes(mask)
 
 
-# Related kinds share a colour: headings, text, floats, furniture. All are dark enough for white letters.
+# Related kinds have similar colours: headings, text, floats, furniture. All are dark enough for white letters.
 _KIND_COLORS: dict[str, Color] = {
     "title": (170, 20, 90),
     "section_header": (200, 60, 120),
@@ -301,7 +301,7 @@ _HEAD = 40  # opacity of the head of a table, of 255
 
 
 def draw_structure(picture: Image.Image, page: Mapping[str, Any], line_width: int) -> Image.Image:
-    """Draw regions, cells and fields of an exported page on its picture; returns a new picture if it has any."""
+    """Draw regions, cells and fields of an exported page on a copy of its picture. Without any, return ``picture``."""
     regions, tables = page.get("layout") or (), page.get("tables") or ()
     fields = page.get("fields") or ()
     if not (regions or tables or fields):
@@ -364,9 +364,9 @@ def _number(
     quads: Sequence[NDArray[np.float64]],
     size: tuple[int, int],
 ) -> None:
-    """Write the number and the kind of each region to the left of its upper left corner, or above it at the edge.
+    """Write number and kind of each region to the left of its upper left corner, or above it at the page edge.
 
-    Text and list items, which are frequent, have only their colours and numbers.
+    Text and list items are frequent and have only colours and numbers.
     """
     font = ImageFont.load_default(max(13.0, max(size) / 90))
     for number, (region, quad) in enumerate(zip(regions, quads, strict=True), 1):

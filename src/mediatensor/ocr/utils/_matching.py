@@ -1,4 +1,4 @@
-"""How much boxes overlap (intersection over union), and which predicted box belongs to which true one."""
+"""Compute how much boxes overlap (intersection over union), and match predicted boxes with true boxes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Indices = NDArray[np.intp]
 
 
 class Overlaps(NamedTuple):
-    """Pairs of boxes that overlap: indices in the first and the second set, and their IoU in (0, 1], (P,) each."""
+    """Overlapping pairs, as arrays (P,): indices in the first set, indices in the second set, IoU in (0, 1]."""
 
     first: Indices
     second: Indices
@@ -40,14 +40,14 @@ class Overlaps(NamedTuple):
 
 
 def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
-    """Intersection over union of all pairs of straight boxes.
+    """Return the intersection over union of all pairs of straight boxes.
 
     Args:
         boxes_1: (N, 4) as (xmin, ymin, xmax, ymax).
         boxes_2: (M, 4).
 
     Returns:
-        (N, M) float32, float64 if the boxes are; 0 if neither box has an area.
+        (N, M), of NumPy's result type of the boxes and float32; 0 if neither box has an area.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape.
@@ -62,11 +62,11 @@ def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
 
 
 def polygon_iou(polys_1: NDArray[Any], polys_2: NDArray[Any]) -> NDArray[np.float32]:
-    """Intersection over union of all pairs of polygons, exact for polygons that do not cross themselves.
+    """Return the intersection over union of all pairs of polygons, exact if polygons do not cross themselves.
 
     Args:
-        polys_1: (N, 4, 2), or any other number of corners, in either direction of turn.
-        polys_2: (M, 4, 2), likewise.
+        polys_1: (N, 4, 2), or another number of corners from 3, clockwise or counter-clockwise.
+        polys_2: (M, 4, 2), in the same form.
 
     Returns:
         (N, M) float32; 0 if neither polygon has an area.
@@ -150,13 +150,13 @@ def _signed_areas(polygons: Floats) -> Floats:
 def _shared_areas(ones: Floats, others: Floats, first: Indices, second: Indices) -> Iterator[Floats]:
     """Yield areas of intersection of pairs of polygons, chunk by chunk.
 
-    The second polygon is a sum of signed triangles (a fan), so that it need not be convex; the first is clipped by
-    each of them.
+    The second polygon is split into a fan of signed triangles, so it need not be convex. The first polygon is clipped
+    by each triangle.
     """
     for start in range(0, len(first), _POLYGON_CHUNK):
         subject = ones[first[start : start + _POLYGON_CHUNK]]
         window = others[second[start : start + _POLYGON_CHUNK]]
-        # Relative to the first corner, so that large coordinates do not cost precision.
+        # Coordinates relative to the first corner keep precision if coordinates are large.
         origin = subject[:, :1].copy()
         subject, window = subject - origin, window - origin
         total = np.zeros(len(subject))
@@ -222,9 +222,9 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
 
 
 class Matches(NamedTuple):
-    """Pairs of a true and a predicted box, as indices (P,); the true boxes are in order.
+    """Matched pairs: indices (P,) of the true boxes, in increasing order, and of the predicted boxes.
 
-    ``total_iou`` is the sum, over all predictions, of the IoU with the true box that each overlaps most.
+    ``total_iou`` sums, over all predictions, the largest IoU with a true box.
     """
 
     truth: Indices
@@ -233,7 +233,7 @@ class Matches(NamedTuple):
 
 
 def check_threshold(iou_thresh: float) -> float:
-    """Return the minimum IoU of a match; `InvalidArgumentError` if it is not in (0, 1]."""
+    """Return ``iou_thresh``, or raise `InvalidArgumentError` if it is not in (0, 1]."""
     if not 0 < iou_thresh <= 1:
         raise InvalidArgumentError(f"iou_thresh must be in (0, 1], got {iou_thresh}")
     return iou_thresh
@@ -259,7 +259,7 @@ def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_p
 
 
 def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
-    """Return indices of the chosen pairs, in increasing order."""
+    """Choose pairs one to one, and return their indices in increasing order."""
     alone = (np.bincount(pairs.first, minlength=count)[pairs.first] == 1) & (
         np.bincount(pairs.second, minlength=other_count)[pairs.second] == 1
     )
@@ -271,7 +271,7 @@ def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
 
 
 def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -> list[Indices]:
-    """Return the contested pairs in groups that share no box."""
+    """Split the contested pairs into groups that share no box."""
     try:
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components

@@ -62,7 +62,7 @@ def between_pixel_centers(matrix: Matrix) -> Matrix:
 
 
 def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Matrix | None:
-    """Return the perspective matrix (3, 3) that maps four points (4, 2) to other four; ``None`` without one."""
+    """Return the perspective matrix (3, 3) that maps points (4, 2) to other points, or ``None`` if none exists."""
     x, y = source.T
     ones, zeros = np.ones(4), np.zeros(4)
     equations = np.concatenate(
@@ -81,7 +81,7 @@ def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Ma
 
 
 def warp(image: NDArray[np.generic], matrix: Matrix, size: tuple[int, int]) -> NDArray[np.generic]:
-    """Resample an image (H, W) or (H, W, C) of any real dtype bilinearly; outside of it, pixels are 0.
+    """Resample an image (H, W) or (H, W, C) of any real dtype bilinearly. Pixels outside of the image are 0.
 
     ``matrix`` (3, 3) maps points (x, y, 1) of the output to points of the image, both in continuous coordinates.
     ``size`` is the height and width of the output. Integers are rounded.
@@ -107,7 +107,7 @@ def _tiles(height: int, width: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix) -> None:
-    """Compute one tile from the part of the image that it shows."""
+    """Compute one tile from the part of the image that the tile shows."""
     source_x, source_y = _sources(matrix, tile.shape[0], tile.shape[1])
     # Everything more than a pixel beyond the border is 0, so positions can be clipped.
     np.clip(source_x, -2.0, image.shape[1] + 2.0, out=source_x)
@@ -195,7 +195,7 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
     Args:
         image: Array (H, W) or (H, W, C).
         angle: Degrees.
-        expand: Whether to pad the image first, so that no corner is lost, and then to its aspect ratio.
+        expand: Whether to pad the image so that no corner is lost, and then to its original aspect ratio.
         preserve_origin_shape: With `expand`, whether to scale the result to the size of the input.
 
     Returns:
@@ -215,7 +215,7 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
         canvas_width = int(canvas_height * width / height)
     else:
         canvas_height = int(canvas_width * height / width)
-    # From the canvas to the padded image, turned back, and to the image within it.
+    # Map the canvas to the padded image, undo the rotation, and map to the image inside the padding.
     matrix = (
         translation(-left, -top)
         @ _about(middle_width / 2, middle_height / 2, angle)
@@ -232,7 +232,7 @@ def _about(x: float, y: float, angle: float) -> Matrix:
 
 
 def _expansion(shape: tuple[int, int], angle: float) -> tuple[int, int, int, int]:
-    """Left padding, top padding, width and height of an image padded so that it can be rotated."""
+    """Return left padding, top padding, width and height of an image padded for rotation."""
     height, width = shape
     tall, wide = compute_expanded_shape(shape, angle)
     more_rows, more_columns = max(0, ceil(tall - height)), max(0, ceil(wide - width))
@@ -261,15 +261,15 @@ def remove_image_padding(image: Array) -> Array:
 
 
 def straighten_page(page: Array, angle: float) -> tuple[Array, NDArray[np.float64]]:
-    """Rotate a page into an image that just contains it, and return the way back.
+    """Rotate a page into the smallest image that contains it, and return the inverse transform.
 
     Args:
         page: Array (H, W) or (H, W, C).
         angle: Degrees, counter-clockwise on screen.
 
     Returns:
-        The rotated page, black outside of the input, and the matrix (3, 3) that maps points (x, y, 1) of it, in pixels,
-        to points of the original page.
+        The rotated page, black outside of the input, and the matrix (3, 3) that maps points (x, y, 1) of the rotated
+        page, in pixels, to points of the original page.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import straighten_page
@@ -278,7 +278,7 @@ def straighten_page(page: Array, angle: float) -> tuple[Array, NDArray[np.float6
     ((200, 100, 3), [200.0, 0.0, 1.0])
     """
     height, width = page.shape[:2]
-    # Minus rounding errors of the sines, which would add a pixel.
+    # Subtract rounding errors of the sines, which would add a pixel.
     tall, wide = (ceil(side - 1e-6) for side in compute_expanded_shape((height, width), angle))
     back = translation(width / 2, height / 2) @ rotation(-angle) @ translation(-wide / 2, -tall / 2)
     return warp(page, back, (tall, wide)), back
@@ -289,11 +289,11 @@ def extract_crops(img: Array, boxes: Array) -> list[Array]:
 
     Args:
         img: Array (H, W) or (H, W, C).
-        boxes: (N, 4) as (xmin, ymin, xmax, ymax). Floats are relative, and their last row and column are included;
-            integers are pixels, and theirs are not. Boxes are clipped to the image.
+        boxes: (N, 4) as (xmin, ymin, xmax, ymax). Float boxes are relative and include their last row and column.
+            Integer boxes are in pixels and exclude them. Boxes are clipped to the image.
 
     Returns:
-        N arrays (h, w) or (h, w, C), without pixels for empty boxes.
+        N arrays (h, w) or (h, w, C). Empty boxes give arrays without pixels.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape or are not finite.
@@ -332,8 +332,8 @@ def extract_rcrops(
             and the crop follows all four corners (perspective) instead of the first three.
 
     Returns:
-        N arrays (h, w) or (h, w, C), where h and w are the lengths of the sides, rounded down; black outside of the
-        image. A box with a side below one pixel, or without area if `assume_horizontal`, gives an array without pixels.
+        N arrays (h, w) or (h, w, C), black outside of the image. h and w are the lengths of the sides, rounded down. A
+        box with a side below one pixel, or without area if `assume_horizontal`, gives an array without pixels.
 
     Raises:
         InvalidArgumentError: if the polygons have a wrong shape, are not finite, or are too large.
@@ -355,8 +355,7 @@ def extract_rcrops(
     if not np.issubdtype(polys.dtype, np.integer):
         _check_finite(polys)
         points = polys * np.array([width, height], dtype=polys.dtype)
-    # Lengths are rounded down, and a length of exactly 12 pixels must not become 11.999999. They are therefore measured
-    # in the precision that docTR uses.
+    # Lengths are rounded down. They are measured in docTR's precision, so that 12 pixels do not become 11.999999.
     if assume_horizontal:
         return [_perspective_crop(img, quad) for quad in _upright_order(points)]
     return [_affine_crop(img, quad) for quad in points.astype(dtype)]
@@ -372,7 +371,7 @@ def _no_pixels(img: Array) -> Array:
 
 
 def _affine_crop(img: Array, quad: Array) -> Array:
-    """Cut out the parallelogram on the first three points."""
+    """Cut out the parallelogram that the first three points span."""
     along, down = quad[1] - quad[0], quad[2] - quad[1]
     length, depth = float(np.linalg.norm(along)), float(np.linalg.norm(down))
     if length < 1 or depth < 1:
@@ -405,7 +404,7 @@ def _perspective_crop(img: Array, quad: Array) -> Array:
     return _no_pixels(img) if matrix is None else warp(img, between_pixel_centers(matrix), (height, width))
 
 
-# Modes that take the area of a pixel that shrinks into account.
+# Modes that support antialiasing.
 _SMOOTH = ("bilinear", "bicubic")
 
 
@@ -459,12 +458,12 @@ def resized(image: Tensor, size: tuple[int, int], mode: str = "bilinear") -> Ten
     """Resize an image (C, H, W) of any dtype.
 
     ``mode`` is ``"bilinear"`` or ``"bicubic"``, which average when shrinking, ``"nearest"`` or ``"nearest-exact"``.
-    The result is uint8, float32 and float64 as before; other dtypes become float32, unless the size is right already.
+    uint8, float32 and float64 are preserved. Other dtypes become float32, except if the image already has the size.
     """
     if tuple(image.shape[1:]) == tuple(size):
         return image
-    # Kernels for bytes exist only on the CPU, and are wrong for a width of one (PyTorch 2.14). Other devices compute
-    # in floats and round.
+    # uint8 kernels exist only on the CPU, and are wrong for a width of one (PyTorch 2.14). In these cases, compute in
+    # floats and round.
     exact = image.dtype == torch.uint8 and (image.device.type != "cpu" or size[1] == 1)
     has_kernel = image.dtype in (torch.float32, torch.float64, torch.uint8) and not exact
     source = image[None] if has_kernel else image[None].float()

@@ -11,7 +11,7 @@ from ...errors import InvalidArgumentError, MissingDependencyError
 
 __all__ = ["MATCHES", "CharacterErrorRate", "TextMatch", "WordErrorRate", "aligned", "edit_distance", "string_match"]
 
-# In the order of `string_match`.
+# Names of the comparisons, in the order of `string_match`.
 MATCHES = ("raw", "caseless", "anyascii", "unicase")
 
 
@@ -20,13 +20,13 @@ def string_match(word1: str, word2: str) -> tuple[bool, bool, bool, bool]:
 
     Args:
         word1: A string.
-        word2: Another one.
+        word2: Another string.
 
     Returns:
-        Whether they are equal: as they are; in lower case; in ASCII ("é" is "e", "€" is "EUR"); in lower-case ASCII.
+        Whether they are equal: unchanged; in lower case; in ASCII ("é" is "e", "€" is "EUR"); in lower-case ASCII.
 
     Raises:
-        MissingDependencyError: if they differ, one is not ASCII, and anyascii is not installed.
+        MissingDependencyError: if the strings differ, one is not ASCII, and anyascii is not installed.
 
     >>> from mediatensor.ocr.utils.metrics import string_match
     >>> string_match("Total", "TOTAL")
@@ -78,10 +78,10 @@ class TextMatch:
 
         Args:
             gt: True words.
-            pred: What was recognised for each of them.
+            pred: Recognised words, one for each true word.
 
         Raises:
-            InvalidArgumentError: if the lengths differ, or one is a string.
+            InvalidArgumentError: if the lengths differ, or an argument is a string.
             MissingDependencyError: as `string_match`.
         """
         _check_pairs(gt, pred)
@@ -97,7 +97,7 @@ class TextMatch:
         """Return the shares of words that match, in [0, 1].
 
         Returns:
-            Under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``; see `string_match`.
+            Shares under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``; see `string_match`.
 
         Raises:
             InvalidArgumentError: if no word was counted.
@@ -129,7 +129,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
 
     Args:
         one: A string, or a list of words.
-        other: Another one.
+        other: Another string or list of words.
 
     >>> from mediatensor.ocr.utils.metrics import edit_distance
     >>> edit_distance("kitten", "sitting")
@@ -142,7 +142,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     for index, item in enumerate(wide):
         places[item] |= 1 << index
     everywhere, last = (1 << len(wide)) - 1, 1 << (len(wide) - 1)
-    # Bits of the positions where the table grows, or falls, by one from one row to the next.
+    # Bits mark positions where the table grows, or falls, by one.
     grows, falls, distance = everywhere, 0, len(wide)
     for item in short:
         equal = places.get(item, 0)
@@ -157,7 +157,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
 
 
 def aligned(true: str, read: str) -> list[tuple[str, str]]:
-    """Return the characters of two texts side by side, with the fewest edits (Wagner and Fischer, 1974).
+    """Align the characters of two texts with the fewest edits (Wagner and Fischer, 1974).
 
     A missing or additional character is paired with ``""``. If several alignments have equally many edits,
     replacements are preferred.
@@ -178,7 +178,7 @@ def aligned(true: str, read: str) -> list[tuple[str, str]]:
     for row, character in enumerate(one, 1):
         table[row, 0] = row
         table[row, 1:] = np.minimum(table[row - 1, 1:] + 1, table[row - 1, :-1] + (codes != ord(character)))
-        # Insertions go along the row: entry j is the least of entry k <= j, plus j - k.
+        # Insertions extend along the row: entry j is the minimum of entry k + j - k over all k <= j.
         table[row] = np.minimum.accumulate(table[row] - columns) + columns
     pairs, i, j = [], len(one), len(other)
     while i or j:
@@ -196,7 +196,7 @@ def aligned(true: str, read: str) -> list[tuple[str, str]]:
 
 
 class _ErrorRate:
-    """The number of edits over the length of the true text, both summed over all texts."""
+    """Number of edits divided by the length of the true text, both summed over all texts."""
 
     def __init__(self) -> None:
         self.reset()
@@ -209,10 +209,10 @@ class _ErrorRate:
 
         Args:
             gt: True texts.
-            pred: What was recognised for each of them.
+            pred: Recognised texts, one for each true text.
 
         Raises:
-            InvalidArgumentError: if the lengths differ, or one is a string.
+            InvalidArgumentError: if the lengths differ, or an argument is a string.
         """
         _check_pairs(gt, pred)
         for true, read in zip(gt, pred, strict=True):
@@ -221,7 +221,7 @@ class _ErrorRate:
             self.total += len(units)
 
     def summary(self) -> float | None:
-        """Return the error rate: 0 is perfect, and values above 1 are possible; ``None`` without true text."""
+        """Return the error rate, from 0 (perfect) to values above 1, or ``None`` if there is no true text."""
         return self.edits / self.total if self.total else None
 
     def reset(self) -> None:

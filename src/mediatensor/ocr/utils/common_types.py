@@ -1,4 +1,4 @@
-"""The types that datasets and transforms share, with docTR's names; and nested ``repr``."""
+"""Types of datasets and transforms, named as in docTR, and a base class with nested ``repr``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ AbstractFile: TypeAlias = AbstractPath | bytes
 
 @dataclass
 class Sample:
-    """An image with its truth, as datasets return it and transforms change it.
+    """An image with its ground truth. Datasets return samples, and transforms change them.
 
     Attributes:
         image: The image, a tensor (C, H, W): uint8 in [0, 255] or floating point in [0, 1].
         mask: The pixels that count, a tensor (H, W), or ``None``.
-        target: The truth. Relative boxes, an array (N, 4) of (xmin, ymin, xmax, ymax); relative polygons, an array
-            (N, 4, 2); a dict of such arrays by class; a text; a class number in an array (1,); or ``None``.
+        target: The ground truth: relative boxes, an array (N, 4) of (xmin, ymin, xmax, ymax); relative polygons, an
+            array (N, 4, 2); a dict of such arrays by class; a text; a class number in an array (1,); or ``None``.
 
     Example:
         >>> import numpy as np
@@ -58,7 +58,7 @@ class Sample:
 
 
 class Nested:
-    """A base class: ``repr`` shows the attributes that ``_children_names`` lists, one on each line and indented."""
+    """Base class whose ``repr`` shows the attributes in ``_children_names``, each on its own line and indented."""
 
     _children_names: ClassVar[Sequence[str]] = ()
 

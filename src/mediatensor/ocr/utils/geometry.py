@@ -1,7 +1,7 @@
 """Boxes, polygons and pages: conversions, rotations and crops, with docTR's names and conventions.
 
-A straight box is ``((xmin, ymin), (xmax, ymax))`` or a row of an array (N, 4); a rotated one is four points, in an
-array (N, 4, 2). Coordinates are (x, y), y points down. Relative coordinates lie in [0, 1].
+A straight box is ``((xmin, ymin), (xmax, ymax))`` or a row of an array (N, 4). A rotated box is four points, in an
+array (N, 4, 2). Coordinates are (x, y), and y points down. Relative coordinates lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
     "straighten_page",
 ]
 
-# With fewer points than this, all pairs are tried as edges; otherwise the edges of the convex hull.
+# For fewer points than this, all pairs of points are tried as edges, instead of the edges of the convex hull.
 _FEW = 9
 
 
@@ -60,7 +60,7 @@ Array: TypeAlias = NDArray[Any]
 def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
     """Return the corners of a straight box, in docTR's order: top left, top right, BOTTOM LEFT, bottom right.
 
-    `order_points` brings them into the order of a rotated geometry.
+    `order_points` sorts these corners into the order of a rotated geometry.
 
     >>> from mediatensor.ocr.utils import bbox_to_polygon
     >>> bbox_to_polygon(((0.1, 0.2), (0.5, 0.4)))
@@ -82,10 +82,9 @@ def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
 
 
 def reading_geometry(geometry: Any, turn: object) -> Any:
-    """Return the geometry of text in reading direction, which a straight box does not contain.
+    """Return the geometry of text with corners in reading direction.
 
-    Boxes with text turned by 90, 180 or 270 degrees (clockwise) become four points; other geometries are returned as
-    they are.
+    Boxes with text turned by 90, 180 or 270 degrees (clockwise) become four points. Other geometries are unchanged.
 
     >>> reading_geometry(((0.1, 0.2), (0.3, 0.4)), 180)
     ((0.3, 0.4), (0.1, 0.4), (0.1, 0.2), (0.3, 0.2))
@@ -132,7 +131,7 @@ def to_corners(box: ArrayLike) -> BoundingBox:
 
 
 def to_quad(geometry: Any) -> NDArray[np.float64]:
-    """Return four points unchanged; for other geometries, the corners (4, 2) of their box, from the top left."""
+    """Return four points unchanged. For other geometries, return the corners (4, 2) of their box, from the top left."""
     points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
     if len(points) == 4:
         return points
@@ -143,7 +142,7 @@ def to_quad(geometry: Any) -> NDArray[np.float64]:
 def order_points(pts: Array) -> Array:
     """Sort corners into the order top left, top right, bottom right, bottom left.
 
-    The first corner is the one with the smallest x + y; the others follow clockwise.
+    The first corner has the smallest x + y. The remaining corners follow clockwise.
 
     Args:
         pts: A quadrangle (4, 2), a straight box (4,), or many quadrangles (N, 4, 2).
@@ -152,7 +151,7 @@ def order_points(pts: Array) -> Array:
         The points of one quadrangle (4, 2), or of many (N, 4, 2), of the input's dtype.
 
     Raises:
-        InvalidArgumentError: if the shape is not one of these.
+        InvalidArgumentError: if the points have another shape.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import order_points
@@ -200,10 +199,10 @@ class MinAreaRect(NamedTuple):
     """A rectangle at any angle.
 
     Attributes:
-        center: Its centre (x, y).
-        axis: The unit vector along its longer side, with x > 0 (or x = 0 and y > 0).
-        width: The longer side.
-        height: The shorter side.
+        center: Centre (x, y).
+        axis: Unit vector along the longer side, with x > 0 (or x = 0 and y > 0).
+        width: Length of the longer side.
+        height: Length of the shorter side.
 
     Example:
         >>> import numpy as np
@@ -224,7 +223,7 @@ class MinAreaRect(NamedTuple):
         return float(np.rad2deg(np.arctan2(-self.axis[1], self.axis[0]))) + 0.0 if self.axis[0] > 0 else 90.0
 
     def corners(self) -> NDArray[np.float64]:
-        """Its corners (4, 2), clockwise on screen; the first two are on a longer side."""
+        """Return the corners (4, 2), clockwise on screen. The first two corners are on a longer side."""
         along = self.axis * (self.width / 2)
         across = np.array([-self.axis[1], self.axis[0]]) * (self.height / 2)
         return np.stack(
@@ -240,14 +239,14 @@ class MinAreaRect(NamedTuple):
 def min_area_rect(points: ArrayLike) -> MinAreaRect:
     """Return the rectangle of least area, at any angle, that contains all points.
 
-    One of its sides lies on an edge of the convex hull (Freeman and Shapira, "Determining the minimum-area encasing
-    rectangle for an arbitrary closed curve", 1975), so all edges of the hull are tried, in one step.
+    One side of the rectangle lies on an edge of the convex hull (Freeman and Shapira, "Determining the minimum-area
+    encasing rectangle for an arbitrary closed curve", 1975). All edges of the hull are therefore tried, in one step.
 
     Args:
-        points: Finite coordinates of shape (N, 2), with N at least 1. They may coincide or lie on one line.
+        points: Finite coordinates of shape (N, 2), with N at least 1. Points may coincide or lie on one line.
 
     Returns:
-        The rectangle. If several are equally small, the one closest to upright.
+        The rectangle. If several rectangles are equally small, the one closest to upright.
 
     Raises:
         InvalidArgumentError: if the shape is wrong, or a coordinate is not finite.
@@ -279,10 +278,10 @@ def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
     except ImportError:
         raise MissingDependencyError('Rotated boxes need SciPy: pip install "mediatensor[ocr]".') from None
     try:
-        # Relative to their mean, so that large coordinates do not cost precision.
+        # Coordinates relative to the mean keep precision if coordinates are large.
         hull = cloud[ConvexHull(cloud - cloud.mean(axis=0)).vertices]
     except QhullError:
-        # All points are on one line, or in one place: the line runs between the outermost points.
+        # All points are on one line, or in one place. The line runs between the outermost points.
         order = np.lexsort((cloud[:, 1], cloud[:, 0]))
         return cloud, cloud[order[-1:]] - cloud[order[:1]]
     return hull, np.roll(hull, -1, axis=0) - hull
@@ -337,13 +336,13 @@ def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int
 
     Args:
         rbboxes: Rotated boxes, each (4, 2).
-        intermed_size: The size of the square that docTR computes in. Here, the result does not depend on it.
+        intermed_size: Size of docTR's intermediate square; no effect on the result here.
 
     Returns:
         The corners (4, 2), ordered as by `order_points`.
 
     Raises:
-        InvalidArgumentError: if there is no box, or `intermed_size` is not positive.
+        InvalidArgumentError: if there are no boxes, or `intermed_size` is not positive.
         MissingDependencyError: if SciPy is not installed.
 
     >>> import numpy as np
@@ -415,8 +414,8 @@ def remap_boxes(loc_preds: Array, orig_shape: tuple[int, int], dest_shape: tuple
 
     Args:
         loc_preds: Relative polygons (N, 4, 2).
-        orig_shape: Height and width of the image they belong to.
-        dest_shape: Height and width of the other image, which is the first one padded or cropped symmetrically.
+        orig_shape: Height and width of the original image.
+        dest_shape: Height and width of the other image: the original image, padded or cropped symmetrically.
 
     Returns:
         Relative polygons (N, 4, 2).

@@ -1,6 +1,6 @@
-"""Metrics of detection, of recognition and of both together, with the names of docTR, and error rates.
+"""Metrics of detection, of recognition and of both together, named as in docTR, and error rates.
 
-``update`` of a metric adds data, ``summary`` returns the scores, and ``reset`` starts again.
+``update`` of a metric adds data, ``summary`` returns the scores, and ``reset`` discards all data.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def hmean(recall: float | None, precision: float | None) -> float | None:
 
 
 class _BoxMetric:
-    """The base class of metrics of boxes: pairs of true and predicted boxes, and rates over their numbers."""
+    """Base class of box metrics, which matches true and predicted boxes and computes rates from the counts."""
 
     def __init__(self, iou_thresh: float = 0.5, use_polygons: bool = False) -> None:
         self.iou_thresh = check_threshold(iou_thresh)
@@ -71,7 +71,7 @@ class _BoxMetric:
         self.tot_iou = 0.0
 
     def _pair(self, gts: NDArray[Any], preds: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Count the boxes, and return the indices of the true and the predicted box of every pair."""
+        """Count the boxes, match them, and return the indices of the true boxes and of the predicted boxes."""
         matches = match_boxes(gts, preds, self.iou_thresh, self.use_polygons)
         self.tot_iou += matches.total_iou
         self.num_gts += len(gts)
@@ -91,7 +91,7 @@ class _BoxMetric:
 class LocalizationConfusion(_BoxMetric):
     """Recall, precision and mean IoU of boxes.
 
-    True and predicted boxes are paired one to one so that the sum of their IoU is the largest; a pair is a match if
+    True and predicted boxes are paired one to one so that the sum of their IoU is the largest. A pair is a match if
     its IoU reaches the threshold.
 
     Args:
@@ -138,9 +138,9 @@ class LocalizationConfusion(_BoxMetric):
 
 
 class OCRMetric(_BoxMetric):
-    """Recall and precision of words, detected and recognised.
+    """Recall and precision of words that are detected and recognised.
 
-    Arguments and pairing of boxes are as for `LocalizationConfusion`; a match also needs the same text, compared as by
+    Arguments and pairing of boxes are as for `LocalizationConfusion`. A match also needs the same text, compared by
     `string_match`.
 
     >>> import numpy as np
@@ -165,7 +165,7 @@ class OCRMetric(_BoxMetric):
         Args:
             gt_boxes, pred_boxes: Boxes as for `LocalizationConfusion`.
             gt_labels: N true words.
-            pred_labels: M words as read.
+            pred_labels: M recognised words.
 
         Raises:
             InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
@@ -185,7 +185,7 @@ class OCRMetric(_BoxMetric):
 
         Returns:
             Recall and precision, each under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``, and the mean
-            IoU as by `LocalizationConfusion`.
+            IoU as in `LocalizationConfusion`.
         """
         counts = (self.raw_matches, self.caseless_matches, self.anyascii_matches, self.unicase_matches)
         recall = {name: self._recall(count) for name, count in zip(MATCHES, counts, strict=True)}
@@ -203,7 +203,7 @@ class OCRMetric(_BoxMetric):
 class DetectionMetric(_BoxMetric):
     """Recall and precision of boxes that have a class.
 
-    Arguments and pairing of boxes are as for `LocalizationConfusion`; a match also needs the same class.
+    Arguments and pairing of boxes are as for `LocalizationConfusion`. A match also needs the same class.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import DetectionMetric
@@ -237,7 +237,7 @@ class DetectionMetric(_BoxMetric):
         self.num_matches += int((np.asarray(gt_labels)[truth] == np.asarray(pred_labels)[prediction]).sum())
 
     def summary(self) -> tuple[float | None, float | None, float | None]:
-        """Recall, precision and mean IoU as by `LocalizationConfusion`, each ``None`` if it is undefined."""
+        """Return recall, precision and mean IoU as in `LocalizationConfusion`, each ``None`` if it is undefined."""
         return self._recall(self.num_matches), self._precision(self.num_matches), self._mean_iou()
 
     def reset(self) -> None:
@@ -266,9 +266,9 @@ class TableCellMetric(_BoxMetric):
 
         Args:
             gt_cells: True boxes of the cells, (N, 4) or (N, 4, 2).
-            gt_logic: Their first and last column, first and last row, (N, 4).
+            gt_logic: First and last column, first and last row of each true cell, (N, 4).
             pred_cells: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
-            pred_logic: Their columns and rows, (M, 4).
+            pred_logic: First and last column, first and last row of each predicted cell, (M, 4).
 
         Raises:
             InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
@@ -284,8 +284,8 @@ class TableCellMetric(_BoxMetric):
         """Return the scores so far, each ``None`` if it is undefined.
 
         Returns:
-            ``"recall"``, ``"precision"``, ``"f1"``, and ``"structure_acc"``: the share of matches with the rows and
-            columns of the true cell.
+            ``"recall"``, ``"precision"``, ``"f1"``, and ``"structure_acc"``: the share of matches with the same rows
+            and columns as the true cell.
         """
         recall, precision = self._recall(self.matches), self._precision(self.matches)
         return {
@@ -304,14 +304,15 @@ class TableCellMetric(_BoxMetric):
 class ObjectDetectionMetric:
     """Mean average precision of boxes with classes and scores, over thresholds of IoU.
 
-    The predictions of a class are taken from all pages, by descending score. A prediction is correct if its IoU with
-    the true box of its class that it overlaps most reaches the threshold, and no better prediction took that box. The
-    average precision is the mean, over 101 recalls from 0 to 1, of the best precision at that recall or a higher one.
+    Predictions of a class from all pages are sorted by descending score. Each is compared with the true box of its
+    class that it overlaps most. It is correct if their IoU reaches the threshold and no prediction with a higher score
+    took this box. Average precision is the mean, over 101 recalls from 0 to 1, of the best precision at this or a
+    higher recall.
 
     Args:
         iou_thresholds: The thresholds; by default 0.5, 0.55, ... 0.95.
-        num_classes: The classes are the numbers below this; by default the classes that occur. Classes without true
-            boxes do not count.
+        num_classes: Number of classes, numbered from 0; by default the classes that occur. Classes without true boxes
+            are ignored.
         use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
 
     >>> import numpy as np
@@ -350,7 +351,7 @@ class ObjectDetectionMetric:
             gt_boxes, pred_boxes: Boxes as for `LocalizationConfusion`.
             gt_labels: The N true classes.
             pred_labels: The M predicted classes.
-            pred_scores: The M scores; the more, the surer.
+            pred_scores: The M scores. Higher scores mean more confidence.
 
         Raises:
             InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
@@ -376,8 +377,8 @@ class ObjectDetectionMetric:
         """Return the scores so far.
 
         Returns:
-            ``"mAP@[.5:.95]"``, the mean over all thresholds; ``"AP@[.5]"`` and ``"AP@[.75]"``, 0.0 if that threshold
-            was not asked for; ``"AP_per_IoU"``, each threshold with its average precision, the mean over the classes.
+            ``"mAP@[.5:.95]"``, the mean over all thresholds; ``"AP@[.5]"`` and ``"AP@[.75]"``, 0.0 if the threshold is
+            not in ``iou_thresholds``; ``"AP_per_IoU"``, the mean over the classes for each threshold.
 
         Raises:
             InvalidArgumentError: if no page was counted.
@@ -408,8 +409,7 @@ class ObjectDetectionMetric:
     def _matches(self, label: Any) -> tuple[NDArray[Any], NDArray[np.intp], int] | None:
         """Return the matches of one class, best score first, or None if there are no true boxes.
 
-        They are the greatest IoU of each prediction, the number of the true box it belongs to, and the number of true
-        boxes.
+        The matches are the largest IoU of each prediction, the index of its true box, and the number of true boxes.
         """
         ious, truths, scores, count = [np.zeros(0)], [np.zeros(0, np.intp)], [np.zeros(0)], 0
         for iou, gt_labels, pred_labels, pred_scores in self._pages:
@@ -426,11 +426,11 @@ class ObjectDetectionMetric:
 
 
 def _average_precision(near: NDArray[np.bool_], truth: NDArray[np.intp], count: int) -> float:
-    """Return the mean over recalls of the best precision at that recall or a higher one.
+    """Return the mean over recalls of the best precision at this or a higher recall.
 
     Args:
         near: Whether each prediction reaches the threshold with a true box, by descending score.
-        truth: The index of that true box.
+        truth: The index of the true box that each prediction overlaps most.
         count: The number of true boxes.
     """
     right = np.zeros(len(near))

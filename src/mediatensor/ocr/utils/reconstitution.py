@@ -33,26 +33,26 @@ def synthesize_page(
 ) -> NDArray[np.uint8]:
     """Draw the text of a page on a blank page of the same size.
 
-    The words of a line have the same font size, and each is fitted into its box, at any angle. Words without text are
-    not drawn. Words with an unusable geometry are left out, with a warning.
+    Words of a line have the same font size. Each word is fitted into its box, at any angle. Words without text are not
+    drawn. Words with an unusable geometry are left out, with a warning.
 
     Args:
         page: An exported `Page`; it may have gone through JSON.
         draw_proba: Whether to color words by confidence, from blue for 1 over orange to red for 0.5 and less.
-        font_family: The path of a font file or the name of an installed font. ``None`` is the font of Pillow, and an
-            installed font for letters that it lacks.
+        font_family: The path of a font file or the name of an installed font. ``None`` uses Pillow's font, and an
+            installed font for letters that Pillow's font lacks.
         min_font_size: The minimum font size, in pixels per em.
         max_font_size: The maximum font size.
         background_color: RGB of the page.
         text_color: RGB of the text.
-        draw_placeholders: Whether to outline table cells and layout regions, faintly.
+        draw_placeholders: Whether to outline tables, table cells and layout regions faintly.
 
     Returns:
         Array (H, W, 3) uint8.
 
     Raises:
         InvalidArgumentError: if the page has no usable dimensions, or the font sizes are unusable.
-        SourceNotFoundError: if there is no such font.
+        SourceNotFoundError: if the font does not exist.
 
     Example:
         >>> import numpy as np
@@ -98,7 +98,7 @@ def synthesize_kie_page(
     Args:
         page: An exported `KIEPage`; it may have gone through JSON.
         draw_proba, font_family, min_font_size, max_font_size, background_color, text_color: As for `synthesize_page`.
-        draw_placeholders: Whether to outline layout regions, faintly.
+        draw_placeholders: Whether to outline layout regions faintly.
 
     Returns:
         Array (H, W, 3) uint8.
@@ -136,7 +136,7 @@ def _placeholders(page: _Exported) -> list[Any]:
 
 
 def _items(owner: _Exported, name: str) -> list[_Exported]:
-    """Return the list of an export under a name, without items that are not dictionaries."""
+    """Return the list under a key of an export, without items that are not dictionaries."""
     return [item for item in owner.get(name) or () if isinstance(item, Mapping)]
 
 

@@ -1,4 +1,4 @@
-"""Showing what was read: figures of matplotlib, with the names of docTR, and pictures without it.
+"""Show recognised pages in matplotlib figures, with functions named as in docTR, or as plain pictures.
 
 `overlay` needs Pillow only. All other functions need matplotlib, which ``mediatensor[plot]`` installs.
 """
@@ -41,7 +41,7 @@ Rgb: TypeAlias = tuple[float, float, float]
 
 
 def pyplot() -> Any:
-    """Import ``matplotlib.pyplot``; `MissingDependencyError` if matplotlib is not installed."""
+    """Import ``matplotlib.pyplot``, or raise `MissingDependencyError` if matplotlib is not installed."""
     try:
         from matplotlib import pyplot as module
     except ImportError:
@@ -84,18 +84,18 @@ def rect_patch(
     """Return a matplotlib patch of a straight box.
 
     Args:
-        geometry: Relative, ``((xmin, ymin), (xmax, ymax))``.
+        geometry: A relative box, ``((xmin, ymin), (xmax, ymax))``.
         page_dimensions: Height and width of the page in pixels.
-        label: The text that appears under the mouse.
+        label: The text that appears while the mouse is over the patch.
         color: RGB in [0, 1].
         alpha: Opacity, from 0 to 1.
         linewidth: The width of the outline, in points.
         fill: Whether the inside is tinted.
-        preserve_aspect_ratio: Whether coordinates are relative to a square around the page, as from a predictor with
-            this argument.
+        preserve_aspect_ratio: Whether coordinates are relative to a square around the page, as predictors with this
+            argument return them.
 
     Raises:
-        InvalidArgumentError: if the geometry is not of this form.
+        InvalidArgumentError: if the geometry has another form.
         MissingDependencyError: if matplotlib is not installed.
 
     Example:
@@ -132,7 +132,7 @@ def polygon_patch(
     """Return a matplotlib patch of a rotated box.
 
     Args:
-        geometry: Four relative points; not changed.
+        geometry: Four relative points.
         page_dimensions, label, color, alpha, linewidth, fill, preserve_aspect_ratio: As for `rect_patch`.
 
     Raises:
@@ -155,12 +155,12 @@ def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: 
     """Return a matplotlib patch of a geometry of two or four points.
 
     Args:
-        geometry: Relative; tuples, lists or an array.
+        geometry: Two or four relative points, as tuples, lists or an array.
         page_dimensions: Height and width of the page in pixels.
-        **kwargs: For `rect_patch` or `polygon_patch`.
+        **kwargs: Arguments of `rect_patch` or `polygon_patch`.
 
     Raises:
-        InvalidArgumentError: if the geometry is not of this form.
+        InvalidArgumentError: if the geometry has another form.
         MissingDependencyError: if matplotlib is not installed.
 
     Example:
@@ -175,7 +175,7 @@ def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: 
 
 
 def get_colors(num_colors: int) -> list[Rgb]:
-    """Colors that are easy to distinguish, the same in every call.
+    """Return colors that are easy to distinguish. Every call returns the same colors.
 
     Args:
         num_colors: The number of colors.
@@ -239,7 +239,7 @@ def show_labels_on_hover(ax: Axes, patches: Sequence[Patch]) -> None:
 
 OverlayText = Literal["above", "beside", "none"]
 
-# Opacity of boxes and labels, of 255; the text below a box stays legible.
+# Opacity of boxes and labels, from 0 to 255. The text below a box stays legible.
 _FILL, _LABEL = 48, 208
 _UNREAD = (150, 0, 200)
 # Height of a label above a box, relative to the height of the box.
@@ -251,7 +251,7 @@ _CELL = (0.08, 0.47, 0.24)
 
 
 class _Shape(NamedTuple):
-    """One element to outline: geometry, label under the mouse, colour, and caption on static figures."""
+    """One element to outline. ``label`` appears under the mouse, ``caption`` on static figures."""
 
     geometry: Any
     label: str
@@ -276,14 +276,14 @@ def visualize_page(
 
     Args:
         page: An exported `Page`.
-        image: Its image, array (H, W, 3) or tensor (3, H, W), uint8.
+        image: The page image, array (H, W, 3) or tensor (3, H, W), uint8.
         words_only: Whether to leave out lines and blocks.
         display_artefacts: Whether to outline artefacts.
         display_layout: Whether to outline layout regions.
         scale: The length of the longer side of the figure, in inches.
         interactive: Whether to show the text and confidence of the word under the mouse.
         add_labels: Whether to write the text of every straight box on a figure that is not interactive.
-        **kwargs: For `create_obj_patch`: ``alpha``, ``preserve_aspect_ratio``.
+        **kwargs: Arguments of `create_obj_patch`: ``alpha``, ``preserve_aspect_ratio``.
 
     Returns:
         The figure, registered with pyplot: ``plt.show()`` shows it, and ``plt.close(figure)`` frees it.
@@ -336,9 +336,9 @@ def visualize_kie_page(
 
     Args:
         page: An exported `KIEPage`.
-        image: Its image, array (H, W, 3) or tensor (3, H, W), uint8.
+        image: The page image, array (H, W, 3) or tensor (3, H, W), uint8.
         words_only: Whether to leave out all predictions.
-        display_artefacts: Without effect, because such a page has no artefacts.
+        display_artefacts: Without effect, because a `KIEPage` has no artefacts.
         display_layout, scale, interactive, add_labels, **kwargs: As for `visualize_page`.
 
     Returns:
@@ -400,7 +400,7 @@ def _figure(
         patches.append(ax.add_patch(patch))
         if add_labels and not interactive and shape.caption is not None and len(shape.geometry) == 2:
             left, top = np.asarray(patch.get_path().transformed(patch.get_patch_transform()).vertices)[0]
-            # Without this, a dollar sign would start a formula.
+            # If math were parsed, a dollar sign would start a formula.
             ax.text(left, top, shape.caption, size=10, alpha=0.5, color=shape.color, parse_math=False)
     if interactive:
         show_labels_on_hover(ax, patches)
@@ -414,12 +414,12 @@ def draw_boxes(
     color: tuple[int, int, int] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Draw an image with boxes into the current axes of matplotlib; ``plt.show()`` shows it.
+    """Draw an image with boxes into the current axes of matplotlib. ``plt.show()`` then shows the figure.
 
     Args:
-        boxes: Relative boxes: straight (N, 4) or rotated (N, 4, 2), also with their scores, (N, 5) or (N, 5, 2).
-        image: Array (H, W, 3) or tensor (3, H, W), uint8 or floats in [0, 1]; not changed.
-        color: RGB of the outlines, from 0 to 255; blue unless given.
+        boxes: Relative boxes, straight (N, 4) or rotated (N, 4, 2), or with scores, (N, 5) or (N, 5, 2).
+        image: Array (H, W, 3) or tensor (3, H, W), uint8 or floats in [0, 1]. It is not changed.
+        color: RGB of the outlines, from 0 to 255; blue by default.
         **kwargs: Arguments of ``matplotlib.pyplot.plot`` for the outlines: ``linewidth``, ``alpha``, ...
 
     Raises:
@@ -436,14 +436,14 @@ def draw_boxes(
     picture = as_picture(image)
     height, width = picture.shape[:2]
     corners = boxes[:, :4] if boxes.ndim == 3 else boxes_to_polygons(boxes[:, :4])
-    # One line for all boxes: each is closed, and followed by a gap.
+    # One polyline draws all boxes. Each box is closed and followed by a gap.
     outlines = np.full((len(corners), 6, 2), np.nan)
     outlines[:, :4] = corners * np.array([width, height])
     outlines[:, 4] = outlines[:, 0]
     plt = pyplot()
     plt.imshow(picture)
     style = {"color": tuple(channel / 255 for channel in color or (0, 0, 255)), "linewidth": 2}
-    # Edges are between pixels, and matplotlib has the centres of pixels at whole numbers.
+    # Edges lie between pixels, but matplotlib places pixel centres at whole numbers.
     columns, rows = outlines.reshape(-1, 2).T - 0.5
     plt.plot(columns, rows, **{**style, **kwargs})
 
@@ -457,26 +457,26 @@ def overlay(
     font_family: str | None = None,
     structure: bool = True,
 ) -> NDArray[np.uint8]:
-    """Draw the boxes of the words on their page, colored by confidence, together with the text.
+    """Draw the word boxes of a page, colored by confidence, together with the text.
 
-    Where a page has a structure, regions have their kinds, and numbers and arrows in reading order; tables have their
-    cells, and arrows lead from keys to values.
+    If the page has a structure, its regions are drawn with kinds, and with numbers and arrows in reading order. Table
+    cells are outlined, and arrows lead from keys to values.
 
     Args:
-        page: A `Page` or `KIEPage`, or an exported one.
+        page: A `Page` or `KIEPage`, or the export of a page.
         image: The image: array (H, W, 3) or tensor (3, H, W), uint8. ``None`` is the image of the page.
         text: The place for the text: ``"beside"`` the page, on a blank page (the result is twice as wide); ``"above"``
             each box, for pages of few words, such as video frames; or ``"none"``.
-        line_width: The width of outlines in pixels; ``None`` depends on the size of the page.
+        line_width: The width of outlines in pixels; ``None`` adapts it to the size of the page.
         font_family: As for `get_font`.
-        structure: Whether regions, cells of tables and fields are drawn, where the page has them.
+        structure: Whether to draw regions, table cells and fields, if the page has any.
 
     Returns:
         Array (H, W, 3) uint8, or (H, 2 W, 3). Blue boxes have a high confidence, orange boxes a lower one, and red
-        boxes 0.5 or less. Purple boxes are lines that were not read, or not completely.
+        boxes 0.5 or less. Purple boxes are lines that were not read completely.
 
     Raises:
-        InvalidArgumentError: if there is no image, or an argument has no usable value.
+        InvalidArgumentError: if there is no image, or the value of an argument is unusable.
 
     Example:
         >>> import numpy as np
@@ -507,7 +507,7 @@ def overlay(
         _label(canvas, words, font_family)
     if text == "beside":
         synthesize = synthesize_kie_page if "predictions" in exported else synthesize_page
-        # The page as it was read may have had another size than the picture given.
+        # The given picture may have another size than the picture that was recognised.
         read = synthesize({**exported, "dimensions": size}, draw_proba=True, font_family=font_family)
         return np.concatenate([np.asarray(canvas), read], axis=1)
     return np.array(canvas)
@@ -549,7 +549,7 @@ def _label(canvas: Image.Image, words: list[Placed], font_family: str | None) ->
 
 
 def _strip(quad: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the strip above a box; inside the upper part of the box if the page ends above it."""
+    """Return the strip above a box, or in the upper part of the box if the page ends above it."""
     up = (quad[[0, 1]] - quad[[3, 2]]) * _LABEL_HEIGHT
     lower = quad[[0, 1]]
     if (lower + up)[:, 1].min() < 0:
