@@ -14,16 +14,16 @@ _MIN_ROWS = 3
 # In a form, at least this share of the lines of the side with fewer lines is level with a line of the other side.
 _LEVEL_SHARE = 0.8
 # In a form, gaps between lines are larger than _FIELD_GAP line heights, and keys fill at most _FIELD_FILL of the
-# distance to their values. In addition, two sides are a table if one of them is at most _NARROW line heights wide.
+# distance to their values. Two sides also are a table if one of them is at most _NARROW line heights wide.
 _FIELD_GAP = 1.0
 _FIELD_FILL = 0.6
 _NARROW = 5.0
-# A side is aligned if this share of its lines begins, or ends, within this many heights of the median line.
+# A side is aligned if this share of its lines begins, or ends, within _COLUMN_ALIGNED_WITHIN heights of the median.
 _ALIGNED_SHARE = 0.7
 _COLUMN_ALIGNED_WITHIN = 2.0
 
-# Time grows with the square of the number of lines. Only hostile files have more lines than this: each line then is
-# its own row.
+# Time grows with the square of the number of lines. Only hostile files have more lines than this. Each of their lines
+# is its own row.
 _MAX_LINES = 4_000
 # Lines are level if they overlap by this share of the smaller height and have similar heights.
 _LEVEL_OVERLAP = 0.5
@@ -126,7 +126,7 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
 
     Level lines with nothing between them are neighbours in a row, unless the gap between them is the gutter of two
     columns. A gap is a gutter if both sides are prose. In prose, most of the stacked lines fill their column, while
-    cells are short or have different lengths. A majority of the gaps just above and below decides on each gap.
+    cells are short or have different lengths. Each gap is decided by a majority vote of the gaps just above and below.
 
     Args:
         boxes: float64 ``(N, 4)``: upright lines, x and y in one unit, in a frame that is read from left to right.
@@ -152,8 +152,8 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
 def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
     """Return bool ``(P,)``: whether the gap between two neighbours looks like the gutter of columns.
 
-    A gap between two lines of prose does. A gap next to one line of wide prose also does, except if the other line is
-    an outermost number, or if the prose is on the right and begins there, so that the other line may be its name.
+    A gap between two lines of prose does. A gap next to one line of wide prose also does, with two exceptions: the
+    other line is an outermost number, or the right line begins its prose, so that the left line may be its name.
     """
     is_prose, begins = _prose(boxes, heights, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]
