@@ -34,7 +34,7 @@ class AudioHandle:
     """An open stream and the threads of its codec.
 
     Args:
-        open_reader: Opens a reader with a number of codec threads.
+        open_reader: Opens a reader, given the number of codec threads.
         num_threads: Number of threads; ``None`` to choose by the length of a range.
 
     Attributes:

@@ -49,8 +49,7 @@ _TIMED_FORMATS = frozenset(
 )
 _TIMED_FORMATS |= {"nut", "nuv", "ogg", "rm", "rtsp", "sdp", "wtv"}
 
-# In ASF, a packet of these codecs starts with the end of the previous packet's last frame, and has the time of the next
-# frame.
+# In ASF, a packet of these codecs starts with the end of the previous packet's frame, and has the next frame's time.
 _LATE_FORMAT, _LATE_CODECS = "asf", ("wma", "xma")
 
 # Each packet of these codecs is decoded without any other packet.

@@ -49,8 +49,7 @@ _STEPS_BACK_SECONDS = (0, 1, 4, 16, 64)
 # This demuxer shortens the duration of the last packet to exclude the encoder's padding.
 _STATES_THE_END = "mov"
 
-# After it has read a packet, this demuxer takes the packet's time as the time of its page, so a seek needs a new
-# demuxer.
+# Once this demuxer has read a packet, it uses the packet's time for the whole page, so a seek needs a new demuxer.
 _SEEKS_ONLY_WHEN_FRESH = "ogg"
 
 # The time stamps of this many first frames are compared with counting samples.
@@ -117,7 +116,7 @@ class AudioStream:
 
     @property
     def clock(self) -> SampleClock:
-        """Convert the time stamp of a frame to its first sample."""
+        """Conversion of a frame's time stamp to its first sample."""
         if self._clock is None:
             self._decode_beginning()
         assert self._clock is not None
@@ -228,7 +227,7 @@ class AudioStream:
             yield held_back
 
     def _position_after_seek(self, clock: SampleClock, pts: int | None, end: int | None, start: int | None) -> int:
-        """Return the first sample of a frame by its time stamp, if that agrees with counting from ``end``."""
+        """Return the first sample of a frame by its time stamp, if the stamp agrees with counting from ``end``."""
         # The profile may change within a stream.
         if self._has_profiles and (profile := self.reader.profile) != self._bounded_profile:
             if has_unbounded_memory(self.codec, profile):

@@ -41,7 +41,7 @@ _ZEROS = bytes(MAX_ZEROS)
 
 
 def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], PacketContent]:
-    """Return the function that classifies packets of ``codec``, FFmpeg's name. Uncertain packets count as pictures.
+    """Return the function that classifies packets of a codec (FFmpeg's name). Uncertain packets count as pictures.
 
     VP8, VP9 and AV1 have packets that only update references and show nothing ("alternate reference" frames). In other
     codecs, a packet may contain only the end of a sequence, or data that belong to no picture.

@@ -1,4 +1,4 @@
-"""Parse H.264 packets: whether they have a picture, are disposable, or are single fields, and whether one was lost.
+"""Parse H.264 packets: whether they have a picture, are disposable or single fields, or follow a lost picture.
 
 `H264Parser` parses the units of each packet once and sets an attribute for each of these facts.
 
@@ -407,7 +407,7 @@ def _slice_prefix(head: bytes) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << _SHORT_PREFIX_BITS)
 def _short_prefix(first_bits: int) -> tuple[int, int] | None:
-    """Return `_slice_prefix` from the first nine bits, or ``None`` if it is longer, which is rare.
+    """Return `_slice_prefix` from the first nine bits, or ``None`` if the prefix is longer, which is rare.
 
     >>> _short_prefix(0b1_00110_1_00)  # first macroblock 0, slice type 5, picture parameter set 0
     (7, 0)

@@ -319,8 +319,7 @@ def _wavpack_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int
 class WavPackParts:
     """The parts of a joined file."""
 
-    # (first byte, one past the last) of each span. Adjacent parts form one span; other bytes, such as tags, separate
-    # spans.
+    # (first byte, one past the last) of each span of adjacent parts. Other bytes, such as tags, separate spans.
     spans: list[tuple[int, int]] = field(default_factory=list)
     num_seconds: float | None = 0.0  # total of all parts; `None` if a part does not state its length
 

@@ -1,9 +1,8 @@
 """Locate the samples of Vorbis packets in Ogg, from the sizes of their blocks and the positions in page headers.
 
 A page header states the sample at which the page's last packet ends. FFmpeg miscounts the samples of a short block
-after a long block, both in reading and in writing, so it returns wrong times for many packets. The first byte of a
-packet determines the size of its block. The number of samples in a packet is a quarter of the sum of its block and the
-previous block::
+after a long block, in reading and in writing, so many packets have wrong times. The first byte of a packet determines
+the size of its block. A packet has a quarter of the samples of its own block and the previous block::
 
     block            2048   256   256  2048  2048
     samples          1024   576   128   576  1024

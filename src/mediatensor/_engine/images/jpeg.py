@@ -10,8 +10,7 @@ from .formats import DamagedImageError
 
 __all__ = ["MAX_JPEG_SCANS", "JpegHeaders", "completed_jpegs", "read_jpeg_headers"]
 
-#: Largest number of scans in a JPEG. Each scan of a progressive JPEG takes time for the whole picture, even if it is
-#: small.
+#: Largest number of scans in a JPEG. Even a small scan of a progressive JPEG takes time for the whole picture.
 MAX_JPEG_SCANS = 500
 
 _NO_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
