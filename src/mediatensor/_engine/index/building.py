@@ -1,8 +1,8 @@
 """Make a `FrameIndex` from packets, from decoded frames or from a table. Pure functions of plain data.
 
 "Frame i" is the i-th frame that a full linear decode gives. In nearly every stream that is the i-th kept packet by pts,
-so the packets are enough. Where packets and frames need not agree, `from_packets` says why, and the frames themselves
-decide. Their times never decrease: see `_ascending_times`.
+so packets are enough. `from_packets` returns the reasons why packets and frames may disagree; with such a reason, the
+stream is decoded. Frame times never decrease: see `_ascending_times`.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from .holes import describe_holes, find_holes
 BoolArray = NDArray[np.bool_]
 _NO_PACKETS: deque[int] = deque()
 
-# A stream of which a larger share of the packets seems to show nothing is decoded to prove it. VP8 and VP9 hide one
-# frame in 4 to 16, as the encoder is set; of the clips of the tests only AV1 in packets cut apart has more (0.3), and
-# streams that begin with another codec. A limit anywhere from 0.16 to 0.29 decodes the same ones.
+# If a larger share of packets seems to show no frame, the stream is decoded. VP8 and VP9 hide one frame in 4 to 16,
+# depending on the encoder. In the test clips, only AV1 in split packets (0.3) and streams that begin with another codec
+# have more. Any limit from 0.16 to 0.29 decodes the same clips.
 _MAX_HIDDEN = 0.25
 
 
 @dataclass(frozen=True)
 class FrameRecord:
-    """One frame of a decoding scan."""
+    """One frame from a linear decode of the stream."""
 
     pts: int | None  # as the codec gave it
     dts: int | None  # decoding time of its packet
     duration: int  # in the stream's time base; 0 where unknown
-    num_packets: int  # how many had been fed when the frame came out
+    num_packets: int  # packets fed before the frame came out
     fingerprint: int  # CRC-32 of its planes
     is_corrupt: bool  # the codec flagged it as damaged
-    is_key: bool  # according to the codec, it refers to no other
+    is_key: bool  # according to the codec
 
 
 def from_packets(
@@ -53,8 +53,7 @@ def from_packets(
 ) -> tuple[FrameIndex, tuple[str, ...]]:
     """Return the index that the packets suggest, and the reasons why decoding might give other frames.
 
-    Without reasons the index can be used as it is. ``frame_rate`` gives the duration of a single frame of unknown
-    duration.
+    Without reasons, the index is reliable. ``frame_rate`` gives the duration of a single frame of unknown duration.
     """
     kept = np.flatnonzero(~(table.is_discard | table.is_hidden))
     pts = table.pts[kept]
@@ -90,14 +89,14 @@ def from_frames(
     refused: Sequence[int] = (),
     codec: str = "",
 ) -> FrameIndex:
-    """Return the index of the frames that a linear decode gave, in the order in which the codec gave them.
+    """Return the index of the frames that a linear decode gave, in the codec's output order.
 
     Args:
         records: The frames.
         table: The packets that were decoded.
         time_base: Seconds per tick.
-        frame_rate: To make up times where there are none.
-        reasons_to_decode: Why the scan was made.
+        frame_rate: Used to generate missing times.
+        reasons_to_decode: Why the stream was decoded.
         refused: Numbers of the packets that the codec refused.
         codec: FFmpeg's name of the codec.
     """
@@ -110,9 +109,9 @@ def from_frames(
     part = np.maximum.accumulate(np.where(packet >= 0, part_of_packet[packet], 0))
     pts, shifts = _ascending_times(pts, duration, packet, part)
     is_key = np.array([r.is_key for r in records], bool)
-    if not is_key.any():  # some codecs call no frame a key frame
+    if not is_key.any():  # some decoders never flag key frames
         is_key = np.isin(packet, _key_frames(table))
-    # The container's key frame flags can be wrong; the codec knows better where it knows the packet.
+    # The container's key frame flags can be wrong. If a frame's packet is known, use the codec's flag.
     false_keys = packet[(packet >= 0) & ~is_key]
     key_frames = _key_frames(table)
     key_frames = key_frames[~np.isin(key_frames, false_keys) | (key_frames == 0)]
@@ -153,11 +152,11 @@ def from_frames(
 
 
 def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[bool], time_base: Fraction) -> FrameIndex:
-    """Return the index of a user's own table of frames (``custom_frame_mappings``)."""
+    """Return the index of a user's table of frames (``custom_frame_mappings``)."""
     order = np.argsort(np.array(pts, np.int64), kind="stable")
     sorted_pts = np.array(pts, np.int64)[order]
     keys = np.array(is_key, bool)[order]
-    # Without a key frame decoding starts at the beginning.
+    # If the table has no key frame, decoding starts at the beginning.
     key_frames = np.flatnonzero(keys) if keys.any() else np.arange(min(1, len(order)))
     unknown, unknown_position = np.full(len(key_frames), NO_PTS, np.int64), np.full(len(key_frames), -1, np.int64)
     return FrameIndex(
@@ -178,7 +177,7 @@ def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[boo
 
 
 def _key_frames(table: PacketTable) -> Int64Array:
-    """Return the packets at which decoding can start: the key frames, and in any case the first packet."""
+    """Return the numbers of the packets at which decoding can start: key frames, and always the first packet."""
     first = np.zeros(len(table), bool)
     first[:1] = True
     return np.flatnonzero(table.is_key | first)
@@ -195,7 +194,7 @@ def _unknown_disposable(count: int) -> Int8Array:
 def _known_durations(
     pts: Int64Array, duration: Int64Array, time_base: Fraction, frame_rate: Fraction | None
 ) -> Int64Array:
-    """Replace zeros: a frame of unknown duration lasts until the next one."""
+    """Replace unknown durations (0): such a frame lasts until the next one."""
     if len(pts) == 0 or (duration > 0).all():
         return duration
     steps = np.diff(pts)
@@ -211,10 +210,10 @@ def _complete_times(
     time_base: Fraction,
     frame_rate: Fraction | None,
 ) -> Int64Array:
-    """Return times for all frames; those that have none keep their place in the codec's order.
+    """Return times for all frames. Frames without pts keep their position in the codec's output order.
 
-    Without any pts, decoding times serve if they ascend. A frame without pts lies between its neighbours, or a frame's
-    duration after the one before it (before the one after it, at the start).
+    If no frame has a pts, ascending decoding times are used. Otherwise a frame without pts starts one duration after
+    the previous frame, but before the next frame with a pts. At the start, it lies one duration before the next frame.
     """
     known = codec_pts != NO_PTS
     if known.all():
@@ -243,10 +242,10 @@ def _complete_times(
 
 
 def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
-    """Return the packet that each frame comes from; -1 where that is not known.
+    """Return the number of each frame's packet; -1 if unknown.
 
-    It has the frame's time, and no earlier frame came from it. If there are several, it is the first that was fed at
-    most `MAX_DELAY_PACKETS` before the frame came out: in joined files times repeat.
+    The packet has the frame's pts, and gave no earlier frame. Times repeat in joined files. Of several such packets,
+    the first one fed at most `MAX_DELAY_PACKETS` before the frame came out is chosen.
     """
     packets: dict[int, deque[int]] = {}
     for number, pts in enumerate(table.pts.tolist()):
@@ -263,10 +262,10 @@ def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: Pac
 
 
 def _parts_of_packets(table: PacketTable) -> Int64Array:
-    """Return the part of a joined file that each packet is from, ascending.
+    """Return for each packet the number of its part in a joined file, ascending.
 
-    A part starts with a key frame at which time leaps back: to the start of the part before, or over more packets than
-    a codec reorders. A smaller step is jitter.
+    A part starts at a key frame where time jumps back to the start of the previous part, or across more packets than
+    a codec reorders. A smaller step back is jitter.
     """
     starts: list[int] = []
     begin = previous = 0
@@ -286,23 +285,23 @@ def _parts_of_packets(table: PacketTable) -> Int64Array:
 def _ascending_times(
     pts: Int64Array, duration: Int64Array, packet: Int64Array, part: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Return times that never decrease, for frames in the codec's order, and the shift of each part of the file.
+    """Return times that never decrease, for frames in the codec's output order, and the shift of each part of the file.
 
     ::
 
-        times as they are    0 2 1 4 3 6 5    0 1 2 9 3 4 5    0 1 2 3   0 1 2 3
+        input times          0 2 1 4 3 6 5    0 1 2 9 3 4 5    0 1 2 3   0 1 2 3
         ascending            0 1 2 3 4 5 6    0 1 2 3 3 4 5    0 1 2 3   4 5 6 7
-                             of decoding      out of order     joined
+                             decoding times   out of order     joined
 
-    Within a part of a joined file, times that fall at most places at which the codec reorders are those of decoding:
-    frames take them in ascending order. Otherwise times are right, except for a few frames that a codec gives too early
-    or too late because of damage. Each part starts where the one before it ends, or later.
+    If times decrease at most points where the codec reorders frames, they are decoding times, and are sorted within the
+    part. Otherwise the times are right, except for a few frames that a codec outputs too early or too late because of
+    damage. Each part starts at or after the end of the previous part.
 
     Args:
         pts: A time for each frame.
         duration: Durations of the frames; 0 where unknown.
-        packet: The packet that each frame comes from, or -1.
-        part: The part of a joined file that each frame is from, ascending.
+        packet: The number of each frame's packet, or -1.
+        part: The number of each frame's part of a joined file, ascending.
     """
     ascending = pts.copy()
     shifts = np.zeros(int(part.max(initial=0)) + 1, np.int64)
@@ -322,11 +321,11 @@ def _ascending_times(
 
 
 def _move_stragglers(times: Int64Array) -> Int64Array:
-    """Change as few times as possible so that none falls: each then lies between its neighbours."""
+    """Change as few times as possible so that times never decrease. A changed time lies between its neighbours."""
     if not (times[1:] < times[:-1]).any():
         return times
-    # The longest row that never falls, from its end: for each length, the frame with which a row can begin the latest.
-    # If a late frame and an early one conflict, the late one is changed.
+    # Find the longest subsequence that never decreases, from the end. For each length, store the frame that allows the
+    # latest start. If a late frame and an early frame conflict, the late frame is changed.
     latest: list[int] = []
     firsts: list[int] = []
     following = np.full(len(times), -1, np.int64)
@@ -347,7 +346,7 @@ def _move_stragglers(times: Int64Array) -> Int64Array:
 
 
 def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
-    """Return why frames might differ from kept packets; ``kept`` is in presentation order."""
+    """Return why frames might differ from the kept packets. ``kept`` is in presentation order."""
     pts = table.pts[kept]
     reasons = [*table.reasons_to_decode]
     if (table.pts == NO_PTS).any():
@@ -374,7 +373,7 @@ def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
 
 
 def _crosses_key_frame(table: PacketTable) -> bool:
-    """Return whether time runs backwards over a key frame, as in files that were spliced."""
+    """Return whether a packet before a key frame has a later time than the key frame, as in spliced files."""
     highest_before = np.maximum.accumulate(table.pts)[:-1]
     return bool((table.is_key[1:] & (highest_before > table.pts[1:])).any())
 
@@ -408,12 +407,12 @@ def _anomalies(table: PacketTable) -> tuple[str, ...]:
 
 # Times that can be added and subtracted without overflow.
 _MAX_TICKS = 1 << 61
-# Names of each value. ffprobe 4 writes the second ones, and ffprobe 5 "pts" with "pkt_duration".
+# Alternative names of each value. ffprobe 4 writes the "pkt_" names, and ffprobe 5 writes "pts" and "pkt_duration".
 _PTS_NAMES, _DURATION_NAMES = ("pts", "pkt_pts"), ("duration", "pkt_duration")
 
 
 def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool]]:
-    """Return (pts, duration, is_key) of a JSON text (str, bytes) or of an object with ``read()`` that gives one.
+    """Return (pts, duration, is_key) from JSON (str or bytes), or from an object whose ``read()`` returns JSON.
 
     >>> parse_frame_mappings('{"frames": [{"pts": "0", "duration": 512, "key_frame": 1}]}')
     ([0], [512], [True])
@@ -454,5 +453,5 @@ def _row(frame: Any, number: int) -> tuple[int, int, bool]:
 
 
 def _name_in(frame: Any, names: Sequence[str]) -> str:
-    """Return the first name that a frame has, else the first one."""
+    """Return the first of ``names`` that a frame has, or the first name if it has none."""
     return next((name for name in names if isinstance(frame, dict) and frame.get(name) is not None), names[0])

@@ -1,4 +1,4 @@
-"""A folder of indexes that many processes share, so that each file is read for its index only once."""
+"""A folder of frame indexes that many processes share, so that each file is scanned only once."""
 
 from __future__ import annotations
 
@@ -14,32 +14,31 @@ from .index_file import FORMAT_VERSION, SourceIdentity
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_INDEX_CACHE"
 
-# Goes up when the same file gets another index than before, so that wrong indexes of earlier releases are not found.
+# Increase this number when the index of a file changes, so that indexes by earlier releases are not used.
 _RULES_VERSION = 2
 
 _folders_warned_of: set[str] = set()
 
 
 def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
-    """Keep frame indexes in a folder, where every decoder of every process finds them again; ``None`` keeps none.
+    """Keep frame indexes in a folder that every decoder of every process uses; ``None`` turns the cache off.
 
-    A decoder that needs the index of a file first looks for it in the folder, and otherwise leaves it there. Files are
-    recognised by their size and by their first and last 64 KiB, wherever they are; a file that changed gets a new
-    index. URLs that FFmpeg opens are not cached, nor are indexes of files that cannot be read to their end. A folder
-    that cannot be used, a full disk and damaged cache files cause at most a warning.
+    A decoder that needs an index looks for it in the folder first, and stores it there if it is missing. Files are
+    recognised by size and by their first and last 64 KiB, wherever they are. A changed file gets a new index. URLs
+    that FFmpeg opens are not cached, and neither are indexes of files that cannot be read to their end. An unusable
+    folder, a full disk and damaged cache files cause at most a warning.
 
-    The setting is the environment variable ``MEDIATENSOR_INDEX_CACHE``, so that processes that start later (DataLoader
-    workers) have it as well; you can also set it outside. An index takes a few bytes for each frame, and nothing is
-    ever
-    removed: delete the folder, or its files, at any time to start over. Whoever can write to the folder decides which
-    frames decoders see, so share it only with people you trust.
+    The setting is stored in the environment variable ``MEDIATENSOR_INDEX_CACHE``, so that processes started later
+    (DataLoader workers) use it as well. You can also set the variable outside Python. An index takes a few bytes per
+    frame. The library never deletes indexes. You can delete the folder or its files at any time. Anyone with write
+    access to the folder can change which frames decoders return, so share it only with people you trust.
 
     Args:
-        folder: Made when it is first written to.
+        folder: Created on the first write.
 
     Raises:
         SourceTypeError: if it is not a path.
-        InvalidArgumentError: if no folder can have such a name.
+        InvalidArgumentError: if the system does not allow such a folder name.
 
     Example:
         >>> from mediatensor import get_index_cache, set_index_cache
@@ -59,7 +58,7 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
 
 
 def get_index_cache() -> str | None:
-    """Return the folder in which frame indexes are kept, see `set_index_cache`; ``None`` if there is none.
+    """Return the folder that stores frame indexes (see `set_index_cache`), or ``None``.
 
     Example:
         >>> from mediatensor import get_index_cache
@@ -70,7 +69,7 @@ def get_index_cache() -> str | None:
 
 
 def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], FrameIndex]) -> FrameIndex:
-    """Return the index of a source from the cache, or make it and keep it there."""
+    """Return the index of a source from the cache, or make and store it."""
     if get_index_cache() is None:
         return make()
     identity = identify()
@@ -83,9 +82,9 @@ def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], Fram
 
 
 def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> None:
-    """Keep an index in the cache folder, if there is one. An index made by decoding replaces one made from packets.
+    """Store an index in the cache folder, if one is set. An index made by decoding replaces one made from packets.
 
-    ``identify`` is called if the index does not yet name its source.
+    ``identify`` is called if the index does not record its source yet.
     """
     if get_index_cache() is None:
         return
@@ -93,15 +92,15 @@ def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> No
         note_source(index, identify())
     assert index.made_from is not None
     path = _path_of(index.made_from)
-    # An error while reading may pass, and would stay in the cache; a user's table is not for other users.
+    # A read error may be temporary, so its result is not cached. A user's table is not valid for other users.
     if path is None or index.is_cut_short or index.is_authoritative:
         return
-    # Another process may have decoded the stream meanwhile: its index knows more than one made from packets.
+    # Another process may have stored an index made by decoding, which must not be replaced by one from packets.
     if not index.settled and _load(path, index.made_from) is not None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # To write to a pipe would be to wait for a reader.
+        # Opening a pipe for writing would block.
         if path.exists() and not path.is_file():
             raise FrameIndexError(f"{str(path)!r} is not a regular file")
         index.save(path)
@@ -116,7 +115,7 @@ def _path_of(identity: SourceIdentity) -> Path | None:
 
 
 def _load(path: Path, identity: SourceIdentity) -> FrameIndex | None:
-    """Return a valid index of the source; ``None`` for anything else."""
+    """Return the cached index of the source, or ``None`` if it is missing, invalid or of another source."""
     try:
         index = FrameIndex.load(path)
     except FrameIndexError:

@@ -1,9 +1,9 @@
-"""`FrameClock`: the times at which frames start, before the container rounded them. Pure arithmetic.
+"""`FrameClock`: the start times of frames before the container rounded them. Pure arithmetic.
 
-A time can miss its frame through two kinds of rounding. Floats round ``start + k / fps``, so times are compared with a
-tolerance (`latest`). Containers round times to ticks: at 30 frames per second, Matroska has 0, 33, 67 and 100 ms. The
-time 2 / 30 s is earlier than 67 ms, so a grid at the rate of the file would repeat some frames and drop others. A grid
-that meets frames is therefore compared with the times before rounding.
+Two kinds of rounding can make a requested time miss its frame. Floats round ``start + k / fps``, so times are compared
+with a tolerance (`latest`). Containers round times to ticks: at 30 frames per second, Matroska stores 0, 33, 67 and
+100 ms. The time 2 / 30 s is earlier than 67 ms, so a grid at the file's rate would repeat some frames and drop others.
+A grid that matches the frame rate is therefore compared with the times before rounding.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 from ..common.checks import TIME_TOLERANCE, latest
 from ..containers.packet_table import Int64Array
 
-# Programs round times to the time base, or to milliseconds at most. If times have a coarser common divisor than that,
-# they are exact.
+# Programs round times to the time base, or at the coarsest to milliseconds. Times with a coarser common divisor are
+# exact.
 _MAX_QUANTUM_SECONDS = Fraction(1, 1000)
 # A steady stream has at least this many ticks per frame. With fewer, any times look steady.
 _MIN_TICKS_PER_FRAME = 3
-# Largest difference between two rounding errors, in ticks: one, and a little more if times were rounded twice.
+# Largest difference between two rounding errors, in ticks. It is a little above 1 if times were rounded twice.
 _MAX_SPREAD = 1.05
-# The same in seconds, for streams with fine ticks. MPEG-PS has times for some frames only, and adding up rounded
-# durations in between is wrong by up to 0.15 ms at 24000/1001 frames per second.
+# Largest difference in seconds, for streams with fine ticks. MPEG-PS has times for some frames only. The sum of
+# rounded durations in between is wrong by up to 0.15 ms at 24000/1001 frames per second.
 _MAX_SPREAD_SECONDS = 0.0002
-# Largest share of frames after which a steady stream gets out of step, for example where recordings were joined.
+# Largest share of irregular frame distances in a steady stream, for example where recordings were joined.
 _MAX_BREAKS_SHARE = 0.1
-# A grid meets frames if its step is a number of whole frames, halves, thirds or quarters.
+# A grid matches the frame rate if its step is a multiple of a whole, half, third or quarter frame.
 _MAX_PARTS = 4
 # In streams with exact times, two rates are equal if they differ by less than this share of a frame over the stream.
 _EXACT_SHARE = 0.01
@@ -54,7 +54,7 @@ class FrameClock:
     quantum: float = 0.0
 
     def for_steps(self, *seconds: float) -> FrameClock:
-        """Return this clock if a grid with these distances meets frames, else one that takes the file's times as exact.
+        """Return this clock if a grid with one of these steps matches the frame rate; else a clock without rounding.
 
         >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
         >>> clock.for_steps(1 / 15) is clock, clock.for_steps(0.07).step
@@ -65,15 +65,15 @@ class FrameClock:
         return FrameClock(self.times, self.times)
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
-        """Return the index of the frame that is shown at each time; before the stream, the first frame."""
+        """Return the index of the frame that is shown at each time; for times before the stream, the first frame."""
         return np.maximum(np.searchsorted(self.starts, latest(seconds), side="right").astype(np.int64) - 1, 0)
 
     def grid(self, start: float, step: float, count: int) -> NDArray[np.float64]:
-        """Return the times ``start + k * step``, after making both exact."""
+        """Return the times ``start + k * step``, with both values made exact."""
         return np.arange(count, dtype=np.float64) * self.exact_step(step) + self.exact_start(start)
 
     def exact_step(self, seconds: float) -> float:
-        """Return the exact value of a distance between times, if it stands for a number of frames.
+        """Return the exact value of a time step that stands for a number of frames; return other steps unchanged.
 
         ``1 / metadata.average_fps`` is not exact, because the end of the stream is rounded as well.
         """
@@ -100,11 +100,11 @@ class FrameClock:
         return frames if drift <= 2 * self.quantum else None
 
     def exact_start(self, seconds: float) -> float:
-        """Return the exact value of the first time of a grid, if it stands for the start of a frame."""
+        """Return the exact start of a grid if it stands for the start of a frame, otherwise ``seconds``."""
         return self._exact(seconds, self.quantum / 2)
 
     def exact_end(self, seconds: float) -> float:
-        """Return the exact value of the time at which a stream or a segment ends, if a frame starts or ends there."""
+        """Return the exact end of a stream or segment if a frame starts or ends there, otherwise ``seconds``."""
         return self._exact(seconds, 2 * self.quantum)
 
     def _exact(self, seconds: float, farthest: float) -> float:
@@ -143,7 +143,7 @@ def frame_clock(pts: Int64Array, time_base: Fraction) -> FrameClock:
 
 
 def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.float64], Fraction] | None:
-    """Return the start of each frame in seconds after the first time, and seconds per frame, if the rate is steady."""
+    """Return frame start times in seconds after the first one, and seconds per frame; ``None`` if not steady."""
     shown = gaps[gaps > 0]
     usual = float(np.median(shown))
     if usual < _MIN_TICKS_PER_FRAME * tick:
@@ -168,7 +168,7 @@ def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.f
 
 
 def _likely_rates(rate: Fraction) -> list[Fraction]:
-    """Return rates near a measured one, the likeliest first."""
+    """Return likely exact rates near a measured rate, the likeliest first."""
     whole = rate.limit_denominator(1)
     likely = [whole, whole * Fraction(1000, 1001), rate.limit_denominator(2), rate.limit_denominator(100), rate]
     return [fps for fps in likely if fps > 0]

@@ -1,4 +1,4 @@
-"""`FrameIndex`: the frames of a stream, in the order of a linear decode, and where decoding can start. Pure data."""
+"""`FrameIndex`: the frames of a stream in linear decode order, and where decoding can start. Pure data."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .index_file import SourceIdentity, load_index, save_index
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: Most packets between the packet of a frame and the one with which the frame comes out, and most that frames are
-#: reordered over: H.264 and HEVC hold 16 frames (A.3.1), and each may come as two packets of one field.
+#: A frame comes out of the codec at most this many packets after its own packet. H.264 and HEVC reorder up to 16
+#: frames (A.3.1), and each frame may consist of two packets with one field each.
 MAX_DELAY_PACKETS = 32
 
 
@@ -35,10 +35,10 @@ def _no_numbers() -> Int64Array:
 
 @dataclass(frozen=True, eq=False)
 class FrameIndex:
-    """The frames of a stream in the order of a linear decode: how many, when each is shown, where decoding can start.
+    """The frames of a stream in the output order of a linear decode: presentation times, durations and key frames.
 
-    ``VideoDecoder.frame_index`` gives it; `save` keeps it for the next time, and ``VideoDecoder(source,
-    frame_index=...)`` takes it instead of reading the stream. It can be pickled.
+    ``VideoDecoder.frame_index`` returns it. `save` writes it to a file, and ``VideoDecoder(source, frame_index=...)``
+    uses it instead of reading the stream. It can be pickled.
 
     Attributes:
         time_base: Seconds of one tick of ``pts`` and ``duration``.
@@ -61,51 +61,51 @@ class FrameIndex:
     time_base: Fraction
     pts: Int64Array
     duration: Int64Array
-    # The fields that the docstring leaves out are for planning and decoding, and may change.
+    # Fields that the docstring does not list are internal and may change.
     #: Whether decoding can start at the frame.
     is_key: NDArray[np.bool_]
     is_damaged: NDArray[np.bool_]
-    #: Number, in decode order, of the packet that the frame comes from; -1 where unknown.
+    #: Number of the frame's packet in decode order; -1 if unknown.
     packet: Int64Array
-    #: Whether no other frame refers to the frame, a `Disposable`. Unknown values are filled in when the packet is read;
-    #: every reader finds the same value.
+    #: Whether no other frame refers to the frame, a `Disposable`. Reading the packet fills in an unknown value; every
+    #: reader fills in the same value.
     disposable: Int8Array
-    #: Packets of key frames, where decoding can start, ascending. The first packet counts as one.
+    #: Numbers of the packets at which decoding can start, ascending: key frames, and always the first packet.
     key_frame_packet: Int64Array
     key_frame_pts: Int64Array
     key_frame_dts: Int64Array
     key_frame_position: Int64Array
-    #: Size of the packets of the stream from each key frame to the next; -1 where unknown.
+    #: Bytes of the stream's packets from each key frame to the next; -1 if unknown.
     key_frame_bytes: Int64Array
     settled: bool = False
-    #: CRC-32 of each frame's planes; only of an index made by decoding.
+    #: CRC-32 of each frame's planes; only in an index made by decoding.
     fingerprint: NDArray[np.uint32] | None = None
-    #: The pts that the codec reports for the frame (`NO_PTS` for none); only of an index made by decoding.
+    #: The pts that the codec reports for the frame, or `NO_PTS`; only in an index made by decoding.
     codec_pts: Int64Array | None = None
-    #: How many packets a linear decode feeds before the frame comes out; only of an index made by decoding.
+    #: How many packets a linear decode feeds before the frame comes out; only in an index made by decoding.
     num_packets: Int64Array | None = None
-    #: Reading fails after the last packet, instead of coming to an end.
+    #: Whether reading fails after the last packet instead of reaching the end of the stream.
     is_cut_short: bool = False
-    #: The user gave the table; packets do not matter.
+    #: Whether the index is a user's table, which is used without checking packets.
     is_authoritative: bool = False
-    #: Where frames are missing, see `holes`. Only of an index made by decoding.
+    #: Where frames are missing, see `holes`; only in an index made by decoding.
     hole_frame: Int64Array = field(default_factory=_no_numbers)
     hole_pts: Int64Array = field(default_factory=_no_numbers)
     hole_end_pts: Int64Array = field(default_factory=_no_numbers)
     hole_num_packets: Int64Array = field(default_factory=_no_numbers)
     anomalies: tuple[str, ...] = ()
-    #: The source of the index; ``None`` until it is needed.
+    #: Identity of the source; ``None`` until it is needed.
     made_from: SourceIdentity | None = None
     _pts_seconds: NDArray[np.float64] = field(init=False)
     _end_seconds: float = field(init=False)
-    # The frame of each key frame in an index made by decoding, else its time: neither follows from the other.
+    # Each key frame's frame index if the index was made by decoding, otherwise its pts.
     _key_frame_places: Int64Array = field(init=False)
     _key_frames_ascend: bool = field(init=False)
-    #: Whether a frame may come out damaged, or frames are missing; true for a user's table, where it is not known.
+    #: Whether frames may be damaged or missing. True for a user's table, which does not record damage.
     may_show_damage: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        derive = partial(object.__setattr__, self)  # derived once; the class is frozen for everyone else
+        derive = partial(object.__setattr__, self)  # the class is frozen, so derived values are set here
         derive("_pts_seconds", self._seconds(self.pts))
         ends = self.pts + self.duration
         derive("_end_seconds", float(self._seconds(ends.max(keepdims=True))[0]) if len(ends) else 0.0)
@@ -130,7 +130,7 @@ class FrameIndex:
         return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
 
     def _places_of_key_frames(self) -> Int64Array:
-        """Return the frame of each key frame; where that is not known, a frame that certainly comes out later."""
+        """Return the frame index of each key frame; if unknown, a frame that certainly comes out later."""
         if len(self) == 0 or self.num_packets is None:
             return np.zeros(len(self.key_frame_packet), np.int64)
         by_packet, numbers = self._frames_by_packet
@@ -144,7 +144,7 @@ class FrameIndex:
 
     @property
     def holes(self) -> tuple[FrameHole, ...]:
-        """Spans in which packets promise frames and the codec gave none, ascending; known only if ``settled``."""
+        """Spans in which the codec gave no frame for its packets, ascending; known only if ``settled``."""
         begins, ends = self._seconds(self.hole_pts).tolist(), self._seconds(self.hole_end_pts).tolist()
         return tuple(map(FrameHole, self.hole_frame.tolist(), begins, ends, self.hole_num_packets.tolist()))
 
@@ -177,7 +177,7 @@ class FrameIndex:
         return len(self) / seconds if seconds > 0 else None
 
     def frame_played_at(self, seconds: float) -> int:
-        """Return the index of the frame that is shown at a time: the last one with pts <= ``seconds``, even in a gap.
+        """Return the index of the frame that is shown at a time: the last frame with pts <= ``seconds``, even in a gap.
 
         Args:
             seconds: In [begin_seconds, end_seconds).
@@ -194,19 +194,17 @@ class FrameIndex:
         return int(self.frames_played_at(checks.one_time(seconds))[0])
 
     def frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> Tensor:
-        """Return the indices of the frames that are shown at several times, in the order asked for.
-
-        The tensor is int64, of the shape (number of times,).
+        """Return the indices of the frames that are shown at several times, in the given order.
 
         Args:
             seconds: Times in [begin_seconds, end_seconds), in any order.
 
         Returns:
-            Frame indices, int64, of the shape of ``seconds``.
+            Frame indices, int64, of the shape (number of times,).
 
         Raises:
-            OutOfRangeError: if one of them lies outside.
-            InvalidArgumentError: if they are not numbers.
+            OutOfRangeError: if a time lies outside.
+            InvalidArgumentError: if the times are not numbers.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -217,7 +215,7 @@ class FrameIndex:
         checks.check_seconds(times, self.begin_seconds, self.end_seconds)
         return _tensor(self.played_at(times))
 
-    # The same values by the names that metadata have
+    # The same values under the names that metadata use
 
     @property
     def num_frames_from_content(self) -> int:
@@ -244,9 +242,9 @@ class FrameIndex:
     @overload
     def index_at(self, seconds: Tensor) -> Tensor: ...
     def index_at(self, seconds: float | Tensor) -> int | Tensor:
-        """Return the first frame that has not ended at a time, by its index; outside the stream, the first or the last.
+        """Return the index of the first frame that ends after a time; outside the stream, the first or last frame.
 
-        In a gap that is the frame after it, unlike `frame_played_at`.
+        In a gap this is the frame after the gap, unlike `frame_played_at`.
 
         Args:
             seconds: A time, or a tensor of times.
@@ -270,7 +268,7 @@ class FrameIndex:
         return _tensor(np.asarray(found, np.int64)) if is_tensor(seconds) else int(found)
 
     def key_frame_seconds_for(self, seconds: float | Tensor) -> float:
-        """Return the time of the last key frame at or before a time, for `Demuxer.seek`; else of the first frame.
+        """Return the time to pass to `Demuxer.seek`: the last key frame at or before ``seconds``, or the first frame.
 
         Raises:
             InvalidArgumentError: if it is not a number, or there is no frame.
@@ -307,23 +305,22 @@ class FrameIndex:
         """Index of the first frame of each GOP (group of pictures), int64 (G,).
 
         A GOP is a key frame and the frames that are shown after it, up to the next key frame. Frames shown before the
-        first key
-        frame are a GOP as well: their key frame is trimmed, or missing.
+        first key frame also count as a GOP: their own key frame is trimmed or missing.
         """
         return _tensor(self._gop_starts())
 
     @property
     def gop_lengths(self) -> Tensor:
-        """Number of frames of each GOP, int64 (G,); they sum up to ``len``."""
+        """Number of frames of each GOP, int64 (G,). Their sum is ``len(index)``."""
         return _tensor(np.diff(self._gop_starts(), append=len(self)))
 
     @property
     def gop_bytes(self) -> Tensor:
-        """Size of each GOP in bytes, int64 (G,): of the packets from its key frame to the next one in the file.
+        """Bytes of the packets from each GOP's key frame to the next key frame in the file, int64 (G,).
 
-        Frames that follow a key frame in the file but are shown before it (open GOPs) count for that key frame's GOP.
-        Packets that are not shown count for the GOP that they lie in, so that the sum is the size of the stream. -1
-        where the size is not known (``custom_frame_mappings``).
+        In open GOPs, frames that follow a key frame in the file but are shown before it count for that key frame's GOP.
+        Packets that are not shown count as well, so the sum is the size of the stream. The value is -1 if the size is
+        unknown (``custom_frame_mappings``).
         """
         num_gops = len(self._gop_starts())
         if (self.key_frame_bytes < 0).any():
@@ -336,7 +333,7 @@ class FrameIndex:
         return np.union1d(np.arange(min(1, len(self))), np.flatnonzero(self.is_key)).astype(np.int64)
 
     def _gops_of_key_frames(self) -> Int64Array:
-        """Return the GOP of each key frame's frame; of the frame shown at its time, if none comes from its packet."""
+        """Return the GOP of each key frame's frame, or of the frame shown at its time if its packet gave no frame."""
         if len(self) == 0:
             return np.zeros(0, np.int64)
         by_packet, numbers = self._frames_by_packet
@@ -350,17 +347,17 @@ class FrameIndex:
             is_placed = np.ones(len(has_frame), bool)
         frames = np.where(has_frame, by_packet[at], shown_then)
         gops = np.maximum(np.searchsorted(self._gop_starts(), frames, side="right") - 1, 0).astype(np.int64)
-        # A key frame of which neither is known stays with the one before it in the file.
+        # If neither the frame nor the time is known, use the GOP of the previous key frame in the file.
         placed: Int64Array = gops[np.maximum.accumulate(np.where(is_placed, np.arange(len(gops)), 0))]
         return placed
 
     # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a file; at any time there is either the complete file or the earlier one.
+        """Write the index to a file. The write is atomic: an interrupted write leaves the earlier file intact.
 
-        The file takes a few bytes for each frame. It identifies the source by its size and content, not by its name:
-        moved and copied files keep their index.
+        The file takes a few bytes per frame. It identifies the source by size and content, not by name, so moved and
+        copied files keep their index.
 
         Args:
             path: Where to write; an existing file is replaced.
@@ -378,7 +375,7 @@ class FrameIndex:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> FrameIndex:
-        """Return the index that `save` wrote. The file is checked; it need not be trusted.
+        """Return the index that `save` wrote. The file is validated, so an untrusted file is safe to load.
 
         Raises:
             FrameIndexError: if the file is missing, damaged, not a saved index, or of an unknown version.
@@ -392,7 +389,7 @@ class FrameIndex:
         """
         return cls(**load_index(path))
 
-    # For planning and decoding: arguments are not checked
+    # For planning and decoding. These methods do not check their arguments
 
     def times_of(self, frames: Int64Array) -> tuple[Tensor, Tensor]:
         """Return (pts, duration) of some frames in seconds, each float64.
@@ -405,9 +402,9 @@ class FrameIndex:
         return _tensor(self._pts_seconds[frames]), _tensor(self._seconds(self.duration[frames]))
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
-        """Return the index of the frame that is shown at each time: the last one that started, even in a gap.
+        """Return the index of the frame that is shown at each time: the last frame that started, even in a gap.
 
-        Before the first frame it is the first one.
+        Times before the first frame give the first frame.
 
         ::
 
@@ -424,7 +421,7 @@ class FrameIndex:
         return np.maximum(started.astype(np.int64) - 1, 0)
 
     def _played_in_range(self, start_seconds: float, stop_seconds: float) -> range:
-        """Return the frames that are shown within [start, stop), including one that started earlier."""
+        """Return the frames shown within [start, stop), including a frame that started earlier."""
         first = int(self.played_at(np.array([start_seconds]))[0])
         if start_seconds == stop_seconds:
             return range(first, first)
@@ -432,7 +429,7 @@ class FrameIndex:
         return range(first, max(behind, first + 1))
 
     def frame_of_packet(self, number: int, pts: int) -> int | None:
-        """Return the frame of a packet, by its number in decode order and its time; ``None`` if unknown."""
+        """Return the frame of a packet, given its number in decode order and its pts; ``None`` if unknown."""
         try:
             frame = self._frame_by_packet.item(number)
         except IndexError:
@@ -441,12 +438,11 @@ class FrameIndex:
 
     @cached_property
     def _clock(self) -> FrameClock:
-        """Start times of the frames, to look up frames at evenly spaced times."""
         return frame_clock(self.pts, self.time_base)
 
     @cached_property
     def _frame_by_packet(self) -> NDArray[np.int32]:
-        """The frame of each packet, by the packet's number; -1 for none."""
+        """Frame index by packet number; -1 for packets without a frame."""
         frames, numbers = self._frames_by_packet
         by_packet = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int32)
         is_known = numbers >= 0
@@ -455,7 +451,7 @@ class FrameIndex:
 
     @cached_property
     def _frames_by_packet(self) -> tuple[Int64Array, Int64Array]:
-        """Frames in the order of their packets, and the numbers of these packets."""
+        """Frame indices sorted by packet number, and these packet numbers."""
         order = np.argsort(self.packet, kind="stable")
         return order, self.packet[order]
 
@@ -464,7 +460,7 @@ class FrameIndex:
         return self.time_base.numerator, self.time_base.denominator
 
     def __getstate__(self) -> dict[str, Any]:
-        # Values that are derived on demand need not travel to every worker.
+        # Leave out values that workers can derive themselves.
         derived = (
             "_clock", "_frame_by_packet", "_frames_by_packet", "_time_base_terms", "follows_file", "times_restart",
         )  # fmt: skip
@@ -472,24 +468,24 @@ class FrameIndex:
 
     @cached_property
     def follows_file(self) -> bool:
-        """Whether frames have the order of their packets, and not all are key frames; for indexes made from packets."""
+        """Whether frames are shown in packet order and some are not key frames; for indexes made from packets."""
         return bool((self.packet[1:] > self.packet[:-1]).all()) and len(self.key_frame_packet) < len(self)
 
     @cached_property
     def times_restart(self) -> bool:
-        """Whether a key frame has an earlier time than one before it in the file: a seek by time may miss it."""
+        """Whether a key frame is earlier in time than the previous one in the file: a seek by time may then miss it."""
         return bool((self.key_frame_pts[1:] < self.key_frame_pts[:-1]).any())
 
     def first_frame_from(self, key_frame: int) -> int:
-        """Return the index of the first frame that can be decoded from a key frame, which is its own."""
+        """Return the index of the first frame that decoding from a key frame gives: the key frame itself."""
         place = int(self._key_frame_places[key_frame])
         return min(place if self.settled else int(self.pts.searchsorted(place)), len(self.pts) - 1)
 
     def key_frame_for(self, frame: int) -> int:
-        """Return the number of the key frame to decode a frame from: the last one not after it in file or time."""
+        """Return the number of the last key frame that is not after a frame in file or time: decode from there."""
         packet = int(self.packet[frame])
         if packet < 0:
-            # At least this many packets before the frame came out, it had been fed.
+            # The packet was fed at most this many packets before the frame came out.
             packet = np.iinfo(np.int64).max
             if self.num_packets is not None:
                 packet = int(self.num_packets[frame]) - MAX_DELAY_PACKETS
@@ -504,17 +500,17 @@ class FrameIndex:
 
 
 def clock_of_index(index: FrameIndex) -> FrameClock:
-    """Return the start times of the frames of an index, for times on a grid."""
+    """Return the start times of an index's frames, for times on an evenly spaced grid."""
     return index._clock
 
 
 def note_source(index: FrameIndex, source: SourceIdentity) -> None:
-    """Note the source that an index was made from."""
+    """Set the source of an index."""
     object.__setattr__(index, "made_from", source)
 
 
 def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fraction, name: str) -> None:
-    """Raise `FrameIndexError`, naming the differences, unless an index was made from a source and a stream."""
+    """Raise `FrameIndexError`, listing the differences, if an index was not made from this source and stream."""
     if not len(index):
         raise FrameIndexError(f"The frame index for {name} has no frames. Pass another one, or none to have it made.")
     if index.made_from is None:
@@ -531,7 +527,7 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
 
 
 def frame_times(index: FrameIndex, frame: int) -> tuple[float, float]:
-    """Return (pts, duration) of one frame in seconds: `FrameIndex.times_of` without tensors."""
+    """Return (pts, duration) of one frame in seconds, like `FrameIndex.times_of` but without tensors."""
     numerator, denominator = index._time_base_terms
     return float(index._pts_seconds[frame]), float(index.duration[frame]) * numerator / denominator
 

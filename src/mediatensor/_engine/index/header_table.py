@@ -1,8 +1,8 @@
-"""The packets of a stream from headers in its file, where those are complete and proven right.
+"""Build the packet table of a stream from headers in its file, if they are complete and match the first packets.
 
-The header of an mp4 lists its samples. In mkv and webm each block has a header, followed by its payload, of which only
-the first bytes are read: for VP8, VP9 and most AV1 packets they show whether the packet has a frame. Damage, losses and
-splices are found when packets are fed.
+The header of an mp4 lists its samples. In mkv and webm, each block has a header followed by its payload. Only the first
+bytes of the payload are read: for VP8, VP9 and most AV1 packets they show whether the packet has a frame. Damage,
+losses and splices are found when packets are fed to the codec.
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ from .scan import PacketScan
 
 _FORMATS, _BLOCK_FORMATS = frozenset(("mov", "mp4")), frozenset(("matroska", "webm"))
 
-# In these, all of which are proven, a sample of the header is a packet and a frame. Some samples of VP8 and VP9 show
-# nothing, and the demuxer's parser splits some again.
+# Proven codecs in which each sample in the header is one packet and one frame. VP8 and VP9 are not listed: some of
+# their samples show nothing, and the demuxer's parser splits some samples.
 _CODECS = frozenset((
     "av1", "dnxhd", "ffv1", "h263", "h264", "hevc", "jpeg2000", "mjpeg", "mpeg2video", "mpeg4", "png", "prores",
     "rawvideo", "svq1", "v210",
 ))  # fmt: skip
 
-# In these a block is a packet, packets without a frame can be recognised, and libavformat gives blocks as they are.
+# Codecs in which a block is a packet, packets without a frame are recognisable, and libavformat does not change blocks.
 _BLOCK_CODECS = frozenset((
     "av1", "ffv1", "h264", "hevc", "mjpeg", "mpeg2video", "mpeg4", "rawvideo", "vp8", "vp9",
 ))  # fmt: skip
 _NANOSECONDS = 1_000_000_000
 _PICTURE_STARTS = {"mpeg2video": b"\0\0\1\0", "mpeg4": b"\0\0\1\xb6"}
-# In these, the end of a sequence, and a frame that is not coded, can be separate samples of this many bytes.
+# Codecs in which the end of a sequence, or a frame that is not coded, can be a separate sample up to this many bytes.
 _CODECS_WITH_OTHER_UNITS, _NO_PICTURE_BYTES = frozenset(("h264", "hevc", "mpeg2video", "mpeg4")), 8
-# MPEG-2 repeats its sizes before key frames: this many of these are looked at, all over the file.
+# MPEG-2 repeats the frame size before key frames. This many of these headers are compared, spread over the file.
 _NUM_SEQUENCE_HEADERS, _HEADER_BYTES = 16, 256
-# Packets that are compared: the second shows whether there are frames other than key frames.
+# How many packets are compared with the headers. The second shows whether all frames are key frames.
 _NUM_COMPARED = 2
-# More of them where times only grow although the codec can reorder: B frames would show here. If they come later,
-# `order_guard` finds them when they are fed.
+# How many are compared if times only grow although the codec can reorder, to find B frames with wrong times. Later
+# B frames are found by `order_guard` when they are fed.
 _NUM_COMPARED_FOR_ORDER = 32
-# Opening has read this much already, so nothing is saved, and reading the packets themselves shows more.
+# Opening has already read this many bytes, so smaller files save nothing. Reading their packets also shows more.
 _SMALL_FILE_BYTES = 1 << 16
 
 
 def has_header_table(reader: VideoReader) -> bool:
-    """Return whether the format has a table of all packets in its header, good or bad."""
+    """Return whether the container format has a table of all packets in its header, even if the table is invalid."""
     return not _FORMATS.isdisjoint(reader.format_name.split(","))
 
 
 def may_leave_packets_unread(reader: VideoReader) -> bool:
-    """Return whether an index of the format may have been made by `header_table`, without a look into its packets."""
+    """Return whether the index of this format may come from `header_table`, without reading packets."""
     return has_header_table(reader) or _has_blocks(reader)
 
 
@@ -78,15 +78,14 @@ def _has_blocks(reader: VideoReader) -> bool:
 
 
 def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYTES) -> PacketTable | None:
-    """Return the packets that reading the whole file would give, from its headers; ``None`` if that cannot be proven.
+    """Return from headers the packets that reading the whole file would give; ``None`` if that cannot be proven.
 
-    The tables of an mp4's header must agree with the demuxer's own list, and in all formats the first packets must be
-    as the headers describe them. Then only damage inside the media data stays unseen; decoding meets it. ``disposable``
-    is not known then.
+    The tables of an mp4's header must agree with the demuxer's own list. In all formats, the first packets must match
+    the headers. Only damage inside the media data then remains undetected until decoding. ``disposable`` is unknown.
 
     Args:
-        reader: A fresh reader, which stays so.
-        small_file_bytes: Up to this size, the packets themselves are to be read.
+        reader: A fresh reader, which stays fresh.
+        small_file_bytes: Return ``None`` for files up to this size.
     """
     has_blocks, codec = _has_blocks(reader), reader.stream_info().codec
     if not (has_blocks or has_header_table(reader)) or codec not in (_BLOCK_CODECS if has_blocks else _CODECS):
@@ -104,7 +103,7 @@ def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYT
         except MalformedBoxError:
             return None
         if codec == "mpeg4" and reader.reorder_depth and not has_blocks:
-            return None  # files of many sources, XviD in AVI among them, have wrong times
+            return None  # files converted from XviD in AVI, among other sources, have wrong times
         return table if _are_pictures_of_one_format(codec, table, payloads, read_at) else None
 
     table = reader.look_at_bytes(look)
@@ -136,7 +135,7 @@ def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
 def _are_pictures_of_one_format(codec: str | None, table: PacketTable, payloads: Int64Array, read_at: ReadAt) -> bool:
     """Return whether a few bytes show that each sample is a frame, and that sequence headers do not change.
 
-    The bytes of each packet begin at ``payloads``.
+    ``payloads`` has the position of each packet's bytes.
     """
     if codec in _CODECS_WITH_OTHER_UNITS and (table.size <= _NO_PICTURE_BYTES).any():
         return False
@@ -154,7 +153,7 @@ def _are_pictures_of_one_format(codec: str | None, table: PacketTable, payloads:
 
 
 def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box]]:
-    """Return (content of the header, the fragments)."""
+    """Return the content of the ``moov`` box, and the ``moof`` boxes."""
     movie: list[Box] = []
     fragments: list[Box] = []
     collectors: dict[bytes, Callable[[Box], None]] = {b"moov": movie.append, b"moof": fragments.append}
@@ -163,7 +162,7 @@ def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box
             if box.kind in collectors:
                 collectors[box.kind](box)
     except MalformedBoxError:
-        # A header that describes all samples does not depend on the boxes after it.
+        # Without fragments, the header describes all samples, so that malformed boxes after it do not matter.
         if fragments:
             raise
     if len(movie) != 1:
@@ -175,7 +174,7 @@ def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box
 
 
 def _demuxed_samples(reader: VideoReader, numbers: list[int] | None = None) -> DemuxedSamples:
-    """Return the demuxer's list, or some of its entries."""
+    """Return the demuxer's sample list, or only some of its entries."""
     entries = reader.index_entries(numbers)
     if not entries:
         raise MalformedBoxError("the demuxer has no list")
@@ -186,7 +185,7 @@ def _demuxed_samples(reader: VideoReader, numbers: list[int] | None = None) -> D
 
 
 def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> DemuxedSamples | None:
-    """Return the demuxer's list without going over all of it, if some entries show that the rest are as expected."""
+    """Return the demuxer's sample list as expected from the header, if a few compared entries match; else ``None``."""
     if reader.num_index_entries != len(samples.position):
         return None
     expected = expected_entries(track, samples, int(_demuxed_samples(reader, [0]).dts[0]))
@@ -199,7 +198,7 @@ def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> Demux
 
 
 def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: DemuxedSamples) -> bool:
-    """Return whether our packets at some places are those of a list."""
+    """Return whether ``ours`` at the numbers ``at`` equals ``theirs``."""
     return all(
         bool((getattr(ours, name)[at] == getattr(theirs, name)).all())
         for name in ("position", "dts", "size", "is_key", "is_discard")
@@ -207,20 +206,20 @@ def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: De
 
 
 def _check_fragments(table: PacketTable, demuxed: DemuxedSamples) -> None:
-    """Raise unless the first fragments, which the demuxer knows already, are the same."""
+    """Raise unless the first fragments match the demuxer's list, which contains them already."""
     at = np.searchsorted(table.position, demuxed.position).clip(max=len(table) - 1)
     if not _agree(table, at, demuxed):
         raise MalformedBoxError("the demuxer reads the fragments differently")
 
 
 def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_up_dts: bool) -> PacketTable | None:
-    """Return the table if the first packets are as it says and intact, and the stream is not one of fields.
+    """Return the table if the first packets match it and are intact, and the stream does not consist of fields.
 
     Args:
-        reader: A fresh reader, which stays so.
+        reader: A fresh reader, which stays fresh.
         table: The packets according to headers.
-        num_compared: How many packets to look at, unless all are key frames.
-        makes_up_dts: The format has no decoding times. Those of the first packets are then the demuxer's guesses.
+        num_compared: How many packets to compare, unless all are key frames.
+        makes_up_dts: Whether the format stores no decoding times. The first ones are then guesses by the demuxer.
     """
     scan = PacketScan(reader)
     num_delayed = reader.reorder_depth if makes_up_dts else 0
@@ -241,11 +240,11 @@ def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_
     return table if are_equal and not (scan.may_be_fields or read.reasons_to_decode) else None
 
 
-# Matroska and WebM: the headers of blocks, whose payloads stay unread
+# Matroska and WebM: block headers, without reading whole payloads
 
 
 def _packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> tuple[PacketTable, Int64Array]:
-    """Return all packets of the stream, and where the payload of each begins.
+    """Return all packets of the stream, and the position of each packet's payload.
 
     Raises:
         MalformedBoxError: if anything is unusual.
@@ -256,7 +255,7 @@ def _packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> 
     if time_base is None or time_base * _NANOSECONDS != blocks.nanoseconds:
         raise MalformedBoxError("the demuxer counts in another time base")
     is_key = blocks.is_key | reader.is_intra_only
-    if info.codec == "vp8":  # the demuxer's parser looks, too (RFC 6386, 9.1)
+    if info.codec == "vp8":  # the demuxer's parser uses this bit as well (RFC 6386, 9.1)
         is_key = blocks.payload[:, 0] & 1 == 0
     if not is_key[0]:
         raise MalformedBoxError("a stream that does not begin with a key frame")
@@ -276,9 +275,9 @@ def _packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> 
 
 
 def _check_order(codec: str | None, reader: VideoReader, blocks: Blocks) -> None:
-    """Raise `MalformedBoxError` if times of MPEG frames contradict their kinds, which the first bytes show.
+    """Raise `MalformedBoxError` if the times of MPEG frames contradict the frame types in their first bytes.
 
-    A key frame often begins with headers. Its kind is known all the same.
+    A key frame often begins with headers instead, so its type is taken from the container's flag.
     """
     start = _PICTURE_STARTS.get(codec or "")
     order = None if start is None else picture_order(codec, reader.extradata, reader.reorder_depth)
@@ -291,25 +290,25 @@ def _check_order(codec: str | None, reader: VideoReader, blocks: Blocks) -> None
 
 
 def _decoding_times(pts: Int64Array, reorder_depth: int) -> Int64Array:
-    """Return decoding times as libavformat makes them up: the lowest of the latest times, one more than are held back.
+    """Return decoding times as libavformat computes them: the lowest of the ``reorder_depth + 1`` latest times.
 
     The first packets have none.
     """
     latest = pts
     for _ in range(reorder_depth):
         highest = np.maximum.accumulate(latest)
-        # A time that is displaced by a new highest one, or is too low itself, competes for the next place.
+        # A time that is replaced as the highest, or is lower than the highest, competes for the next rank.
         latest = np.minimum(latest, np.concatenate([[NO_PTS], highest[:-1]]))
     return np.maximum.accumulate(latest)
 
 
 def _find_hidden(codec: str | None, extradata: bytes, blocks: Blocks, read_at: ReadAt) -> NDArray[np.bool_]:
-    """Return whether nothing is shown of each packet."""
+    """Return for each packet whether it shows no frame."""
     hidden = ~is_shown_at_once(codec, blocks.payload, blocks.size)
     content_of = content_parser(codec, extradata)
     for number in np.flatnonzero(hidden).tolist():
         num_bytes = int(blocks.size[number]) - len(blocks.stripped)
         packet = memoryview(blocks.stripped + read_at(int(blocks.start[number]), num_bytes))
-        # A damaged packet may look like one without a picture.
+        # A damaged packet may look like a packet without a picture, so its start is checked as well.
         hidden[number] = content_of(packet) is PacketContent.NO_PICTURE and has_valid_start(codec, packet)
     return hidden

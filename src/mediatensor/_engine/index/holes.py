@@ -1,13 +1,13 @@
-"""Holes: spans of a stream in which packets stand for frames, and the codec gave none. Pure functions of plain data.
+"""Holes: spans of a stream in which packets should have given frames, but did not. Pure functions of plain data.
 
 ::
 
     packets   0   1   2   3   4   5   6        3 and 4 are damaged
     frames    0   1   2           3   4        the hole lies before frame 3
 
-The frames of a stream keep the numbers of a plain decode, so that the missing ones have no number. The evidence for a
-hole is either that the codec refused a packet, or that no frame covers the time of a packet. The latter counts only for
-codecs in which every such packet gives a frame, and if the packets show no splice.
+Frames are numbered as decoded, so missing frames have no number. A hole is found if the codec refused a packet, or if
+no frame covers the time of a packet. The second test applies only to codecs in which every such packet gives a frame,
+and only if the packets show no splice.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..bitstreams.content import CODECS_OF_FRAMES_ONLY
 from ..common.messages import counted
 from ..containers.packet_table import NO_PTS, Int64Array, PacketTable
 
-# A packet with a picture always gives a frame, unless something is missing. Other codecs leave out unchanged frames.
+# In these codecs, each packet with a picture gives a frame unless data is missing. Other codecs skip unchanged frames.
 _CODECS_OF_ONE_FRAME = frozenset(("av1", "h264", "hevc", "vp8", "vp9"))
-# Holes that are described one by one.
+# Most holes that are described one by one.
 _MAX_NAMED = 5
 
 
@@ -34,9 +34,9 @@ class FrameHole:
     """A span of a stream in which the codec gave no frame for its packets.
 
     Attributes:
-        frame: Index of the first frame after it; the number of frames if there is none.
+        frame: Index of the first frame after the hole, or the number of frames if the hole is at the end.
         start_seconds: Time of the first missing frame.
-        end_seconds: Time of the frame after it, or when the last missing frame ends.
+        end_seconds: Time of the frame after the hole, or the end of the last missing frame.
         num_packets: How many packets gave no frame.
 
     Example:
@@ -52,12 +52,12 @@ class FrameHole:
 
 
 class HoleColumns(NamedTuple):
-    """Holes in ascending order, as columns of a `FrameIndex`, each int64 (H,)."""
+    """Holes in ascending order, as columns of a `FrameIndex`, each int64 (H,). Times are in ticks."""
 
-    frame: Int64Array  # the first frame after each
-    pts: Int64Array  # from the first missing frame
-    end_pts: Int64Array  # to the next one that exists, in ticks
-    num_packets: Int64Array  # how many gave no frame
+    frame: Int64Array  # index of the first frame after each hole
+    pts: Int64Array  # time of the first missing frame
+    end_pts: Int64Array  # time of the next frame, or the end of the last missing frame
+    num_packets: Int64Array  # packets that gave no frame
 
 
 def find_holes(
@@ -66,23 +66,23 @@ def find_holes(
     """Return the holes of a stream that was decoded once.
 
     Args:
-        table: Its packets.
+        table: The packets of the stream.
         refused: Numbers of the packets that the codec refused.
-        pts: When the frames are shown, ascending.
-        duration: For how long, according to the codec; 0 where unknown.
+        pts: Presentation times of the frames, ascending.
+        duration: Durations of the frames according to the codec; 0 where unknown.
         codec_pts: The times that the codec gave its frames.
         codec: FFmpeg's name of the codec.
     """
     is_refused = np.zeros(len(table), bool)
     is_refused[list(refused)] = True
-    # Refusing is not a sign of damage where a packet is known to hold no picture, such as the end of a sequence.
+    # A refused packet is not damaged if it is known to hold no picture, such as the end of a sequence.
     is_refused &= ~table.is_discard & (~table.is_hidden | table.is_broken | (codec in CODECS_OF_FRAMES_ONLY))
     is_timed = table.pts != NO_PTS
     has_no_frame = is_timed & ~table.is_discard & ~np.isin(table.pts, codec_pts)
     is_covered = _is_covered(table.pts, pts, duration)
     is_after_first = table.pts >= pts[0]
-    # Wherever a recording is cut, frames may lack earlier ones that they refer to: the leading ones of the first key
-    # frame, and those before any key frame.
+    # In a cut recording, references may be missing for leading frames of the first key frame, and for frames before any
+    # key frame.
     can_be_decoded = is_after_first | ((table.pts >= table.pts[0]) & table.is_key[0])
     is_evidence = is_refused & has_no_frame & can_be_decoded & ~(table.is_hidden & is_covered)
     has_times = is_timed.all() and (codec_pts != NO_PTS).all() and (codec_pts[1:] >= codec_pts[:-1]).all()
@@ -91,7 +91,7 @@ def find_holes(
         is_picture = ~table.is_hidden & (codec in _CODECS_OF_ONE_FRAME)
         is_evidence |= (is_picture | table.is_broken) & has_no_frame & is_after_first & ~is_covered
     following = np.searchsorted(pts, table.pts)
-    # In a hole, packets that seem to hold no picture are damaged as well.
+    # Packets in a hole that seem to hold no picture count as damaged as well.
     is_missing = is_evidence | (has_no_frame & ~is_covered & np.isin(following, following[is_evidence]))
     is_missing &= can_be_decoded
     missing = [
@@ -100,7 +100,7 @@ def find_holes(
     ]
     untimed = np.flatnonzero(is_refused & ~is_timed)
     if len(untimed):
-        # One frame comes of each of the others, in about their order.
+        # Each remaining packet gives one frame, in about packet order.
         num_before = np.cumsum(~(is_refused | table.is_hidden | table.is_discard))
         frames = np.minimum(num_before[untimed], len(pts)).tolist()
         missing += [(frame, int(time), int(time)) for frame in frames for time in pts[min(frame, len(pts) - 1), None]]
@@ -108,7 +108,7 @@ def find_holes(
 
 
 def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDArray[np.bool_]:
-    """Return whether some frame is shown at each time, allowing for rounding."""
+    """Return whether a frame is shown at each time, with a tolerance for rounding."""
     steps = np.diff(pts)
     typical = int(np.median(steps)) if len(steps) else 0
     duration = np.where(duration > 0, duration, typical)
@@ -120,7 +120,7 @@ def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDA
 
 
 def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleColumns:
-    """Return the holes of missing frames, each given as (index of the frame after it, start, end)."""
+    """Merge missing frames, each given as (index of the next frame, start, end), into holes."""
     spans: dict[int, list[int]] = {}
     for frame, begin, end in sorted(missing):
         span = spans.setdefault(frame, [frame, begin, end, 0])
@@ -131,7 +131,7 @@ def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleC
 
 
 def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ...]:
-    """Return one sentence for each of the first holes, and one for the rest."""
+    """Return one sentence for each of the first holes, and one sentence for the rest."""
     named = [describe_hole(hole, num_frames) for hole in holes[:_MAX_NAMED]]
     if len(holes) > _MAX_NAMED:
         num_packets = sum(hole.num_packets for hole in holes[_MAX_NAMED:])
@@ -140,7 +140,7 @@ def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ..
 
 
 def describe_hole(hole: FrameHole, num_frames: int) -> str:
-    """Describe a hole in a sentence without a full stop."""
+    """Return a sentence, without a full stop, that describes a hole."""
     packets = counted(hole.num_packets, "packet")
     verb = "give" if hole.num_packets > 1 else "gives"
     if hole.frame == 0:

@@ -1,4 +1,4 @@
-"""The columns of a `FrameIndex` in a file: small, checked, the same on every machine, and safe to read if untrusted.
+"""Write and read the columns of a `FrameIndex`: compact, validated, portable, and safe for untrusted files.
 
 ::
 
@@ -8,7 +8,7 @@
     payload    zlib: one column after the other; int64 columns as their steps, all lowest bytes first
     checksum   BLAKE2b (16) of everything before it
 
-Times and packet numbers go up by small and nearly equal steps, which take little space and little time to unpack.
+Times and packet numbers increase by small and nearly equal steps, which are small to store and fast to unpack.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ from ..sources.atomic_files import write_file
 from ..sources.readers import Reader
 from ..sources.source import Source
 
-#: Lends a reader of the stream for the time of a ``with`` block.
+#: Lends a reader of the stream for a ``with`` block.
 LendReader = Callable[[], AbstractContextManager[VideoReader]]
 
-# Bytes at each end that are compared. Headers and tables of contents lie there in most formats.
+# This many bytes at each end of the source are compared. Most formats have headers and tables of contents there.
 _END_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class SourceIdentity:
-    """The properties of a source that are compared. Its name and time of change are not: its bytes survive both."""
+    """The properties by which a source is recognised. Its name and modification time are not compared."""
 
     stream_index: int  # which stream of the source
-    header: str  # digest of the facts in the headers of the container and the stream
+    header: str  # digest of values from the headers of the container and the stream
     num_bytes: int | None  # size of the source; None if its bytes cannot be read here (URLs that FFmpeg opens)
     head: str | None  # digests of the first and the last 64 KiB
     tail: str | None
-    pyav_version: str  # of the decoder
+    pyav_version: str  # version of PyAV that made the index
 
     def differences(self, other: SourceIdentity, *, is_decoded: bool) -> list[str]:
-        """Describe the differences to another source.
+        """Describe the differences from another source.
 
-        Headers are compared only if the bytes of one are not known: another version of FFmpeg may read more from the
-        same header. The version of PyAV counts only for an index made by decoding (``is_decoded``), which depends on
-        pixels.
+        Headers are compared only if the bytes of either source are unknown, because another version of FFmpeg may read
+        more from the same header. The PyAV version matters only for an index made by decoding (``is_decoded``), which
+        depends on pixels.
         """
         found = []
         if self.stream_index != other.stream_index:
@@ -82,7 +82,7 @@ class SourceIdentity:
         return found
 
     def key(self, salt: str) -> str | None:
-        """Return a name for data that belongs to the source; ``None`` if too little is known of it."""
+        """Return a name under which data about the source can be stored; ``None`` if its bytes are unknown."""
         if self.num_bytes is None:
             return None
         parts = (salt, self.stream_index, self.num_bytes, self.head, self.tail, self.pyav_version)
@@ -91,14 +91,14 @@ class SourceIdentity:
 
 # Times that can be added and subtracted without overflow.
 _MAX_TICKS = 1 << 61
-# More packets than there are in a month of 25 frames per second.
+# More packets than a month at 25 frames per second has.
 _MAX_PACKETS = 1 << 26
 
 
 def find_inconsistency(index: Mapping[str, Any]) -> str | None:
     """Return the first fault, as the end of a sentence that begins with "it"; ``None`` if there is none.
 
-    The fields of the index are given by name; its arrays have the right types and lengths.
+    ``index`` maps field names to values. The types and lengths of its arrays must already be right.
     """
     checks = [_frame_faults(index), _key_frame_faults(index)]
     if index["settled"]:
@@ -126,7 +126,7 @@ def _key_frame_faults(index: Mapping[str, Any]) -> Iterator[str]:
             yield "has frames, but no packet to start decoding at"
         return
     if index["is_authoritative"]:
-        # A user's table knows times and no packets, but for the first one.
+        # A user's table has times but no packet numbers, except for the first packet.
         if not (packets == -1).all() and packets.tolist() != [0]:
             yield "has unknown packets to start decoding at"
     elif packets[0] != 0 or (np.diff(packets) <= 0).any() or packets[-1] > _MAX_PACKETS:
@@ -166,16 +166,16 @@ def _are_times(values: NDArray[np.int64]) -> bool:
 
 INT64 = "<i8"
 
-#: Bytes that a step may take.
+#: Possible widths of a step in bytes.
 WIDTHS = (0, 1, 2, 4, 8)
 
 
 class PackedNumbers(NamedTuple):
-    """A column of numbers as the steps between them."""
+    """A column of numbers, stored as the differences between neighbours."""
 
-    first: int  # 0 if there is none
-    width: int  # bytes of a step; 0 if all numbers are the same
-    steps: bytes  # from each number to the next, signed: their lowest bytes, then their second bytes, and so on
+    first: int  # first number; 0 if the column is empty
+    width: int  # bytes per step; 0 if all numbers are equal
+    steps: bytes  # signed steps between neighbours: the lowest byte of every step, then the second bytes, and so on
 
 
 def pack_numbers(numbers: NDArray[np.int64]) -> PackedNumbers:
@@ -215,14 +215,14 @@ def _fits(steps: NDArray[np.int64], width: int) -> bool:
     return bool(steps.min() >= -limit and steps.max() <= max(0, limit - 1))
 
 
-#: Changes with the format, and when new indexes differ in meaning from older ones.
+#: Changes when the file format or the meaning of its values changes.
 FORMAT_VERSION = 3
 
-#: Most frames, and most key frames, of an index in a file: a week at 25 frames per second. Reading a hostile file
-#: allocates no more than an index of this size takes, which is about 2 GB.
+#: Most frames, and most key frames, in an index file: a week at 25 frames per second. A malicious file can therefore
+#: cause an allocation of at most about 2 GB.
 MAX_FRAMES = 1 << 24
 
-# As with PNG, the first and last bytes show damage by transfers of text.
+# As in PNG, the first and last bytes reveal damage by text-mode transfers.
 _MAGIC = b"\x89MTI\r\n\x1a\n"
 _PREFIX = struct.Struct("<8sIIQ")
 _MAX_HEADER_BYTES = 1 << 20
@@ -240,11 +240,11 @@ _IDENTITY_TYPES |= {"pyav_version": str}
 
 
 class _InvalidError(Exception):
-    """A fault of the content; it becomes a `FrameIndexError` that names the file."""
+    """The content is invalid. The message becomes part of a `FrameIndexError` that names the file."""
 
 
 def save_index(index: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write the fields of an index by name, see `FrameIndex.save`."""
+    """Write the fields of an index, given by name; see `FrameIndex.save`."""
     try:
         data = _encode(index)
     except _InvalidError as error:
@@ -256,7 +256,7 @@ def save_index(index: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def load_index(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the fields of an index by name, see `FrameIndex.load`."""
+    """Return the fields of an index by name; see `FrameIndex.load`."""
     try:
         header, payload = _read(path_text("path", path))
         return _decode(header, payload)
@@ -294,15 +294,15 @@ def _encode(index: Mapping[str, Any]) -> bytes:
             "made_from": None if index["made_from"] is None else asdict(index["made_from"]),
         }
     ).encode()
-    _parse_header(header)  # so that the file can be loaded
+    _parse_header(header)  # check that the file can be loaded
     payload = zlib.compress(raw, _LEVEL)
     data = _PREFIX.pack(_MAGIC, FORMAT_VERSION, len(header), len(payload)) + header + payload
     return data + _checksum(data)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
-    """Return (header, payload), complete and as they were written."""
-    # Opening a pipe would wait for a writer.
+    """Return the header and the payload, after checking the size and the checksum."""
+    # Opening a pipe would block until a writer opens it.
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise _InvalidError("is not a regular file")
     with open(path, "rb") as file:
@@ -435,7 +435,7 @@ def _size_problem(num_frames: int, num_key_frames: int, num_holes: int) -> str |
 
 
 def _layout(num_frames: int, num_key_frames: int, num_holes: int, settled: bool) -> list[tuple[str, str, int]]:
-    """Return (name, dtype, length) of the columns in a file, in their order."""
+    """Return (name, dtype, length) of the columns in a file, in file order."""
     by_frame = {**_FRAME_COLUMNS, **(_DECODED_COLUMNS if settled else {})}
     frames = [(name, dtype, num_frames) for name, dtype in by_frame.items()]
     key_frames = [(name, dtype, num_key_frames) for name, dtype in _KEY_FRAME_COLUMNS.items()]
@@ -445,7 +445,7 @@ def _layout(num_frames: int, num_key_frames: int, num_holes: int, settled: bool)
 
 def _array(data: bytes, dtype: str) -> NDArray[Any]:
     if dtype == "|b1":
-        # Any other byte is a bool that is neither true nor false, to some of the code that meets it.
+        # NumPy treats a bool with another byte value inconsistently.
         values = np.frombuffer(data, np.uint8)
         if (values > 1).any():
             raise _InvalidError("is not a valid frame index: it has flags that are neither true nor false")
@@ -454,7 +454,7 @@ def _array(data: bytes, dtype: str) -> NDArray[Any]:
 
 
 def _decompress(payload: bytes, size: int) -> bytes:
-    """Decompress the payload, which must have exactly this size; no more than that is allocated."""
+    """Decompress the payload, which must have exactly ``size`` bytes, without allocating more."""
     decompressor = zlib.decompressobj()
     try:
         raw = decompressor.decompress(payload, size + 1)
@@ -475,8 +475,8 @@ def _checksum(data: bytes) -> bytes:
 def identify(source: Source, container: ContainerInfo, stream: StreamInfo, lend_reader: LendReader) -> SourceIdentity:
     """Return the identity of an opened stream, from its header and at most two short reads of its source.
 
-    A source that can no longer be read is known only by its header. A reader serves where the source cannot be opened a
-    second time; it is not moved.
+    If the source's bytes cannot be read, only the header identifies it. If the source cannot be opened a second time, a
+    lent reader is used, and its position is restored.
     """
     try:
         num_bytes, head, tail = _identify_bytes(source, lend_reader)
@@ -504,7 +504,7 @@ def _header_text(container: ContainerInfo, stream: StreamInfo) -> str:
 
 
 def _identify_bytes(source: Source, lend_reader: LendReader) -> tuple[int | None, str | None, str | None]:
-    """Return (size, digest of the head, digest of the tail)."""
+    """Return the size of the source, and digests of its first and last bytes."""
     own = source.open_bytes()
     if own is not None:
         with closing(own):

@@ -1,6 +1,6 @@
-"""Make the index of a stream: from the header of its file, from its packets, or from its decoded frames.
+"""Make the index of a stream from headers, from packets or from decoded frames.
 
-The first frames of a long file need not wait for that: a few packets decide their places, see `index_first_frames`.
+For the first frames of a long file, a few packets are enough: see `index_first_frames`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .index_file import LendReader
 from .proven_codecs import is_proven, probed_key_frames
 from .scan import PacketScan, scan_frames, scan_packets
 
-# FFmpeg's names of the formats of single images: png_pipe, webp_pipe.
+# FFmpeg's names of single-image formats end like this: png_pipe, webp_pipe.
 _SUFFIX_OF_IMAGE_FORMATS = "_pipe"
 
 
@@ -32,12 +32,12 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
 
     Args:
         source: Where the stream is read from.
-        lend_reader: Lends a reader of the stream, at any position, before and afterwards.
-        before_decoding: Called with the reason if the packets do not show which frames there are. From then on the
+        lend_reader: Lends a reader of the stream, whose position does not matter.
+        before_decoding: Called with the reason if the packets do not show which frames there are. After this call, the
             readers that `lend_reader` lends must decode in software.
 
     Raises:
-        StreamError: if there is no frame at all.
+        StreamError: if the stream has no frame.
     """
     with lend_reader() as reader:
         _rewind(reader)
@@ -53,7 +53,7 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
 def index_by_decoding(
     source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None], reason: str
 ) -> FrameIndex:
-    """Return the index of a stream whose packets turned out to promise the wrong frames; see `index_stream`."""
+    """Return the index of a stream whose packets suggested the wrong frames; see `index_stream`."""
     with lend_reader() as reader:
         _rewind(reader)
         table = scan_packets(reader)
@@ -67,7 +67,7 @@ def _index_frames(
     table: PacketTable,
     reasons: tuple[str, ...],
 ) -> FrameIndex:
-    """Decode the stream once, in software, and list the frames that come out."""
+    """Decode the stream once in software, and index the frames that come out."""
     before_decoding(f"The packets do not show which frames there are ({'; '.join(reasons)})")
     with lend_reader() as reader:
         codec = reader.stream_info().codec
@@ -94,17 +94,17 @@ def _rewind(reader: VideoReader) -> None:
 
 
 def _clock(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
-    """Return (seconds of a tick, frames per second according to the header)."""
+    """Return the seconds per tick, and the frames per second according to the header."""
     info = reader.stream_info()
     return info.time_base or Fraction(1, 1), info.frame_rate
 
 
 def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex | None, bool]:
-    """Return an index of at least this many first frames, with the places and times of the whole index.
+    """Return an index of at least ``num_frames`` first frames, numbered and timed as in the whole index.
 
     Returns:
-        (index, is_whole): of part of the stream, unless it is so short that it was read to its end; ``None`` if the
-        whole index has to be made, or costs no more.
+        (index, is_whole). ``is_whole`` is true if the stream was short enough to read to its end. The index is ``None``
+        if the whole index is needed, or costs no more.
     """
     counts = packet_counts(num_frames)
     _rewind(reader)
@@ -127,18 +127,18 @@ def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex
     return first, False
 
 
-# A request for later frames makes the reader start again, so each step is several times as long as the one before.
+# A request for later frames restarts the reader, so each step is several times as long as the previous step.
 _FIRST_FRAMES, _GROWTH, _NUM_STEPS = 8, 4, 5
 
-# Probes of the time at some byte of the file: how many are evenly spread, and how many packets each may read.
+# Times are probed at this many evenly spaced bytes of the file. Each probe reads at most this many packets.
 _NUM_EVEN_PROBES = 16
 _MAX_PACKETS_WITHOUT_TIME = 64
 
 
 def packet_counts(num_frames: int) -> list[int]:
-    """Return how many packets to read for the first ``num_frames`` frames, how many if that is not enough, and so on.
+    """Return the numbers of packets to read, tried in turn until they give the first ``num_frames`` frames.
 
-    Empty if reading all packets costs no more.
+    The list is empty if reading all packets costs no more.
 
     >>> packet_counts(1), packet_counts(1000), packet_counts(10**6)
     ([40, 64, 160, 544, 2080], [2080], [])
@@ -148,7 +148,7 @@ def packet_counts(num_frames: int) -> list[int]:
 
 
 def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction | None) -> FrameIndex | None:
-    """Return the index of the frames whose place the first packets decide; ``None`` if they may differ from packets."""
+    """Return the index of the frames that later packets cannot reorder; ``None`` if decoding might differ."""
     index, reasons = from_packets(table, time_base, frame_rate)
     if reasons or len(table) <= MAX_DELAY_PACKETS:
         return None
@@ -165,11 +165,11 @@ def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction
 
 
 def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
-    """Probe whether times only grow further on in the file.
+    """Probe whether times only grow in the rest of the file.
 
-    Two files joined end to end, the second of which starts at the time of the first, differ by that at any point of the
-    second if their rates are alike. So probes lie at twice, four times, ... the distance of the last packet of
-    ``table``, and evenly spread over the file. The reader ends up anywhere.
+    If two files were joined and the second restarts at the first one's time, times drop in the second. At equal bit
+    rates, the drop is the same anywhere in the second file. Probes therefore lie at 2, 4, 8, ... times the position of
+    the last packet of ``table``, and evenly spaced over the file. The probes move the reader.
     """
     read_up_to, file_size = int(table.position.max()), reader.file_size
     if read_up_to <= 0 or file_size <= 0:
@@ -183,7 +183,7 @@ def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
 
 
 def _time_at(reader: VideoReader, position: int) -> int | None:
-    """Return the time of the first packet with one after some byte; ``None`` if there is none."""
+    """Return the pts of the first timed packet after a byte position; ``None`` if there is none."""
     if not reader.seek_bytes(position):
         return None
     for _ in range(_MAX_PACKETS_WITHOUT_TIME):

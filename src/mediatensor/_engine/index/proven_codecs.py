@@ -1,20 +1,20 @@
-"""Codecs whose packets show which frames there are and where decoding can start. Streams of other codecs are decoded.
+"""Codecs whose packets are reliable enough to make an index. Streams of other codecs are decoded.
 
-A codec needs three properties. Each packet gives one frame, unless a parser finds that it has none. Packets that both
-the file and the decoder call key frames are key frames. The decoder calls key frames so at all. A codec is in the table
-only with evidence::
+Three conditions must hold for a codec. Each packet gives one frame, unless a parser finds that it has none. Packets
+that both the file and the decoder flag as key frames are key frames. The decoder does flag key frames. A codec is in
+the table only with evidence::
 
     encoded    `tests/media/test_proven_codecs.py` encodes moving and still pictures, and decodes from each key frame
     sample     a file by another encoder, decoded in the same way
 
-Codecs without one of these properties, in FFmpeg 8.1::
+Codecs that fail one of these conditions, in FFmpeg 8.1::
 
-    vmnc                              file and decoder call changes of a part of the picture key frames
+    vmnc                              file and decoder flag changes of a part of the picture as key frames
     tscc, cinepak                     packets of a few bytes give no frame
     rv10, rv20                        the last of reordered frames does not come out
     roq                               key frames need the two frames before them
     cfhd, flashsv, flashsv2, msrle,
-    msvideo1, qtrle, rpza, smc, tscc  the decoder calls no frame a key frame
+    msvideo1, qtrle, rpza, smc, tscc  the decoder flags no frame as a key frame
     webp                              an animation is one packet, which gives no frame
 """
 
@@ -24,16 +24,16 @@ import numpy as np
 
 from ..containers.packet_table import Int64Array
 
-# Codecs whose packets our parsers read. Encoded, in dozens of clips each.
+# Codecs with a parser in this library. Evidence: encoded, in dozens of clips each.
 _PARSED = frozenset(("av1", "h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8", "vp9"))
 
-# Encoded. theora (libtheora), rv30 and vc1: samples.
+# Evidence: encoded, except for theora (libtheora), rv30 and vc1, which have samples.
 _WITH_KEY_FRAMES = frozenset((
     "apng", "cinepak", "ffv1", "flv1", "gif", "h261", "h263", "msmpeg4v2", "msmpeg4v3", "png", "rv30", "snow", "svq1",
     "theora", "vc1", "wmv1", "wmv2", "zmbv",
 ))  # fmt: skip
 
-# Encoded: each packet is a key frame. Formats of single images are left out, since decoding one picture takes no time.
+# Evidence: encoded. Each packet is a key frame. Single-image formats are left out, because decoding one image is fast.
 _INTRA = frozenset((
     "amv", "asv1", "asv2", "avrp", "cljr", "dnxhd", "dpx", "dvvideo", "dxv", "exr", "ffvhuff", "huffyuv", "jpeg2000",
     "jpegls", "magicyuv", "mjpeg", "prores", "sgi", "targa", "tiff", "utvideo", "zlib",
@@ -42,11 +42,11 @@ _UNCOMPRESSED = frozenset(("r10k", "r210", "rawvideo", "v210", "wrapped_avframe"
 
 PROVEN_CODECS = _PARSED | _WITH_KEY_FRAMES | _INTRA | _UNCOMPRESSED
 
-# Packets up to this size may say that nothing changed, and some decoders then give no frame: 2 bytes of tscc, and up to
-# 10 of cinepak. In the codecs above, repeated pictures of 176x144 take 9 bytes (zmbv) or at least 14 (wmv1, h261).
+# A packet up to this size may mean an unchanged picture, for which some decoders give no frame: 2 bytes in tscc, up to
+# 10 in cinepak. In the codecs above, repeated pictures of 176x144 take 9 bytes (zmbv) or at least 14 (wmv1, h261).
 _SMALL_PACKET_BYTES = 10
 
-# How many key frames of a codec that is not in the table are decoded by themselves. Each opens the source once.
+# For codecs not in the table, this many key frames are decoded without earlier packets. Each opens the source once.
 _NUM_PROBES = 16
 
 
@@ -60,7 +60,7 @@ def is_proven(codec: str | None) -> bool:
 
 
 def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
-    """Return whether packets of these sizes may give no frame. Codecs with a parser need no such limit.
+    """Return whether packets of these sizes may give no frame. Codecs with a parser need no size limit.
 
     >>> has_packets_too_small("cinepak", np.array([900, 8]))
     True
@@ -69,7 +69,7 @@ def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
 
 
 def probed_key_frames(key_frames: Int64Array) -> frozenset[int]:
-    """Choose the packets to decode by themselves: some of the key frames, evenly spread, without the first packet."""
+    """Choose evenly spread key frame packets, without the first packet, to decode without earlier packets."""
     others = key_frames[key_frames > 0]
     chosen = np.unique(np.linspace(0, len(others) - 1, min(_NUM_PROBES, len(others))).astype(np.int64))
     return frozenset(others[chosen].tolist()) if len(others) else frozenset()

@@ -24,7 +24,7 @@ from .proven_codecs import has_packets_too_small, is_proven
 
 
 class PacketScan:
-    """Reads the packets of a stream one after the other, from its beginning, and continues where it stopped."""
+    """Reads the packets of a stream from its beginning. A further `read` continues where the last one stopped."""
 
     def __init__(self, reader: VideoReader) -> None:
         self._reader = reader
@@ -38,7 +38,7 @@ class PacketScan:
         self._duration: list[int | None] = []
         self._size: list[int] = []
         self._position: list[int | None] = []
-        # Numbers of packets that have something
+        # Numbers of the packets with each property
         self._keys: list[int] = []
         self._discarded: list[int] = []
         self._hidden: list[int] = []
@@ -48,7 +48,7 @@ class PacketScan:
         self._last_not_coded = -1
         self._reasons_to_decode: dict[str, None] = {}
         self._read_error: str | None = None
-        #: Whether the stream came to an end, or to an error.
+        #: Whether reading reached the end of the stream or an error.
         self.is_complete = False
 
     def __len__(self) -> int:
@@ -56,11 +56,11 @@ class PacketScan:
 
     @property
     def may_be_fields(self) -> bool:
-        """Whether the packets read so far allow packets that are single fields."""
+        """Whether some packets may be single fields, according to the packets read so far."""
         return self._inspector.may_be_fields
 
     def read(self, num_packets: int | None = None) -> None:
-        """Continue reading, up to ``num_packets`` in all, or to the end."""
+        """Continue reading until ``num_packets`` packets in total have been read, or to the end."""
         if self.is_complete:
             return
         try:
@@ -74,7 +74,7 @@ class PacketScan:
             self._reasons_to_decode.setdefault("a last picture that is not coded")
 
     def take(self, packets: Iterable[Any]) -> None:
-        """Note packets, nearly all by their first bytes only, see `PacketInspector`."""
+        """Add packets. Most packets are inspected by their first bytes only, see `PacketInspector`."""
         add_pts, add_dts, add_duration = self._pts.append, self._dts.append, self._duration.append
         add_size, add_position, add_key = self._size.append, self._position.append, self._keys.append
         pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
@@ -92,7 +92,7 @@ class PacketScan:
             add_position(packet.pos)
             if packet.is_keyframe:
                 add_key(number)
-                # This costs more than all the rest. Encryption begins at a key frame.
+                # This check is slow. Encryption begins at a key frame, so other packets are not checked.
                 if may_be_encrypted and packet.has_sidedata("encryption_info"):
                     self._broken.append(number)
             if packet.is_discard:
@@ -111,7 +111,7 @@ class PacketScan:
         self._last_packet = before
 
     def _inspect(self, number: int, packet: Any, before: Any | None) -> None:
-        """Note the contents of a packet that is not plain."""
+        """Record the contents of a packet whose first bytes are not enough."""
         data = memoryview(packet)
         content, is_whole, follows, is_field, break_reason = self._inspector.inspect(
             data, None if before is None else memoryview(before)
@@ -136,7 +136,7 @@ class PacketScan:
             self._fields.append(number)
 
     def table(self) -> PacketTable:
-        """Return the packets so far, in decode order."""
+        """Return the packets read so far, in decode order."""
         count = len(self)
         size = np.array(self._size, np.int64)
         reasons = list(self._reasons_to_decode)
@@ -157,7 +157,7 @@ class PacketScan:
             is_hidden=_flags(self._hidden, count),
             is_broken=_flags(self._broken, count),
             is_field=_flags(self._fields, count),
-            # Found out when they are fed to the codec, as after reading a header.
+            # Filled in when the packets are fed to the codec.
             disposable=np.full(count, Disposable.UNKNOWN, np.int8),
             reasons_to_decode=tuple(reasons),
             read_error=self._read_error,
@@ -166,7 +166,7 @@ class PacketScan:
 
 
 def _not_plain(head: bytes, size: int) -> bool:
-    """Treat every packet as not plain, until there is a picture."""
+    """Treat every packet as not plain until the first picture."""
     return False
 
 
@@ -184,7 +184,7 @@ def _flags(numbers: list[int], count: int) -> np.ndarray:
 
 
 def scan_packets(reader: VideoReader) -> PacketTable:
-    """Return the packets of a stream, from a reader at its beginning."""
+    """Return the packets of a stream. The reader must be at the beginning."""
     scan = PacketScan(reader)
     scan.read()
     return scan.table()
@@ -194,12 +194,12 @@ def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tu
     """Decode the whole stream with one thread.
 
     Args:
-        reader: Stands anywhere.
-        probed: Numbers of packets flagged as key frames, to prove that they are.
+        reader: At any position.
+        probed: Numbers of packets flagged as key frames, which are checked by decoding from them.
 
     Returns:
-        (records, refused, are_keys): the frames in the codec's order, the numbers of the packets that it refused, and
-        whether each of the probed packets gives the same frame without the packets before it.
+        (records, refused, are_keys): the frames in the codec's output order, the numbers of refused packets, and
+        whether each probed packet gives the same frame without the packets before it.
     """
     reader.decode_leniently()
     if not reader.is_fresh:
@@ -241,13 +241,13 @@ def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tu
 
 
 class _Probe:
-    """Decodes from one packet on, until the frame of its time comes out."""
+    """Decodes from one packet until the frame with the packet's pts comes out."""
 
     def __init__(self, reader: VideoReader, pts: int | None) -> None:
         self._decoder: PacketDecoder | None = reader.open_another_decoder()
         self._pts = pts
         self._num_left = MAX_DELAY_PACKETS
-        #: Time and fingerprint of the frame; ``None`` before it comes out.
+        #: Pts and fingerprint of the frame; ``None`` before it comes out.
         self.result: tuple[int | None, int] | None = None
 
     def feed(self, packet: Any | None) -> None:
@@ -263,12 +263,12 @@ class _Probe:
 
 
 def first_frame(reader: VideoReader) -> Any | None:
-    """Return the first frame that a codec gives: of the first packet, if that will do, which spares decoding others."""
+    """Return the first frame of the stream. Decode only the first packet if that gives a frame."""
     return _first_frame_of(reader, max_packets=1) or _first_frame_of(reader)
 
 
 def _first_frame_of(reader: VideoReader, max_packets: int | None = None) -> Any | None:
-    """Return the first frame of the first packets, of all by default."""
+    """Return the first frame that the first ``max_packets`` packets give; ``None`` decodes as many as needed."""
     if not reader.is_fresh:
         reader.reopen()
     for _ in itertools.count() if max_packets is None else range(max_packets):
@@ -282,7 +282,7 @@ def _first_frame_of(reader: VideoReader, max_packets: int | None = None) -> Any 
 
 
 def _decode(decoder: VideoReader | PacketDecoder, packet: Any | None) -> Sequence[Any] | None:
-    """Return the frames that come out; ``None`` if the codec refuses the packet."""
+    """Return the frames that come out of the codec, or ``None`` if it refuses the packet."""
     try:
         return decoder.decode(packet)
     except UndecodablePacketError:

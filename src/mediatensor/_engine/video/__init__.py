@@ -1,6 +1,6 @@
 """Decode a batch of frames with an index.
 
-A call passes through these modules, each of which uses only the next one::
+A call passes through these modules. Each module uses only the next one::
 
     VideoDecoder ─► exact ──────────► batch ─────────────► frame_stream ─────► batch
     (decoders)      `queries`, one    one plan (`plan`),   `packet_feed`,      convert into rows,

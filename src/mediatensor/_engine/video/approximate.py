@@ -1,4 +1,4 @@
-"""Approximate access: frames by the frame rate in the header, without an index."""
+"""Approximate access: compute frame times from the frame rate in the header, without an index."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from .frame_stream import ApproximateStream
 from .queries import warn_of_damage
 from .stream import OpenVideo
 
-# The distance between two times that were rounded to ticks is wrong by up to a tick. Coarser ticks are exact.
+# Rounding to ticks changes the distance between two times by up to a tick. Coarser ticks count as exact.
 _MAX_SLACK_SECONDS = 0.001
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """Frame i is taken to be shown at ``begin_seconds + i / fps``, all values according to the stream's header."""
+    """Frame i is assumed to start at ``begin_seconds + i / fps``. All values come from the stream's header."""
 
     begin_seconds: float
     fps: float
-    num_frames: int  # else duration times rate
+    num_frames: int  # duration times rate if the header does not state it
     end_seconds: float
 
     def seconds(self, index: int) -> float:
@@ -51,7 +51,7 @@ class Timeline:
         return min(max(round((seconds - self.begin_seconds) * self.fps), 0), self.num_frames - 1)
 
     def indices(self, start_seconds: float, stop_seconds: float) -> range:
-        """Return the frames shown within [start, stop), including one that started earlier.
+        """Return the frames shown within [start, stop), including a frame that started earlier.
 
         >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).indices(1.02, 1.11)
         range(0, 3)
@@ -67,7 +67,7 @@ class ApproximateFrames:
     """Frames by index and by time, without an index; ``within`` has no effect.
 
     Raises:
-        StreamError: if the header states no frame rate, or nothing from which the number of frames follows.
+        StreamError: if the header does not give the frame rate or the number of frames.
     """
 
     def __init__(self, video: OpenVideo) -> None:
@@ -87,11 +87,11 @@ class ApproximateFrames:
         return self._timeline.begin_seconds, self._timeline.end_seconds
 
     def has_frame(self, i: int) -> bool:
-        """Return whether there is a frame of a non-negative index, according to the header."""
+        """Return whether frame ``i`` (not negative) exists according to the header."""
         return i < self.num_frames
 
     def frame_at(self, i: int) -> Frame:
-        """Return the frame nearest to the time of an index; a negative one counts from the end."""
+        """Return the frame nearest to the time of index ``i``; a negative index counts from the end."""
         i = checks.valid_index(i, self.num_frames, self._video.stream_info.index)
         return self._frame_at([self._timeline.seconds(i)], nearest=True)
 
@@ -118,14 +118,14 @@ class ApproximateFrames:
 
     @cached_property
     def clock(self) -> FrameClock:
-        """Start times of the frames according to the rate in the header, for times on a grid."""
+        """Frame start times according to the header's frame rate, for times on an evenly spaced grid."""
         timeline = self._timeline
         times = timeline.begin_seconds + np.arange(timeline.num_frames) / timeline.fps
         return FrameClock(times, times, 1 / Fraction(timeline.fps), self._slack)
 
     @property
     def start_times(self) -> NDArray[np.float64]:
-        """When each frame starts, in seconds; not to be written to."""
+        """When each frame starts, in seconds. Do not write to this array."""
         return self.clock.times
 
     def frames_played_at(
@@ -167,7 +167,7 @@ class ApproximateFrames:
         )
 
     def _decode(self, seconds: list[float], *, nearest: bool) -> tuple[DecodedRows, Tensor]:
-        """Return the frames of some times, and their (pts, duration). If the device cannot decode, the CPU does."""
+        """Return the frames at some times, and their (pts, duration). Decode on the CPU if the device cannot."""
         self._video.check_ready()
         decodes_in_software = self._video.spec.decodes_in_software
         try:
@@ -218,11 +218,11 @@ class ApproximateFrames:
     def _picture(
         self, stream: ApproximateStream, seconds: float, row: int, *, nearest: bool
     ) -> tuple[Any | None, ReplacedFrame | None]:
-        """Return the frame of a time under the error policy, or ``None`` if it is left out, and a report.
+        """Return the frame at a time under the error policy (``None`` if it is left out), and a report of any failure.
 
         Raises:
-            DecodeError: under ``"raise"`` if it is damaged, under ``"keep"`` and ``"raise"`` if there is none, or if
-                nothing can take its place.
+            DecodeError: if the frame is damaged under ``"raise"``, missing under ``"keep"`` or ``"raise"``, or if
+                ``"nearest"`` finds no replacement.
         """
         on_error = self._video.options.on_error
         try:

@@ -1,4 +1,4 @@
-"""Decode wanted frames into one array: each once, into its rows, under the error policy."""
+"""Decode each wanted frame once into its rows of one array, and apply the error policy."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ SizeChangePolicy = Literal["raise", "scale"]
 
 IS_FLAGGED = "the codec flags it as damaged"
 
-#: How many frames to either side of a failed one are tried as a replacement.
+#: How many frames before and after a failed frame are tried as its replacement.
 NEAREST_REACH = 32
 
-# A call for more frames than this counts as going through the video once: keeping its frames would cost fresh memory.
+# A call for more frames than this keeps none of them in the cache, because that would allocate new memory.
 _MAX_KEPT = 64
 
 _ONE_THREAD = threads.Division(1, 1)
 
-# A request up to this many frames before the previous one counts as stepping backwards.
+# A request for a frame up to this many frames before the previous request counts as stepping backwards.
 _STEP_BACK = 32
 
-# One for all calls: each holds it briefly, once.
+# All calls share this lock. Each call holds it once, to allocate its array.
 _allocating = ForkSafeLock()
 
 
 class PixelWriter:
-    """Writes frames into the rows of one array, which is made when the size of the first frame is known.
+    """Writes frames into the rows of one array, which is allocated when the first frame gives its size.
 
     Args:
         num_rows: Rows to allocate.
-        size: (height, width) to scale frames of other sizes to; ``None`` if they are an error.
-        orientation: Orientation of frames that have none themselves; ``None`` for upright.
+        size: (height, width) to which frames of other sizes are scaled; ``None`` makes other sizes an error.
+        orientation: Orientation for frames that carry none; ``None`` for upright.
     """
 
     def __init__(self, num_rows: int, size: tuple[int, int] | None, orientation: Orientation | None = None) -> None:
@@ -62,7 +62,7 @@ class PixelWriter:
         """Convert a frame into the first of ``rows`` and copy it to the rest. Threads may write different rows.
 
         Raises:
-            SizeChangeError: if its size differs from the rows that were written before; it names the frame.
+            SizeChangeError: if the frame's size differs from the rows written earlier. The error names the frame.
         """
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:
@@ -95,7 +95,7 @@ class PixelWriter:
 
 @dataclass(frozen=True)
 class DecodedPicture:
-    """A decoded frame that is not RGB yet, in the memory of the CPU. It keeps the codec's memory."""
+    """A decoded frame before conversion to RGB, in CPU memory. It keeps the codec's buffer alive."""
 
     frame: int  # its index
     _picture: Any
@@ -104,17 +104,17 @@ class DecodedPicture:
     duration_seconds: float = 0.0
 
     def luma(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Return its luma (H, W), upright and read-only, scaled to ``size`` (height, width) if given."""
+        """Return the luma plane (H, W), upright and read-only, scaled to ``size`` (height, width) if given."""
         orientation = orientation_of(self._picture)
         stored = orientation.size(*size) if size is not None else None
         return np.ascontiguousarray(orientation.apply(luma_of(self._picture, stored)))
 
     def components(self, size: tuple[int, int]) -> NDArray[np.uint8]:
-        """Return luma and both chroma (3, H, W), as stored and not upright, scaled to ``size`` (height, width)."""
+        """Return luma and both chroma planes (3, H, W) in stored orientation, scaled to ``size`` (height, width)."""
         return cast(FrameConverter, self._converter).components_of(self._picture, size)
 
     def rgb(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Return its colours (H, W, 3), upright, as `VideoDecoder` gives them; ``size`` as for `luma`."""
+        """Return upright RGB (H, W, 3), as `VideoDecoder` returns it, scaled to ``size`` (height, width) if given."""
         orientation = orientation_of(self._picture)
         pixels = self._converter.empty(1, *(size or self._converter.output_size(self._picture, orientation)))[0]
         self._converter.write(self._picture, orientation, pixels)
@@ -122,7 +122,7 @@ class DecodedPicture:
 
 
 class PictureWriter(PixelWriter):
-    """Takes frames as they are, into an array of `DecodedPicture`."""
+    """Stores frames without conversion in an array of `DecodedPicture`."""
 
     def __init__(self, num_rows: int) -> None:
         super().__init__(num_rows, None)
@@ -133,7 +133,7 @@ class PictureWriter(PixelWriter):
             cast("NDArray[Any]", self.pixels)[row] = DecodedPicture(cast(int, name), picture, converter)
 
     def start_over(self) -> None:
-        """Keep the rows: each is written again."""
+        """Keep the rows, because every row is written again."""
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ class DecodedRows:
     pixels: NDArray[Any] | Tensor | None  # (N, H, W, 3); None if there is no row
     frames: Sequence[int]  # index of the frame in each row
     replaced: tuple[ReplacedFrame, ...] = ()
-    damaged: Set[int] = frozenset()  # which of the frames are damaged
+    damaged: Set[int] = frozenset()  # indices of the damaged frames
 
 
 def decode_rows(
@@ -156,20 +156,20 @@ def decode_rows(
     is_plain: bool = False,
     is_sequential: bool = False,
 ) -> DecodedRows:
-    """Decode the wanted frames, each once.
+    """Decode each wanted frame once and write it into its rows.
 
     Args:
-        handle: Gives and keeps decoded frames.
+        handle: Supplies the codec and the frame cache.
         index: The frames of the stream.
-        frames: Wanted indices, in any order and with duplicates; not negative.
-        make_writer: Makes the writer of the frames, given the number of rows: one for each wanted index.
+        frames: Wanted indices, not negative, in any order and with duplicates.
+        make_writer: Makes the writer, given the number of rows. Each wanted index has one row.
         on_error: The error policy.
-        is_plain: Whether the writer keeps pixels as the converter gives them, and no frame is replaced or left out.
+        is_plain: Whether the writer stores the converter's pixels unchanged, and no frame is replaced or left out.
         is_sequential: Whether the caller goes through the video, and will not ask for the same frames again.
 
     Raises:
-        DecodeError: for damage under ``on_error="raise"``, if there is no such frame under ``"keep"``, or if nothing
-            can replace a frame.
+        DecodeError: for a damaged frame under ``"raise"``, for a missing frame under ``"raise"`` and ``"keep"``, and
+            for a frame that nothing can replace under ``"nearest"``.
         ReadError: under ``"keep"`` and ``"raise"``.
         SizeChangeError: see `PixelWriter`.
     """
@@ -218,14 +218,14 @@ def decode_rows(
 
 
 def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool) -> Any | None:
-    """Decode one frame in as few steps as possible; ``None`` where `_decode` has more to do for it."""
+    """Decode one frame in as few steps as possible; return ``None`` if the general path `_decode` is needed."""
     cache, stream = handle.frame_cache, handle.stream
     picture = cache.get(frame)
     if picture is not None or not isinstance(stream, FrameStream):
         return picture
     if stream.position == frame and (picture := stream.next_frame(index, frame)) is not None:
         if keeps:
-            cache.keep_only(frame, picture)  # going forward, earlier frames are not asked for again
+            cache.keep_only(frame, picture)  # a caller that moves forward does not ask for earlier frames
         return picture
     last = handle.last_single
     steps_back = last is not None and 0 < last - frame <= _STEP_BACK
@@ -243,7 +243,7 @@ def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool
 
 
 def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
-    """Return the rows that each frame goes to, in ascending order of frames."""
+    """Return the rows of each frame, with frames in ascending order."""
     rows: dict[int, list[int]] = {}
     for row, frame in enumerate(frames):
         rows.setdefault(frame, []).append(row)
@@ -251,7 +251,7 @@ def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
 
 
 def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPolicy) -> dict[int, str]:
-    """Return, with the reason, the frames that according to the index do not exist or are damaged."""
+    """Return the frames that are missing or damaged according to the index, each with the reason."""
     num_frames = len(index)
     reason = f"decoding showed that the stream has only {num_frames} frames"
     failed = {frame: reason for frame in wanted if frame >= num_frames}
@@ -266,7 +266,7 @@ def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPol
 
 
 def damage_error(name: object) -> DecodeError:
-    """The error of a frame that decodes but is damaged."""
+    """Return the error for a frame that decodes but is damaged."""
     return DecodeError(
         f"Frame {name} is damaged: {IS_FLAGGED}. on_error='keep' gives it as it is, 'skip' and 'nearest' leave it out "
         "or put the nearest frame in its place."
@@ -274,7 +274,7 @@ def damage_error(name: object) -> DecodeError:
 
 
 def _find_damaged(index: FrameIndex, frames: Sequence[int], request: _Request | None) -> Set[int]:
-    """Return which frames are damaged, by the index or, if that is a user's table, by the codec's flags."""
+    """Return the damaged frames according to the index, or to the codec's flags if the index is a user's table."""
     if index.is_authoritative:
         return frozenset() if request is None else request.damaged
     return {frame for frame in frames if index.is_damaged[frame]}
@@ -284,12 +284,12 @@ class _Request:
     """One call, shared by the threads that work on it.
 
     Args:
-        handle: Gives and keeps decoded frames.
+        handle: Supplies the codec and the frame cache.
         index: The frames of the stream.
-        rows: The rows that each wanted frame goes to.
-        writer: Takes the frames.
+        rows: The rows of each wanted frame.
+        writer: Stores the frames.
         on_error: The error policy.
-        failed: Frames that are known not to be decodable, with the reason; more are added.
+        failed: Frames that cannot be decoded, each with the reason. Decoding adds to them.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class _Request:
         self.writer = writer
         self.on_error = on_error
         self.failed = failed
-        #: Frames that the codec flags as damaged, of a user's table: an index made by decoding has them already.
+        #: Frames that the codec flags as damaged. Used only with a user's table: other indexes record the flags.
         self.damaged: set[int] = set()
 
     def decode(
@@ -320,13 +320,13 @@ class _Request:
         keeps: bool = False,
         drains: bool = False,
     ) -> None:
-        """Decode frames and write those that have rows; note frames that cannot be decoded in ``failed``, or raise.
+        """Decode frames and write the frames that have rows. Add undecodable frames to ``failed``, or raise.
 
         Args:
             worker: Decodes.
             places: The frames to decode, ascending.
-            rows: The rows that frames go to.
-            segments: How to decode them; ``None`` to plan it here.
+            rows: The rows of each frame.
+            segments: The plan; ``None`` to make it here.
             keeps: Whether to keep the frames in the frame cache.
             drains: Whether to drain the codec afterwards.
         """
@@ -343,7 +343,7 @@ class _Request:
                         self.writer.write(worker.converter, picture, rows[frame], frame)
                     if keeps and stream.may_keep and not is_flagged:
                         self.handle.frame_cache.put(frame, picture)
-                    del picture  # else it would be held while other frames are decoded
+                    del picture  # release the codec's buffer before the next frame is decoded
                 return
             except MissingFrameError as error:
                 remaining.remove(error.place)
@@ -364,7 +364,7 @@ class _Request:
         self.failed[frame] = reason
 
     def _keep_flagged(self, frame: int) -> bool:
-        """Note that the codec flags a frame as damaged, and return whether the frame is given anyway."""
+        """Record a frame that the codec flags as damaged, and return whether to output it anyway."""
         if self.on_error == "raise":
             raise damage_error(frame)
         if self.on_error == "keep":
@@ -374,13 +374,13 @@ class _Request:
         return False
 
     def raise_size_change(self, frames: list[int]) -> None:
-        """Decode frames in order of their indices, so that the error names the first that differs from those before."""
+        """Decode again in index order, so that the error names the first frame whose size differs."""
         self.handle.frame_cache.clear()
         self.writer.start_over()
         self.decode(self.handle.worker, frames, self.rows)
 
     def write_nearest(self, frame: int) -> int:
-        """Fill the rows of a frame with the decodable one nearest to it (the earlier of two), and return its index."""
+        """Fill a frame's rows with the nearest decodable frame (the earlier of two), and return its index."""
         rows = self.rows[frame]
         for distance in range(1, NEAREST_REACH + 1):
             for other in (frame - distance, frame + distance):
@@ -404,8 +404,8 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
 
     Args:
         request: The call.
-        frames: Wanted frames that were not kept, ascending.
-        overlaps: Whether other frames of the call had been kept.
+        frames: Wanted frames that are not in the cache, ascending.
+        overlaps: Whether the cache had other frames of the call.
         is_sequential: Whether the caller will not ask for these frames again.
     """
     handle, index = request.handle, request.index
@@ -416,10 +416,10 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
         return
     segments = stream.plan(index, frames)
     if stream.position == frames[0] and not overlaps:
-        handle.frame_cache.clear()  # going forward, earlier frames are not asked for again
+        handle.frame_cache.clear()  # a caller that moves forward does not ask for earlier frames
     fits = len(frames) <= _MAX_KEPT and handle.frame_cache.can_hold(len(frames), stream.reader.num_pixels)
     keeps = not is_sequential and (len(frames) == 1 or fits)
-    # A codec that continues keeps its threads, and so does one whose frames must be compared with a linear decode.
+    # Do not change the threads if decoding continues, or if frames are compared with a linear decode.
     if segments[0].key_frame is None or not handle.chooses_threads or index.settled or index.is_authoritative:
         request.decode(worker, frames, request.rows, segments, keeps=keeps)
         return
@@ -431,7 +431,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
     if len(workers) == 1:
         request.decode(worker, frames, request.rows, segments, keeps=keeps)
         return
-    # The longest must not come last.
+    # A long run that starts last would delay the end of the call.
     longest_first = sorted(runs.items(), key=lambda run: num_pictures(index, *run), reverse=True)
     on_device = handle.converter.here()
 
@@ -443,7 +443,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
 
 
 def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]]) -> threads.Division:
-    """Divide the threads of a call among independent runs, each given by its key frame."""
+    """Divide the call's threads among independent runs, each identified by its key frame."""
     num_threads = handle.num_threads()
     if num_threads == 1:
         return _ONE_THREAD
@@ -459,13 +459,13 @@ def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]
 
 
 def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[int]:
-    """Return the frames to decode and keep when stepping backwards: earlier ones of the same GOP.
+    """Return the frames to decode and keep when stepping backwards: the wanted frame and earlier frames of its GOP.
 
     ::
 
-        key frame                 frame  last asked for
+        key frame                 frame  previous request
           k . . . . . [ . . . . . . x ]  x
-                        as many as can be kept
+                      as many frames as the cache holds
     """
     last = handle.last_single
     if last is None or not 0 < last - frame <= _STEP_BACK:
@@ -477,7 +477,6 @@ def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[in
 
 
 def _apply_policy(request: _Request, frames: Sequence[int]) -> DecodedRows:
-    """Apply the error policy to the frames that failed."""
     failed, pixels, used = request.failed, request.writer.pixels, list(frames)
     if request.on_error == "nearest":
         for frame in sorted(failed):

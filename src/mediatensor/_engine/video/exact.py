@@ -1,4 +1,4 @@
-"""Exact access: frames by the index. It is made when first needed, and made again by decoding if it proves wrong."""
+"""Exact access to frames with an index, which is made on first use, and remade by decoding if it proves wrong."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class ExactFrames:
 
     Args:
         video: The opened stream.
-        mappings: The user's table of frames, (pts, duration, is_key), instead of a scan.
-        index: An index of this stream that was made before, instead of a scan.
+        mappings: The user's table (pts, duration, is_key), used instead of scanning the stream.
+        index: An existing index of this stream, used instead of scanning it.
     """
 
     def __init__(
@@ -55,24 +55,24 @@ class ExactFrames:
     ) -> None:
         self._video = video
         self._lock = ForkSafeLock()
-        # Whether frames come out as the codec gives them: none is replaced, or scaled to a common size.
+        # Whether no frame is replaced, left out or scaled to a common size.
         self._is_plain = video.options.on_error in ("keep", "raise") and video.options.on_size_change == "raise"
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
-        #: Whether a request by index keeps its times, and not its indices, if decoding shows that the index is wrong.
+        #: Whether a request by index keeps the times of its frames, not their indices, if the index proves wrong.
         self.keeps_times = False
-        #: An index made from packets that proved wrong, and the one made by decoding that took its place.
+        #: The index from packets that proved wrong, and the index made by decoding that replaced it.
         self._replacement: tuple[FrameIndex, FrameIndex] | None = None
-        #: The index of the first frames, as long as the rest of the stream was not read.
+        #: The index of the first frames, used until the whole stream is read.
         self._first_frames: FrameIndex | None = None
 
     # The index
 
     @property
     def index(self) -> FrameIndex:
-        """The frames of the stream, scanned when first asked for.
+        """The frames of the stream, scanned on first use.
 
         Raises:
-            StreamError: if there is no frame at all.
+            StreamError: if the stream has no frame.
         """
         if self._index is not None:
             return self._index
@@ -89,7 +89,7 @@ class ExactFrames:
         return self._video.lend_reader(is_moved=True)
 
     def _index_up_to(self, highest: int | None) -> FrameIndex:
-        """Return an index that has the frame ``highest``: of the first frames only, if they will do, or of all."""
+        """Return an index that contains frame ``highest``: a partial index if possible, otherwise the whole one."""
         if self._index is not None or highest is None:
             return self.index
         with self._lock:
@@ -102,18 +102,18 @@ class ExactFrames:
             return self.index if first is None or self._index is not None else first
 
     def _scan_first_frames(self, num_frames: int) -> tuple[FrameIndex | None, bool]:
-        # Replacements may come from further on, and a cache wants the whole.
+        # A replacement may be a later frame, and the index cache stores only whole indexes.
         if self._video.options.on_error not in ("keep", "raise") or get_index_cache() is not None:
             return None, False
         with stages.INDEX, self._lend_reader() as reader:
             return index_first_frames(reader, num_frames)
 
     def _better_index(self, index: FrameIndex, reason: str) -> FrameIndex:
-        """Return the index to use in place of one that decoding proved wrong."""
-        if index is not self.index:  # of the first frames only: later packets may explain the mismatch
+        """Return the index that replaces one that decoding proved wrong."""
+        if index is not self.index:  # it was a partial index: later packets may explain the mismatch
             return self.index
         with self._lock:
-            if self._index is index:  # else another thread has replaced it meanwhile
+            if self._index is index:  # otherwise another thread has already replaced it
                 if self._replacement is None or self._replacement[0] is not index:
                     with stages.INDEX:
                         video = self._video
@@ -124,14 +124,14 @@ class ExactFrames:
             return self.index
 
     def restore_packet_index(self) -> None:
-        """Go back to the index as it was before decoding proved it wrong, until decoding does so again."""
+        """Go back to the index from packets, until decoding proves it wrong again."""
         with self._lock:
             if self._replacement is not None and self._index is not self._replacement[0]:
                 self._index = self._replacement[0]
                 self._video.renew_handles()  # an index made by decoding needs other handles
 
     def check_no_hole_at(self, seconds: float) -> None:
-        """Raise `DecodeError` if damage is an error, and a time lies in a hole."""
+        """Raise `DecodeError` under ``on_error="raise"`` if a time lies in a hole."""
         index = self.index
         if self._video.options.on_error == "raise" and len(index.hole_frame):
             query = ByTime(np.array([seconds]), is_grid=False, within=None)
@@ -148,34 +148,34 @@ class ExactFrames:
 
     @property
     def clock(self) -> FrameClock:
-        """Start times of the frames, to look up frames at evenly spaced times."""
+        """Start times of the frames, for times on an evenly spaced grid."""
         return self.index._clock
 
     @property
     def start_times(self) -> NDArray[np.float64]:
-        """When each frame starts, in seconds; not to be written to."""
+        """When each frame starts, in seconds. Do not write to this array."""
         return self.index._pts_seconds
 
     def has_frame(self, i: int) -> bool:
-        """Whether there is a frame of a non-negative index; for the first ones that takes no scan."""
+        """Return whether frame ``i`` (not negative) exists. The first frames need no scan of the stream."""
         return i < len(self._index_up_to(i))
 
     # Frames
 
     def frame_at(self, i: int) -> Frame:
-        """Return the frame of an index; a negative one counts from the end."""
+        """Return frame ``i``; a negative index counts from the end."""
         return self._frame(ByIndex((i,), self._video.stream_info.index))
 
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
-        """Return the frame shown at a time, not outside of the first and the last frame of ``within``."""
+        """Return the frame shown at a time, clamped to the first and last frame of ``within``."""
         checks.check_seconds(seconds, *self.span_seconds)
         return self._frame(ByTime(seconds, is_grid=False, within=within))
 
     def frames_at(self, indices: Sequence[int]) -> FrameBatch:
-        """Return the frames of some indices.
+        """Return the frames at some indices.
 
-        If decoding shows that there are fewer frames than the packets promised, indices that were valid stay so, and
-        the error policy decides about frames that are not there.
+        If decoding gives fewer frames than the packets suggest, valid indices stay valid. The error policy then decides
+        about the missing frames.
         """
         return self._batch(ByIndex(indices, self._video.stream_info.index))
 
@@ -192,7 +192,7 @@ class ExactFrames:
 
         Args:
             start, stop, step: The slice.
-            previous: The frame before it, if the caller has that already.
+            previous: The frame that the caller received before this slice, if any.
             is_sequential: Whether the caller goes through the video, and will not ask for the same frames again.
         """
         return self._batch(ByIndexRange(start, stop, step, previous), is_sequential=is_sequential)
@@ -200,7 +200,7 @@ class ExactFrames:
     def frames_played_at(
         self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """Return the frames shown at times; of a grid that was made with `clock`, the caller has checked the bounds."""
+        """Return the frames shown at times. For a grid made with `clock`, the caller must check the bounds."""
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)
         return self._batch(ByTime(seconds, is_grid=is_grid, within=within))
@@ -213,14 +213,14 @@ class ExactFrames:
         return self._batch(ByTimeRange(start_seconds, stop_seconds, within))
 
     def pictures(self, wanted: Sequence[int], previous: int | None = None) -> list[DecodedPicture]:
-        """Return decoded frames before they are RGB, for callers that go through the video.
+        """Return decoded frames before conversion to RGB, for callers that go through the video.
 
         Args:
-            wanted: Indices, ascending; those after the last frame are left out.
-            previous: The frame that the caller has had before, if there is one.
+            wanted: Indices, ascending. Indices after the last frame are ignored.
+            previous: The frame that the caller received before, if any.
 
         Returns:
-            Those that came out, as the error policy says.
+            The frames that could be decoded, under the error policy.
         """
         query = ExistingFrames(wanted, previous)
         index, decoded = self._decode(query, is_sequential=True, make_writer=PictureWriter)
@@ -256,13 +256,10 @@ class ExactFrames:
         is_sequential: bool = False,
         make_writer: Callable[[int], PixelWriter] | None = None,
     ) -> tuple[FrameIndex, DecodedRows]:
-        """Decode the frames of a query.
+        """Decode the frames of a query, and return them with the index that numbers them.
 
-        The whole call is repeated only here: on the CPU if the device cannot decode, and with an index made by decoding
-        if the frames differ from the index. (`FrameStream` repeats a segment after a wrong seek.)
-
-        Returns:
-            The index that the frames are from, and the frames.
+        Only this method repeats a whole call: on the CPU if the device cannot decode, or with an index made by decoding
+        if decoded frames contradict the index. (`FrameStream` repeats a segment after a wrong seek.)
         """
         video = self._video
         if video.spec.device.type != "cpu" or video.hdr_transfer is not None:
@@ -302,7 +299,7 @@ class ExactFrames:
             if same is not None:
                 frames = same
                 continue
-            # Indices that were valid stay so: the error policy decides about frames that are not there.
+            # Valid indices stay valid: the error policy decides about missing frames.
             with suppress(OutOfRangeError):
                 frames = query.frames_in(index)
         if index.may_show_damage:
@@ -310,10 +307,10 @@ class ExactFrames:
         return index, decoded
 
     def _frames_at_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
-        """Return the frames of an index at the times of frames of another; ``None`` if times do not identify them.
+        """Return the frames of ``index`` at the times of ``frames`` of ``before``; ``None`` if times are ambiguous.
 
         Raises:
-            DecodeError: if damage is an error, and one of them is not there.
+            DecodeError: under ``on_error="raise"`` if a frame is missing.
         """
         times = before.pts[np.asarray(frames, np.int64)]
         found = index.pts.searchsorted(times).clip(max=len(index) - 1)
@@ -333,13 +330,13 @@ class ExactFrames:
     def _report_damage(
         self, index: FrameIndex, frames: Sequence[int], decoded: DecodedRows, spanned: list[tuple[FrameHole, int]]
     ) -> None:
-        """List the holes that a call spans, or warn of damage that is kept."""
+        """Report the holes in the requested range, or warn of damage under ``on_error="keep"``."""
         video = self._video
         if video.options.on_error != "keep":
             reports = (*decoded.replaced, *hole_reports(spanned, frames, index))
             decoded.replaced = tuple(sorted(reports, key=lambda report: report.position))
             return
-        # After a hole, indices are lower than packet numbers.
+        # After a hole, a frame's index is lower than the number of its packet, which needs the warning.
         is_after_hole = len(index.hole_frame) > 0 and len(frames) > 0 and max(frames) >= int(index.hole_frame[0])
         if decoded.damaged or spanned or is_after_hole:
             warn_of_damage(video.name, index)

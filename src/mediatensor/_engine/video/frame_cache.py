@@ -1,8 +1,8 @@
-"""The frame cache: decoded frames, kept within one bound for the whole process.
+"""Cache decoded frames within one limit for the whole process.
 
-It keeps frames as the codec gives them, not RGB: they take half the memory, and keeping one costs no copy. Each handle
-has its own cache, because a frame must not be converted by two threads at once. The bound is shared, and the handle
-that was used least recently gives way first.
+The cache keeps frames in the codec's format: they take half the memory of RGB, and keeping one needs no copy. Each
+handle has its own cache, because two threads must not convert the same frame. All caches share the limit, and the
+handle used least recently loses its frames first.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _DEFAULT_BYTES = 1 << 27
 
 
 def get_frame_cache_bytes() -> int:
-    """Return how many bytes of decoded frames this process keeps, in all decoders together.
+    """Return the limit in bytes on the decoded frames that all decoders of this process keep.
 
-    Asking for the same frames again, stepping backwards and overlapping clips then need no decoding. The number is set
-    by `set_frame_cache_bytes` or the environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES``; the default is 128 MiB. A
-    codec reuses the memory of frames that were dropped, until its decoder is closed.
+    Kept frames need no decoding when you request the same frames again, step backwards or read overlapping clips. Set
+    the limit with `set_frame_cache_bytes` or the environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES``; the default is
+    128 MiB. A codec reuses the memory of dropped frames until its decoder is closed.
 
     Raises:
         InvalidArgumentError: if the environment variable is not a whole number.
@@ -82,15 +82,15 @@ class FrameCache:
 
     def __init__(self) -> None:
         self._pictures: OrderedDict[int, tuple[Any, int]] = OrderedDict()
-        #: The index by which pictures are numbered.
+        #: The frame index that numbers the kept frames.
         self.index: object = None
         self._key, self._reference = id(self), weakref.ref(self)
         self._kind: tuple[int, int, str] | None = None
-        #: Size of the picture that was seen last; ``None`` before the first.
+        #: Size in bytes of the last frame; ``None`` before the first frame.
         self.bytes_per_picture: int | None = None
 
     def use(self, index: object) -> None:
-        """Number frames by an index from now on, and drop all that were numbered by another one."""
+        """Number frames by ``index``, and drop frames that another index numbered."""
         if index is not self.index:
             self.clear()
             self.index = index
@@ -115,7 +115,7 @@ class FrameCache:
                     _cache.shrink(limit)
 
     def keep_only(self, frame: int, picture: Any) -> None:
-        """Keep a frame in place of all other frames."""
+        """Keep only this frame, and drop the rest."""
         with _cache.lock:
             pictures = self._pictures
             if len(pictures) == 1 and self._kind == (picture.width, picture.height, picture.format.name):
@@ -126,7 +126,7 @@ class FrameCache:
                 self.put(frame, picture)
 
     def _size_of(self, picture: Any) -> int:
-        if not is_frame(picture):  # a backend's own; of unknown size, it counts as RGB
+        if not is_frame(picture):  # a backend's own type; if its size is unknown, assume RGB
             self.bytes_per_picture = int(getattr(picture, "num_bytes", picture.width * picture.height * 3))
             return self.bytes_per_picture
         kind = (picture.width, picture.height, picture.format.name)
@@ -136,11 +136,11 @@ class FrameCache:
         return self.bytes_per_picture
 
     def capacity(self) -> int:
-        """Return how many frames of the size seen last fit into the bound."""
+        """Return how many frames of the last frame's size fit into the limit."""
         return get_frame_cache_bytes() // self.bytes_per_picture if self.bytes_per_picture else 0
 
     def can_hold(self, num_pictures: int, num_pixels: int) -> bool:
-        """Return whether this many frames fit into the memory limit. Before the first frame, 8-bit 4:2:0 is assumed."""
+        """Return whether this many frames fit into the limit. Before the first frame, 8-bit 4:2:0 is assumed."""
         size = self.bytes_per_picture or num_pixels * 3 // 2
         return num_pictures * size <= get_frame_cache_bytes()
 
@@ -150,7 +150,7 @@ class FrameCache:
                 _cache.num_bytes -= self._pictures.popitem()[1][1]
 
     def close(self) -> None:
-        """Drop all frames for good."""
+        """Drop all frames, and leave the shared limit."""
         self.clear()
         with _cache.lock:
             _cache.owners.pop(self._key, None)
@@ -164,7 +164,7 @@ class FrameCache:
 
 
 class _Cache:
-    """The bound that all handles share."""
+    """The memory limit that all frame caches share."""
 
     def __init__(self) -> None:
         self.lock = ForkSafeLock()
@@ -173,7 +173,7 @@ class _Cache:
         self.owners: OrderedDict[int, weakref.ref[FrameCache]] = OrderedDict()
 
     def shrink(self, limit: int) -> None:
-        """Drop the oldest frames of the handles that were used least recently, until the rest fits."""
+        """Drop frames of the least recently used handles, oldest first, until the rest fits."""
         with self.lock:
             while self.num_bytes > limit and self.owners:
                 key, reference = next(iter(self.owners.items()))
@@ -184,7 +184,7 @@ class _Cache:
                     del self.owners[key]
 
     def forget(self) -> None:
-        """Start over in a forked child, where the parent's handles are not used."""
+        """Start over in a forked child, which does not use the parent's handles."""
         self.num_bytes = 0
         self.owners = OrderedDict()
 

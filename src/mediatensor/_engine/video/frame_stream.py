@@ -1,12 +1,12 @@
-"""Run a plan: seek, feed packets, drain, and hand out exactly the frames that were asked for.
+"""Run a plan: seek, feed packets, drain, and yield exactly the wanted frames.
 
-Each frame that comes out is checked against the index, by a *promise*::
+Each frame that comes out of the codec is checked against the index by a `_Promise`::
 
-    index from packets   frame by frame, the pts must be the next one of the index; if not, `IndexMismatchError`
-    made by decoding     the frame's pts and fingerprint must be those of a frame of the linear decode
-    the user's table     the frame's pts must be in the table; others are dropped
+    index from packets   frame by frame, the pts must be the next pts in the index; otherwise `IndexMismatchError`
+    made by decoding     the frame's pts and fingerprint must match a frame of the linear decode
+    the user's table     frames whose pts is not in the table are dropped
 
-A frame's place is its index: its number in the order in which a linear decode gives frames.
+A frame's place is its index in the output order of a linear decode.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ..pyav.reading import UndecodablePacketError, VideoReader, is_key_frame
 from .packet_feed import DamagedPacketError, IndexMismatchError, PacketFeed
 from .plan import Segment, make_plan
 
-# Up to this far ahead of the last frame, continuing counts as cheaper than a seek.
+# Decoding through up to this many seconds counts as cheaper than a seek.
 _MAX_SKIPPED_SECONDS = 1.0
-# How far before the target to seek when the container lands after it.
+# How far before the target to seek, tried in turn until the seek lands at or before the target.
 _BACK_OFF_SECONDS = (0.0, 1.0, 4.0, 16.0)
 
 
 class MissingFrameError(Exception):
-    """A frame did not come out of the codec; carries its place in the codec's order."""
+    """A frame did not come out of the codec. ``place`` is its place."""
 
     def __init__(self, place: int) -> None:
         super().__init__(place)
@@ -40,12 +40,12 @@ class MissingFrameError(Exception):
 
 
 class FrameStream:
-    """A reader with its codec: which frame comes out next.
+    """A reader and its codec, which yield frames by place.
 
     Args:
-        reader: Stands at the beginning.
+        reader: At the beginning of the stream.
         num_threads: Threads of its codec.
-        decodes_in_software: Whether FFmpeg's own decoder decodes, and not a device.
+        decodes_in_software: Whether FFmpeg's own decoder is used instead of a device's.
     """
 
     def __init__(self, reader: VideoReader, num_threads: int, *, decodes_in_software: bool = True) -> None:
@@ -53,27 +53,27 @@ class FrameStream:
         self.decodes_in_software = decodes_in_software
         #: Place of the frame that comes out next; ``None`` before the first start and after a failure.
         self.position: int | None = None
-        #: Whether the frame that was handed out last may be held while the next ones are decoded.
+        #: Whether the caller may keep the last frame while the next frames are decoded.
         self.may_keep = True
         self._num_threads = num_threads
         self._feed = PacketFeed(reader)
-        # Frames that have come out of the codec, and whether all packets have gone in
+        # Frames that came out of the codec but were not yielded yet, and whether all packets were fed.
         self._frames: list[Any] = []
         self._is_at_end = False
         self._index: FrameIndex | None = None
-        # The promise of the index, and the current one: for some segments frames are counted instead.
+        # The check for the index, and the current check: some segments count frames instead.
         self._index_promise: _Promise = _CountedPromise()
         self._promise: _Promise = self._index_promise
-        # How often decoding was started for a segment, and where it must not be started
+        # How often decoding was started for the current segment, and key frames from which it must not start.
         self._num_starts = 0
         self._useless_key_frames: set[int] = set()
 
     # Interface for batches
 
     def plan(self, index: FrameIndex, places: Sequence[int], *, drains: bool = False) -> list[Segment]:
-        """Plan how to decode frames, ascending and without duplicates, from the codec's position.
+        """Plan how to decode ``places``, ascending and without duplicates, from the codec's position.
 
-        ``drains``: whether to drain the codec after the last one.
+        If ``drains``, the codec is drained after the last frame.
         """
         if index is not self._index:
             self._use(index)
@@ -83,11 +83,11 @@ class FrameStream:
         return make_plan(index, places, self.position, max_skipped, drains=drains)
 
     def run(self, index: FrameIndex, segments: Iterable[Segment]) -> Iterator[tuple[int, Any]]:
-        """Yield the frames of a plan as (place, frame), each before the next one is decoded.
+        """Yield the frames of a plan as (place, frame), each before the next frame is decoded.
 
         Raises:
-            IndexMismatchError: if an index made from packets turns out not to hold.
-            DeviceError: the same of a device's decoder: only a software decoder can confirm it.
+            IndexMismatchError: if decoding contradicts an index made from packets.
+            DeviceError: the same for a device's decoder. Only a software decoder can confirm a mismatch.
             MissingFrameError: if a frame of an index made by decoding, or of the user's table, does not come out.
             ReadError: if the source cannot be read.
         """
@@ -105,20 +105,20 @@ class FrameStream:
                 if found is not None:
                     self.may_keep = not (self._promise.counts_frames and wanted)
                     yield found
-                    del found  # else the frame would be held while the next one is decoded
+                    del found  # release the codec's buffer before the next frame is decoded
                 elif not self._start_elsewhere(index, segment, wanted, mismatch):
                     self.position = None
                     raise MissingFrameError(min(wanted))
             self.may_keep = True
             if self._promise is not self._index_promise:
-                self._promise = self._index_promise  # and the last frame is no longer held
+                self._promise = self._index_promise  # this also releases the last frame
             if self._is_at_end:
                 self.position = None
 
     def next_frame(self, index: FrameIndex, place: int) -> Any | None:
-        """Return the frame of a place if it is the next to come out, in fewer steps than `run`.
+        """Return the frame at ``place`` if it comes out next, in fewer steps than `run`.
 
-        ``None`` if `run` is needed: the codec is elsewhere, or gives other frames than the packets promise.
+        Return ``None`` if `run` is needed, because the codec is elsewhere or its output contradicts the packets.
         """
         if self.position != place or index is not self._index or not self._promise.is_of_packets:
             return None
@@ -134,7 +134,7 @@ class FrameStream:
         return found[1]
 
     def use_threads(self, num_threads: int) -> None:
-        """Decode with another number of codec threads from now on."""
+        """Change the number of codec threads."""
         if num_threads == self._num_threads or not self.reader.is_strict:
             return  # a lenient codec has one thread, because concealment depends on that
         self._num_threads = num_threads
@@ -143,15 +143,15 @@ class FrameStream:
 
     @property
     def num_codec_threads(self) -> int | None:
-        """Threads of the codec, ``None`` if none is open."""
+        """Threads of the codec; ``None`` if no codec is open."""
         return self._num_threads if self.reader.is_codec_open else None
 
     def reset(self) -> None:
-        """Seek before the next frame, because the reader is used elsewhere."""
+        """Make the next call seek, because the reader was moved elsewhere."""
         self.position = None
         self._frames = []
 
-    # Where to start, and where else
+    # Starting, and starting again after a failure
 
     def _use(self, index: FrameIndex) -> None:
         is_of_packets = not (index.settled or index.is_authoritative)
@@ -196,10 +196,10 @@ class FrameStream:
     def _start_elsewhere(
         self, index: FrameIndex, segment: Segment, wanted: set[int], mismatch: IndexMismatchError | None
     ) -> bool:
-        """Start a segment again after a failure, from where its frames may come out after all.
+        """Restart a segment after a failure, at a key frame from which its frames may come out.
 
         Returns:
-            Whether there is another place to start from.
+            Whether there was another place to start from.
 
         Raises:
             IndexMismatchError, DeviceError: see `run`.
@@ -210,13 +210,13 @@ class FrameStream:
             return True
         if index.is_authoritative or self._promise.counts_frames:
             return False
-        # An index made by decoding. Splices and damage can make key frames useless; from the beginning of the stream
-        # every frame comes out.
+        # The index was made by decoding. After splices and damage, a key frame may give no usable frames. Decoding from
+        # the beginning of the stream gives every frame.
         self._num_starts += 1
         if segment.key_frame is None and self._num_starts == 2:
             self._start(segment, key_frame, wanted)
         else:
-            self.reader.reopen()  # earlier frames of a codec can show in how it conceals damage
+            self.reader.reopen()  # frames decoded earlier can affect how a codec conceals damage
             self._promise = _CountedPromise()
             self._start(segment, 0, wanted)
         return True
@@ -224,10 +224,9 @@ class FrameStream:
     def _start_with_more_frames(
         self, segment: Segment, key_frame: int, wanted: set[int], mismatch: IndexMismatchError
     ) -> None:
-        """Decode every frame, in case one that seemed disposable was not; then from the key frame before.
+        """Restart with every packet, in case a skipped frame was a reference; then from the key frame before.
 
-        The codec may need frames before a key frame after all: at some ends of open GOPs it refuses packets for lack of
-        them.
+        Some open GOPs need frames from before their key frame: without these the codec refuses packets.
         """
         feed = self._feed
         if not isinstance(mismatch, DamagedPacketError):
@@ -246,7 +245,7 @@ class FrameStream:
         raise DeviceError(f"The device's decoder does not give the frames of the packets: {mismatch}.") from mismatch
 
     def _next(self, wanted: set[int]) -> tuple[int, Any] | None:
-        """Return (place, frame) of the next wanted frame to come out, taken from ``wanted``; ``None`` if none comes.
+        """Return (place, frame) of the next wanted frame and remove it from ``wanted``; ``None`` if no frame comes out.
 
         Raises:
             IndexMismatchError: if the codec's output contradicts the packets.
@@ -278,26 +277,26 @@ class FrameStream:
 
 
 class _Promise(ABC):
-    """Which place a frame that comes out of the codec must have, according to an index."""
+    """Maps each frame that comes out of the codec to its place in an index."""
 
     is_of_packets = False
     counts_frames = False
 
     @abstractmethod
     def start(self, feed: PacketFeed) -> int | None:
-        """Return the place of the frame that comes out first after a start; ``None`` if any may come."""
+        """Return the place of the first frame after a start; ``None`` if it is unknown."""
 
     def max_packets(self, place: int) -> int | None:
-        """Return after how many packets of the stream a frame should have come out; ``None`` if it may come last."""
+        """Return the number of stream packets after which a frame must have come out; ``None`` for no limit."""
         return None
 
     @abstractmethod
     def place_of(self, frame: Any, position: int | None) -> int | None:
-        """Return the place of a frame, given the place that comes next; ``None`` if it is to be dropped."""
+        """Return the place of a frame, or ``None`` to drop it. ``position`` is the place expected next."""
 
 
 class _PacketPromise(_Promise):
-    """Frames come out in the order of the times of their packets."""
+    """Expects frames in the order of their packets' presentation times."""
 
     is_of_packets = True
 
@@ -317,7 +316,7 @@ class _PacketPromise(_Promise):
             raise IndexMismatchError("frames that the codec flags as damaged")
         while position in feed.left_out:
             position += 1
-        if feed.ended_early and pts is not None:  # frames shown before this one had not been read yet
+        if feed.ended_early and pts is not None:  # packets of frames shown before this one were not read
             position = max(position, int(self._pts.searchsorted(pts)))
         if position >= len(self._pts) or pts != self._pts.item(position):
             raise IndexMismatchError("frames that do not come out in the order of the packets' times")
@@ -325,13 +324,13 @@ class _PacketPromise(_Promise):
 
 
 class _LinearPromise(_Promise):
-    """Frames are known by pts and fingerprint, which a linear decode has noted."""
+    """Identifies frames by the pts and fingerprint that a linear decode recorded."""
 
     def __init__(self, index: FrameIndex) -> None:
         assert index.codec_pts is not None
         assert index.fingerprint is not None
         self._num_packets = index.num_packets
-        # No frame before this place comes out from where decoding has started.
+        # Decoding from the current start gives no frame before this place.
         self._earliest = 0
         self._places: dict[tuple[int, int], list[int]] = {}
         keys = zip(index.codec_pts.tolist(), index.fingerprint.tolist(), strict=True)
@@ -354,7 +353,7 @@ class _LinearPromise(_Promise):
 
 
 class _TablePromise(_Promise):
-    """Frames are known by their pts in the user's table."""
+    """Identifies frames by their pts in the user's table."""
 
     def __init__(self, index: FrameIndex) -> None:
         self._places: dict[int, int] = {}
@@ -369,10 +368,10 @@ class _TablePromise(_Promise):
 
 
 class _CountedPromise(_Promise):
-    """Frames are counted from the beginning of the stream.
+    """Counts frames from the beginning of the stream.
 
-    Where data is missing, some codecs leave old memory in a frame, which depends on the frames that are
-    held. A linear decode holds only the last one.
+    Where data is missing, some codecs leave stale memory in a frame. Its content depends on which frames the caller
+    holds. A linear decode holds only the last frame, so this class does the same.
     """
 
     counts_frames = True
@@ -389,7 +388,7 @@ class _CountedPromise(_Promise):
 
 
 class ApproximateStream:
-    """A stream without an index, which goes to times: which frames lie between them is not known."""
+    """A stream without an index, accessed by time: the frames between two times are not known."""
 
     def __init__(self, reader: VideoReader) -> None:
         self.reader = reader
@@ -402,11 +401,11 @@ class ApproximateStream:
         self._key_frame_pts: int | None = None
 
     def reset(self) -> None:
-        """Seek before the next frame, because the reader is used elsewhere."""
+        """Make the next call seek, because the reader was moved elsewhere."""
         self._current = self._next = None
 
     def frame_at(self, seconds: float, *, nearest: bool) -> Any:
-        """Return the frame shown at a time; with ``nearest`` the one whose time is closest.
+        """Return the frame shown at a time, or with ``nearest`` the frame whose start is closest to it.
 
         Raises:
             DecodeError: if no frame can be decoded there.

@@ -1,4 +1,4 @@
-"""Handles: the objects of one call on a video, and how they are opened."""
+"""Handles: the reader, codec, converter and threads that one call on a video uses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .frame_stream import ApproximateStream, FrameStream
 
 @dataclass(slots=True)
 class Worker:
-    """The decoder of one thread: a stream with its codec, and a converter with its scratch memory."""
+    """A stream with its codec, and a converter with its scratch memory, for one thread."""
 
     stream: FrameStream
     converter: PictureConverter
@@ -44,9 +44,9 @@ class Handle:
 
     Args:
         stream: Has a fresh reader.
-        make_converter: Makes a converter of its frames, one for each worker.
-        open_stream: Opens the source once more for one thread; ``None`` if the number of codec threads is the user's
-            choice.
+        make_converter: Makes the frame converter of each worker.
+        open_stream: Opens the source again with one codec thread; ``None`` if the user chose the number of codec
+            threads.
     """
 
     def __init__(
@@ -58,32 +58,32 @@ class Handle:
         self.stream = stream
         self.converter = make_converter()
         if isinstance(stream, FrameStream):
-            #: The handle's own stream and converter; none in approximate mode.
+            #: The handle's own stream and converter. Approximate mode has no worker.
             self.worker = Worker(stream, self.converter)
         self.frame_cache = FrameCache()
         self.lease = ThreadLease(1)
         self.idle_since = 0.0
         self.keeps_interrupts = stream.reader.byte_reader is not None
-        #: Whether the number of threads is ours to choose.
+        #: Whether the library chooses the number of threads, not the user.
         self.chooses_threads = open_stream is not None
-        #: The frame that the last call asked for, if it was a single one.
+        #: The frame that the last call requested, if that call requested only one.
         self.last_single: int | None = None
         self._make_converter = make_converter
         self._open_stream = open_stream
         self._more_workers: list[Worker] = []
 
     def num_threads(self) -> int:
-        """Return how many threads may work on a call: the free threads of the budget."""
+        """Return how many threads of the budget this call may use."""
         if self.lease.num_threads == 1 and get_num_threads() > 1:
             self.lease = lease_threads(reclaim_threads)
         return self.lease.num_threads
 
     def workers(self, count: int) -> list[Worker]:
-        """Return up to ``count`` workers of one thread each; the first has the handle's own stream."""
+        """Return up to ``count`` workers of one thread each. The first worker has the handle's own stream."""
         first = self.worker
         assert self._open_stream is not None
         first.stream.use_threads(1)
-        with stages.OPEN, suppress(MediaTensorError):  # such as too many open files: then fewer
+        with stages.OPEN, suppress(MediaTensorError):  # use fewer workers, for example if too many files are open
             while len(self._more_workers) < count - 1:
                 self._more_workers.append(Worker(self._open_stream(), self._make_converter()))
         return [first, *self._more_workers[: count - 1]]
@@ -93,7 +93,7 @@ class Handle:
         return 1 + len(self._more_workers)
 
     def convert_with(self, make_converter: Callable[[], PictureConverter]) -> None:
-        """Convert frames in another way from now on."""
+        """Replace the converters."""
         self._make_converter, self.converter = make_converter, make_converter()
         if isinstance(self.stream, FrameStream):
             self.worker = Worker(self.stream, self.converter)
@@ -120,16 +120,16 @@ class HandleSpec:
     backend: str
     is_float: bool = False
     steps: tuple[PixelStep, ...] = ()
-    #: Bits of luma that comes out as stored; ``None`` for RGB.
+    #: Output the stored luma with this many bits; ``None`` for RGB.
     luma_bits: int | None = None
-    #: Whether FFmpeg's own decoders decode: only they report damage, and give frames that can be compared.
+    #: Whether FFmpeg's own decoders are used. Only they report damage, and only their frames can be compared.
     decodes_in_software: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "decodes_in_software", self.backend == "cpu")
 
     def open(self) -> Handle:
-        # One thread, until a call finds that there are more for it.
+        # Start with one thread. A call takes more if some are free.
         num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
         reader = self._open_reader(num_threads)
         chooses_threads = self.num_ffmpeg_threads is None and self.decodes_in_software
@@ -143,7 +143,7 @@ class HandleSpec:
         return FrameStream(self._open_reader(1), 1)
 
     def _open_reader(self, num_threads: int) -> VideoReader:
-        # Exact access makes the index by decoding if packets are refused.
+        # In exact mode, a refused packet is an error, after which the index is made by decoding.
         is_strict = not self.is_approximate
         return VideoReader(
             self.source, self.stream_index, num_threads, is_strict=is_strict, open_decoder=self._open_decoder
@@ -162,7 +162,7 @@ class HandleSpec:
 
 
 def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
-    """Describe a stream to a backend, with the codec context that it may decode with."""
+    """Describe a stream to a backend, including the codec context that the backend may use."""
     return StreamParameters(
         codec=info.codec or "unknown",
         profile=info.profile,
@@ -176,7 +176,7 @@ def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
 
 
 def why_not(backend: DecodeBackend, stream: StreamParameters, device: torch.device, on_error: str) -> str | None:
-    """Return the reason not to try a backend for a stream, if one is known."""
+    """Return the known reason not to use a backend for a stream, or ``None``."""
     if backend.name == "cpu":
         return None
     if on_error != "keep":

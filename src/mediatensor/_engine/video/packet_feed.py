@@ -1,4 +1,4 @@
-"""The packets that a codec gets for a segment: a proven seek to a key frame, and packets that can be left out."""
+"""Feed a codec the packets of a segment: seek to its key frame, check packets, and leave out unneeded ones."""
 
 from __future__ import annotations
 
@@ -25,45 +25,45 @@ from ..pyav.reading import VideoReader
 from ..sources.readers import SourceFaultError
 from .plan import Segment, byte_range
 
-# A segment that leaves out no frame.
+# A segment from which no frame is left out.
 _WHOLE = Segment(None, (-1,), False)
 
 _UNKNOWN, _YES = int(Disposable.UNKNOWN), int(Disposable.YES)
 
 
 class IndexMismatchError(Exception):
-    """The codec gives frames that contradict the packets."""
+    """The codec's frames contradict the packets."""
 
 
 class DamagedPacketError(IndexMismatchError):
-    """Packets are damaged or missing, as the packets themselves show: decoding in another way does not help."""
+    """The packets themselves show that some are damaged or missing, so that another way of decoding does not help."""
 
 
 class PacketFeed:
-    """The packets of a segment, each as the codec needs it.
+    """Yields the packets of a segment that the codec needs.
 
     Args:
-        reader: Stands at the beginning.
+        reader: At the beginning of the stream.
     """
 
     def __init__(self, reader: VideoReader) -> None:
         self.codec = reader.stream_info().codec
-        #: How many packets of the stream come before the next one.
+        #: Number of the next packet in the stream.
         self.num_read = 0
-        #: The time of the key frame at which reading started.
+        #: Pts of the key frame at which reading started.
         self.started_at_pts = NO_PTS
         #: Frames whose packets were left out since the start.
         self.left_out: set[int] = set()
-        #: Whether frames may be left out that no other frame refers to.
+        #: Whether to leave out frames to which no other frame refers.
         self.leaves_out = True
-        #: Whether the feed ended before the packets did, since the codec had got all that the segment needs.
+        #: Whether the feed ended before the last packet, because the segment needs no more packets.
         self.ended_early = False
-        #: Whether every packet is fed, whatever a segment needs.
+        #: Whether every packet is fed, even packets that the segment does not need.
         self.feeds_all = True
         self._reader = reader
         self._is_remote = reader.byte_reader is not None
         self._has_times = not reader.has_no_timestamps
-        # The index may have been made without a look into the packets.
+        # Whether the index may come from headers, so that packets were not inspected.
         self._may_be_unread = may_leave_packets_unread(reader)
         self._seeks_by_dts = False
         self._held: Any = None
@@ -77,33 +77,33 @@ class PacketFeed:
         self._break_detectors: list[BreakDetector] = []
 
     def use(self, index: FrameIndex, *, checks_packets: bool) -> None:
-        """Read packets according to an index from now on.
+        """Read packets according to ``index`` from now on.
 
         Args:
             index: The frames of the stream.
-            checks_packets: Whether it was made from packets, so that packets are checked against it.
+            checks_packets: Whether to check packets against the index, because it was made from packets.
         """
         self._index = index
         self._checks_packets = checks_packets
-        # Times in headers may be decoding times: the order of the frames was never checked.
+        # Times in headers may be decoding times, and the order of the frames was never checked.
         self._has_unproven_order = (
             checks_packets and self._may_be_unread and self._reader.reorder_depth > 0 and index.follows_file
         )
         self.leaves_out = True
 
     def go_on(self, segment: Segment | None) -> None:
-        """Feed the packets of a segment from the next one on; ``None`` for every packet."""
+        """Feed the packets of a segment, starting at the next packet; ``None`` feeds every packet."""
         self._segment = segment or _WHOLE
         self._not_fed = set() if segment is None else set(segment.places)
         self.feeds_all = segment is None
 
     def start(self, segment: Segment, key_frame: int, missing: set[int]) -> None:
-        """Feed the packets of a segment, from the packet of a key frame on.
+        """Feed the packets of a segment, starting at the packet of a key frame.
 
         Args:
             segment: The segment.
             key_frame: Number of the key frame.
-            missing: Its frames that have not come out yet.
+            missing: Frames of the segment that have not come out yet.
 
         Raises:
             ReadError: if the source cannot be read.
@@ -113,7 +113,7 @@ class PacketFeed:
         self.left_out, self.ended_early, self._held = set(), False, None
         if self._is_remote:
             expected = byte_range(index, key_frame, segment.places[-1])
-            if expected is not None:  # a remote source fetches them at once
+            if expected is not None:  # a remote source fetches this range in one request
                 reader.will_need(*expected)
         with stages.SEEK:
             if not (key_frame == 0 and reader.is_fresh) and not self._seek(key_frame):
@@ -125,17 +125,17 @@ class PacketFeed:
             self._restart_checks(is_first=key_frame == 0)
 
     def take(self) -> Any | None:
-        """Return the next packet that the codec must see; ``None`` at the end of the feed.
+        """Return the next packet that the codec needs; ``None`` at the end of the feed.
 
         Raises:
-            DamagedPacketError: for damage that the codec does not report, or does not see where frames are left out.
+            DamagedPacketError: for damage that the codec does not report, or misses because frames are left out.
             ReadError: if the source cannot be read.
         """
         index, segment, h264 = self._index, self._segment, self._h264
         frame_by_packet = index._frame_by_packet
         while True:
             if segment.drains and not self._not_fed:
-                # The codec gives its frames at once when it is drained, and the next call has to seek anyway.
+                # Draining makes the codec output its frames now, and the next call has to seek anyway.
                 self.ended_early = True
                 return None
             if self._held is None:
@@ -162,13 +162,13 @@ class PacketFeed:
             if pts is None:
                 return packet
             if pts < self.started_at_pts:
-                # A leading frame: it follows the key frame in the file, and is shown before it. It may refer to frames
+                # A leading frame follows the key frame in the file, but is shown before it. It may refer to frames
                 # before the key frame, which the codec does not have. No frame shown after the key frame refers to it.
                 continue
             if self.feeds_all:
                 return packet
             frame = frame_by_packet.item(number) if number < len(frame_by_packet) else -1
-            if frame < 0 or index.pts.item(frame) != pts:  # the index does not know it
+            if frame < 0 or index.pts.item(frame) != pts:  # the index has no frame for this packet
                 return packet
             disposable = index.disposable.item(frame)
             if disposable == _UNKNOWN:
@@ -185,7 +185,7 @@ class PacketFeed:
             self.left_out.add(frame)
 
     def check_refused(self, packet: Any | None) -> None:
-        """Raise `IndexMismatchError` if a packet that the codec refuses should have given a frame."""
+        """Raise `IndexMismatchError` if the codec refused a packet that should have given a frame."""
         if not self._checks_packets:
             return
         if packet is not None and self.codec not in CODECS_OF_FRAMES_ONLY:
@@ -203,7 +203,7 @@ class PacketFeed:
             self._h264 = H264Parser(reader.extradata)
         else:
             headers = reader.extradata
-            # A key frame can show earlier breaks, in packets that were not read yet.
+            # A key frame can reveal a break in earlier packets that were not read.
             breaks = break_detector(codec, headers, is_at_start=is_first or not self._may_be_unread)
             if breaks is not None:
                 self._break_detectors.append(breaks)
@@ -221,13 +221,13 @@ class PacketFeed:
             raise
         except ReadError:
             if self._index.is_cut_short:
-                return None  # where a linear decode also ends
+                return None  # a linear decode ends here as well
             raise
 
     def _seek(self, key_frame: int) -> bool:
-        """Seek as the container can, and prove from the packets that the key frame lies ahead, or comes next."""
+        """Seek to a key frame, and return whether the packets prove that it comes next."""
         if not self._has_times:
-            return False  # they are made up while reading, and differ after a seek
+            return False  # FFmpeg generates times while reading, and they differ after a seek
         index, reader = self._index, self._reader
         position = int(index.key_frame_position[key_frame])
         if index.times_restart and position >= 0 and reader.seek_bytes(position) and self._find(key_frame):
@@ -241,7 +241,7 @@ class PacketFeed:
         return False
 
     def _find(self, key_frame: int) -> bool:
-        """Read up to the packet of a key frame; ``False`` if a later key frame comes first, or reading fails."""
+        """Read up to the packet of a key frame; return ``False`` if a later key frame comes first, or reading fails."""
         pts = int(self._index.key_frame_pts[key_frame])
         position = int(self._index.key_frame_position[key_frame])
         while True:
@@ -253,7 +253,7 @@ class PacketFeed:
                 return False
             if packet is None:
                 return False
-            if not packet.is_keyframe and key_frame != 0:  # a stream may begin with another kind of packet
+            if not packet.is_keyframe and key_frame != 0:  # the first packet counts as a key frame without the flag
                 continue
             if packet.pts == pts and (position < 0 or packet.pos is None or packet.pos < 0 or packet.pos == position):
                 self._held = packet
@@ -262,7 +262,7 @@ class PacketFeed:
                 return False
 
     def _skip_to(self, key_frame: int) -> None:
-        """Read past the packets before a key frame, from the beginning of the stream."""
+        """Read past the packets before a key frame, starting at the beginning of the stream."""
         num_packets = int(self._index.key_frame_packet[key_frame])
         if num_packets < 0:
             self._find(key_frame)

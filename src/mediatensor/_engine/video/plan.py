@@ -1,6 +1,6 @@
-"""Plan which runs of the codec give a set of frames: where to start, and when to continue instead. Pure functions.
+"""Plan the codec runs that decode a set of frames: where to seek, and where to continue. Pure functions.
 
-A frame's *place* is its index: its number in the order in which a linear decode gives frames.
+A frame's *place* is its index in the output order of a linear decode.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from dataclasses import dataclass
 from ..bitstreams.units import Disposable
 from ..index.frame_index import FrameIndex
 
-_YES = int(Disposable.YES)  # looking up a member of an enumeration costs more than the rest of the decision
+_YES = int(Disposable.YES)  # an enum lookup costs more than the rest of the decision
 
 
 @dataclass(slots=True)
 class Segment:
-    """Frames that come out of one run of the codec."""
+    """Wanted frames that one run of the codec decodes."""
 
     key_frame: int | None  # number of the key frame to seek to; None to continue
     places: tuple[int, ...]  # the wanted frames, ascending
-    # Whether to drain the codec after the last of them. The frame then comes out without the packets after it, and the
+    # Whether to drain the codec after the last frame. That frame then comes out without the packets after it, but the
     # next call has to seek.
     drains: bool
 
     def needs(self, place: int) -> bool:
-        """Return whether the codec must see a disposable frame for its own sake: no other frame refers to it.
+        """Return whether to feed a disposable frame, to which no other frame refers.
 
         ::
 
             places                   *           *
             frames       I  b  B  b  P  b  B  b  P  b  B  b  P
             fed          I     B     P     B     P              (drains)
-            fed          I     B     P     B     P  b  B  b  P  (else: what follows may be asked for next)
+            fed          I     B     P     B     P  b  B  b  P  (does not drain: the next call may ask for later frames)
         """
         if place > self.places[-1]:
             return not self.drains
@@ -43,21 +43,21 @@ class Segment:
 def make_plan(
     index: FrameIndex, places: Sequence[int], position: int | None, max_skipped: int, *, drains: bool = False
 ) -> list[Segment]:
-    """Group wanted frames into runs, none of which decodes a frame twice.
+    """Group wanted frames into runs, so that no frame is decoded twice.
 
     ::
 
         position    key frame of w       w
            x ---------------- k --------- o      seek to k if x..k is more than ``max_skipped`` frames,
-                                                 else decode through: a flush throws that much away
+                                                 otherwise decode through: a seek discards that many frames
 
     Args:
         index: The frames of the stream.
         places: The wanted frames, ascending, without duplicates.
-        position: Place of the frame that comes out next if decoding continues; ``None`` if that is not known.
-        max_skipped: Most frames before the key frame that are decoded rather than skipped by a seek. A seek throws away
-            as many: those that the codec reorders, and those that its threads hold.
-        drains: Whether to drain the codec after the last frame. A plan with several segments always does: after one
+        position: Place of the frame that comes out next if decoding continues; ``None`` if unknown.
+        max_skipped: Decode through up to this many frames before the key frame instead of seeking. A seek discards as
+            many frames from the codec's reordering buffer and its threads.
+        drains: Whether to drain the codec after the last frame. A plan with several segments always drains: after one
             jump, the caller is expected to jump again.
 
     Returns:
@@ -84,7 +84,7 @@ def make_plan(
 
 
 def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:
-    """Group wanted frames by the key frame that each is decoded from, into independent runs."""
+    """Group wanted frames into independent runs, by the key frame from which each is decoded."""
     runs: dict[int, list[int]] = {}
     for place in places:
         runs.setdefault(index.key_frame_for(place), []).append(place)
@@ -92,7 +92,7 @@ def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, lis
 
 
 def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> int:
-    """Estimate how many frames a run decodes; frames that may be disposable count."""
+    """Estimate how many frames a run decodes, counting frames that are not known to be disposable."""
     last = places[-1]
     first = index.first_frame_from(key_frame)
     num_disposable = (index.disposable[min(first, last) : last + 1] == _YES).sum()
@@ -100,9 +100,9 @@ def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> in
 
 
 def byte_range(index: FrameIndex, key_frame: int, place: int) -> tuple[int, int] | None:
-    """Return about where in the file the packets from a key frame to a frame lie; ``None`` where that is unknown.
+    """Estimate the (start, stop) bytes of the packets from a key frame to a frame; ``None`` if unknown.
 
-    Other streams lie between them, so the range up to the next key frame is taken in the proportion of the packets.
+    Packets of other streams lie in between, so the estimate takes a share of the bytes up to the next key frame.
     """
     start = int(index.key_frame_position[key_frame])
     if start < 0 or index.key_frame_bytes[key_frame] < 0:

@@ -1,6 +1,6 @@
-"""Requests of a call, apart from the index that answers it; and the holes that it spans. Pure functions.
+"""The frames that a call requests, independent of the index; and the holes that it spans. Pure functions.
 
-If decoding proves an index wrong, the same query is put to the next one.
+If decoding proves an index wrong, the same query is resolved with the next index.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..index.holes import FrameHole, describe_hole, describe_holes
 
 
 class FrameQuery(ABC):
-    """Frames that a call asks for, and what else it says, which decides the holes that it spans.
+    """Frames that a call requests, and the context that decides which holes the call spans.
 
     Attributes:
-        highest: The highest index, if none depends on the number of frames: the rest of the stream may stay unread.
-        previous: The frame before the first one, which the caller has already; ``None`` if there is none.
-        seconds: The times of the frames; ``None`` if indices or a range are asked for.
-        is_grid: Whether the times are a grid that was made with the clock of the frames.
-        stop_seconds: End of a range of times; ``None`` if no such range is asked for.
+        highest: The highest index, if no index depends on the number of frames: the rest of the stream may stay unread.
+        previous: The frame that the caller received before the first one; ``None`` if there is none.
+        seconds: The times of the frames; ``None`` if indices or a range are requested.
+        is_grid: Whether the times are a grid that was made with the frame clock.
+        stop_seconds: End of a time range; ``None`` if no time range is requested.
     """
 
     highest: int | None = None
@@ -39,15 +39,15 @@ class FrameQuery(ABC):
 
     @abstractmethod
     def frames_in(self, index: FrameIndex) -> Sequence[int]:
-        """Return the frames of an index that are asked for.
+        """Return the requested frames of an index.
 
         Raises:
-            OutOfRangeError: if one of them does not exist.
+            OutOfRangeError: if a requested frame does not exist.
         """
 
 
 class ByIndex(FrameQuery):
-    """Frames by index; negative ones count from the end."""
+    """Frames by index; negative indices count from the end."""
 
     def __init__(self, indices: Sequence[int], stream_index: int) -> None:
         self._indices = indices
@@ -75,7 +75,7 @@ class ByIndexRange(FrameQuery):
 
 
 class ExistingFrames(FrameQuery):
-    """Those of some frames, ascending, that are not after the last one of the stream."""
+    """The given frames, ascending, without frames after the last one of the stream."""
 
     def __init__(self, frames: Sequence[int], previous: int | None) -> None:
         self._frames = frames
@@ -86,7 +86,7 @@ class ExistingFrames(FrameQuery):
 
 
 class ByTime(FrameQuery):
-    """The frames shown at some times, none outside of the first and the last frame of ``within``."""
+    """The frames shown at some times, clamped to the first and last frame of ``within``."""
 
     def __init__(self, seconds: NDArray[np.float64], *, is_grid: bool, within: tuple[int, int] | None) -> None:
         self.seconds: NDArray[np.float64] = seconds
@@ -99,7 +99,7 @@ class ByTime(FrameQuery):
 
 
 class ByTimeRange(FrameQuery):
-    """The frames shown within [start, stop), none outside of the first and the last frame of ``within``."""
+    """The frames shown within [start, stop), clamped to the first and last frame of ``within``."""
 
     def __init__(self, start_seconds: float, stop_seconds: float, within: tuple[int, int] | None) -> None:
         self.start_seconds = start_seconds
@@ -115,19 +115,19 @@ class ByTimeRange(FrameQuery):
         return range(first, max(min(frames.stop, last_possible + 1), first + 1))
 
 
-# Damage that an index knows of
+# Holes recorded in an index
 
 
 def spanned_holes(index: FrameIndex, frames: Sequence[int], query: FrameQuery) -> list[tuple[FrameHole, int]]:
-    """Return the holes that a call spans, each with the row of the first frame at or after it.
+    """Return the holes that a call spans, each with the row of the first frame at or after the hole.
 
-    A call spans a hole if it has frames from before and from after it, or asks for a time within it. Each of several
-    clips (`frames_of_clips`) is looked at separately.
+    A call spans a hole if it has frames on both sides of the hole, or requests a time within it. Clips of one call
+    (`frames_of_clips`) are checked separately.
 
     Args:
         index: The frames of the stream.
-        frames: The frames asked for.
-        query: What asked for them.
+        frames: The requested frames.
+        query: The query that requested them.
     """
     if not len(index.hole_frame) or not len(frames):
         return []
@@ -149,13 +149,13 @@ def spanned_holes(index: FrameIndex, frames: Sequence[int], query: FrameQuery) -
 
 
 def _holes_of_times(index: FrameIndex, frames: NDArray[np.int64], query: FrameQuery) -> NDArray[np.int64]:
-    """Return the number of the hole that the time of each row lies in; -1 for none."""
+    """Return the number of the hole that contains each row's time; -1 for none."""
     after = np.searchsorted(index.hole_frame, frames, side="right")
     number = after.clip(max=len(index.hole_frame) - 1)
     is_last_before = index.hole_frame[number] == frames + 1
     begins = np.array([hole.start_seconds for hole in index.holes])[number]
     if query.seconds is not None:
-        # The container may have rounded the time of the missing frame up.
+        # The container may have rounded up the time of the missing frame.
         tolerance = max(TIME_TOLERANCE, index._clock.quantum / 2 if query.is_grid else 0.0)
         is_within = query.seconds >= begins - tolerance
     elif query.stop_seconds is not None:
@@ -166,7 +166,7 @@ def _holes_of_times(index: FrameIndex, frames: NDArray[np.int64], query: FrameQu
 
 
 def hole_error(hole: FrameHole, index: FrameIndex) -> DecodeError:
-    """The error of a call that spans a hole."""
+    """Return the error for a call that spans a hole."""
     return DecodeError(
         f"The frames that were asked for reach over a hole: {describe_hole(hole, len(index))}. Ask for frames on one "
         "side of it, or pass on_error='keep', 'skip' or 'nearest'."
@@ -176,7 +176,7 @@ def hole_error(hole: FrameHole, index: FrameIndex) -> DecodeError:
 def hole_reports(
     spanned: Sequence[tuple[FrameHole, int]], frames: Sequence[int], index: FrameIndex
 ) -> tuple[ReplacedFrame, ...]:
-    """List the holes that a call spans, as its result does."""
+    """Return the reports, for a call's result, of the holes that the call spans."""
     return tuple(
         ReplacedFrame(frames[row], describe_hole(hole, len(index)), row, frames[row], num_missing=hole.num_packets)
         for hole, row in spanned
@@ -184,11 +184,11 @@ def hole_reports(
 
 
 def warn_of_damage(name: str, index: FrameIndex | None = None) -> None:
-    """Warn that a file is damaged, once in this process for each file.
+    """Warn that a file is damaged, once per file in this process.
 
     Args:
         name: Name of the file.
-        index: The frames of the stream; ``None`` if it does not know which are damaged.
+        index: The frames of the stream; ``None`` if there is no index.
     """
     if index is None or index.is_authoritative:
         damage = ["the codec flags frames as damaged"]

@@ -1,4 +1,4 @@
-"""One opened video stream: its handles, its header, the size of its frames, and how frames come out."""
+"""One opened video stream: its handles, header and frame size, and the layout of its output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..sources.source import Source
 from .batch import DecodedRows, ErrorPolicy, PixelWriter, SizeChangePolicy
 from .handles import Handle, HandleSpec, stream_parameters, why_not
 
-# Containers that can have a display matrix.
+# Container formats that can store a display matrix.
 _FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
 
 _HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b67"}
@@ -37,7 +37,7 @@ _HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """How batches come out, see `VideoDecoder`."""
+    """Output layout and policies, see `VideoDecoder`."""
 
     is_channels_first: bool
     on_error: ErrorPolicy
@@ -46,11 +46,11 @@ class OutputOptions:
 
 
 class OpenVideo:
-    """The parts that exact and approximate access share. Pickles without its handles.
+    """State that exact and approximate access share. Pickling leaves out the handles.
 
     Raises:
         OpenError, ReadError, StreamError: if the source or the stream cannot be opened.
-        DeviceError: if the device must decode, and is known not to be able to.
+        DeviceError: if the device must decode, but cannot.
     """
 
     def __init__(self, spec: HandleSpec, options: OutputOptions) -> None:
@@ -81,14 +81,14 @@ class OpenVideo:
         self.pool = HandlePool(spec.open, spec.source.check_unchanged)
 
     def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool, luma_bits: int | None = None) -> None:
-        """Convert frames in another way from now on; kept frames stay."""
+        """Replace the conversion of frames. Cached frames stay."""
         spec = replace(self.spec, steps=steps, is_float=is_float, luma_bits=luma_bits)
         if spec != self.spec:
             self.spec = spec
             self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))
 
     def renew_handles(self) -> None:
-        """Open new handles from now on."""
+        """Open new handles for later calls."""
         self.pool.replace(self.spec.open)
 
     # Decoding
@@ -99,7 +99,7 @@ class OpenVideo:
         return CpuFallbackStatus(is_known, self.spec.device.type, self._fallback_reason)
 
     def check_ready(self) -> None:
-        """Refuse a device that a fork has lost, and warn about frames that are not tone-mapped."""
+        """Raise if a fork made the device unusable, and warn that HDR frames are not tone-mapped."""
         if self.spec.device.type != "cpu":
             check_process(self.spec.device)
         if self.hdr_transfer is not None:
@@ -110,7 +110,7 @@ class OpenVideo:
             )
 
     def decode_on_cpu(self, reason: str) -> None:
-        """Decode on the CPU from now on; frames still go to the device.
+        """Decode on the CPU from now on. Frames are still moved to the device.
 
         Raises:
             DeviceError: if the device must decode.
@@ -118,7 +118,7 @@ class OpenVideo:
         reason = reason.rstrip(".") or f"the backend {self.spec.backend!r} gives no reason"
         with self._lock:
             if self.spec.decodes_in_software:
-                return  # as before, or since another thread called this
+                return  # another thread may have called this already
             if self.options.is_strict_device:
                 raise DeviceError(
                     f"{self.name} cannot be decoded on {str(self.spec.device)!r}: {reason}. Without strict_device=True "
@@ -139,32 +139,31 @@ class OpenVideo:
 
     @contextmanager
     def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
-        """Lend the reader of a handle for a ``with`` block; ``is_moved``: its position will change."""
+        """Lend a handle's reader for a ``with`` block. Pass ``is_moved=True`` if the block changes its position."""
         with self.pool.borrow() as handle:
             if is_moved:
                 handle.stream.reset()
             yield handle.stream.reader
 
     def identify(self) -> SourceIdentity:
-        """Return the identity of the source and stream."""
         return identify(self.source, self.container_info, self.stream_info, lambda: self.lend_reader(is_moved=False))
 
     @property
     def time_base(self) -> Fraction:
         return self.stream_info.time_base or Fraction(1, 1)
 
-    # The first frame: only decoding shows its orientation
+    # The first frame. Its orientation is known only after decoding
 
     @property
     def rotation(self) -> float | None:
-        """Counter-clockwise angle in degrees of the display matrix, if there is one."""
+        """Counter-clockwise angle of the display matrix in degrees; ``None`` without a matrix."""
         self.upright_size()
         return None if self._orientation is None else self._orientation.rotation
 
     def _stated_orientation(self) -> Orientation | None:
-        """Return the container's orientation, for backends whose frames have none.
+        """Return the container's orientation, for backends whose frames carry none.
 
-        It comes with the stream's own codec, which has to decode a frame to show it.
+        FFmpeg's decoder attaches the orientation to its frames, so one frame must be decoded.
         """
         if not self._may_turn:
             return None
@@ -172,7 +171,7 @@ class OpenVideo:
         return self._orientation
 
     def upright_size(self) -> tuple[int, int]:
-        """Return (height, width) of the first frame as shown, before transforms; else of the header."""
+        """Return the first frame's upright (height, width) before transforms, or the header's if decoding fails."""
         with self._lock:
             if self._size is None:
                 with stages.DECODE:
@@ -180,13 +179,13 @@ class OpenVideo:
         return self._size or (self.stream_info.height or 0, self.stream_info.width or 0)
 
     def _look_at_first_frame(self) -> None:
-        """Note the size and orientation of the first frame."""
+        """Store the size and orientation of the first frame."""
         is_borrowed = False
         try:
             with self.pool.borrow() as handle:
                 is_borrowed = True
                 frame = self._first_frame_of(handle)
-        except MediaTensorError:  # which has closed the handle
+        except MediaTensorError:  # the pool has closed the handle
             if is_borrowed:
                 return
             raise
@@ -208,11 +207,11 @@ class OpenVideo:
     # Batches
 
     def output_size(self) -> tuple[int, int]:
-        """Return (height, width) after transforms of a frame of the first frame's size."""
+        """Return the first frame's (height, width) after transforms."""
         return output_size(self.spec.steps, *self.upright_size())
 
     def pixel_writer(self, num_rows: int) -> PixelWriter:
-        """Return a writer of frames into rows of one array."""
+        """Return a writer that stores frames as rows of one array."""
         size = self.output_size() if self.options.on_size_change == "scale" else None
         return PixelWriter(num_rows, size, None if self.spec.decodes_in_software else self._stated_orientation())
 
@@ -259,12 +258,12 @@ class OpenVideo:
 
 @dataclass(frozen=True)
 class CpuFallbackStatus:
-    """Whether frames that were asked for on another device were decoded on the CPU; true if they were.
+    """Whether the CPU decoded frames that were requested on another device. It is true if so.
 
     Attributes:
-        status_known: Whether it is known yet: at the latest, the first frame shows what a device can decode.
-        device_type: Type of the device that frames come out on.
-        reason: Why the CPU decodes; ``None`` if it does not, or was asked to.
+        status_known: Whether the status is final. The first decoded frame makes it final at the latest.
+        device_type: Type of the device that holds the output frames.
+        reason: Why the CPU decodes; ``None`` if the device decodes, or if CPU decoding was requested.
 
     Example:
         >>> from mediatensor.decoders import CpuFallbackStatus
@@ -291,7 +290,7 @@ class CpuFallbackStatus:
 
 
 def warn_of_fallback(status: CpuFallbackStatus) -> None:
-    """Warn that the CPU decodes, once in this process for each reason."""
+    """Warn that the CPU decodes, once per reason in this process."""
     warn_once(
         f"Frames for the device {status.device_type!r} are decoded in software, on the CPU: {status.reason}. "
         "(strict_device=True makes this an error, decode_backend='cpu' asks for it.)"
