@@ -42,7 +42,7 @@ __all__ = [
     "transforms",
 ]
 
-# The command answers `--help` without torch, which takes a second to load.
+# Torch takes a second to load, so the command answers `--help` without it.
 __getattr__ = lazy_names(
     __name__,
     {

@@ -6,6 +6,6 @@ import sys
 
 from .cli import main
 
-# Worker processes started by spawn import this module again: they must not run the command.
+# Spawned worker processes import this module again, and must not run the command.
 if __name__ == "__main__":
     sys.exit(main())

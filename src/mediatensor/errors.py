@@ -1,7 +1,7 @@
-"""The exceptions of mediatensor: one type for one condition, everywhere.
+"""The exceptions of mediatensor, one type for each condition.
 
-Each type also derives from the built-in exceptions that other libraries raise for the same condition,
-so that ``except`` clauses written for them keep working:
+Each type also derives from the built-in exceptions that other libraries raise for the same condition, so existing
+``except`` clauses keep working:
 
 >>> from mediatensor.errors import OutOfRangeError
 >>> issubclass(OutOfRangeError, IndexError) and issubclass(OutOfRangeError, RuntimeError)
@@ -42,9 +42,10 @@ class MediaTensorError(Exception):
 
 
 class InvalidArgumentError(MediaTensorError, ValueError, TypeError, AssertionError, RuntimeError):
-    """An argument has a value or a type that is not accepted; the message names it, and accepted values.
+    """An argument has a value or type that is not accepted. The message names the argument and accepted values.
 
-    torchcodec raises ValueError, TypeError or RuntimeError here, docTR ValueError, TypeError or AssertionError.
+    For such arguments, torchcodec raises ValueError, TypeError or RuntimeError, and docTR raises ValueError, TypeError
+    or AssertionError.
     """
 
 
@@ -53,11 +54,11 @@ class OutOfRangeError(MediaTensorError, IndexError, ValueError, RuntimeError):
 
 
 class SourceTypeError(MediaTensorError, TypeError, RuntimeError):
-    """The source is of a type that cannot be read, or lacks a method that reading needs."""
+    """The source has a type that cannot be read, or lacks a method that is needed for reading."""
 
 
 class OpenError(MediaTensorError, ValueError, RuntimeError):
-    """The source was found but is not media that FFmpeg can open."""
+    """The source exists but FFmpeg cannot open it as media."""
 
 
 class SourceNotFoundError(OpenError, FileNotFoundError):
@@ -69,19 +70,19 @@ class ReadError(MediaTensorError, OSError, RuntimeError):
 
 
 class StreamError(MediaTensorError, ValueError, RuntimeError):
-    """The stream asked for does not exist, is of another type, or has nothing to decode."""
+    """The requested stream does not exist, is of another type, or has nothing to decode."""
 
 
 class DecodeError(MediaTensorError, IndexError, RuntimeError):
-    """A frame that the index lists could not be decoded; the message names the frame."""
+    """A frame in the index could not be decoded. The message names the frame."""
 
 
 class DeviceError(MediaTensorError, RuntimeError):
-    """A device cannot decode a stream, or stopped midway; the message has the reason and an alternative."""
+    """A device cannot decode a stream, or stopped midway. The message has the reason and an alternative."""
 
 
 class EncodeError(MediaTensorError, RuntimeError):
-    """Encoding failed: a codec or a container refused, or methods of an encoder were called in the wrong order."""
+    """Encoding failed: a codec or container rejected data, or encoder methods were called in the wrong order."""
 
 
 class WriteError(MediaTensorError, OSError, RuntimeError):
@@ -89,7 +90,7 @@ class WriteError(MediaTensorError, OSError, RuntimeError):
 
 
 class PageError(MediaTensorError, ValueError, RuntimeError):
-    """One page of a document cannot be read or rendered; the message names it. Other pages are not affected."""
+    """A page of a document cannot be read or rendered. The message names the page. Other pages are not affected."""
 
 
 class WeightsError(MediaTensorError, ValueError, RuntimeError):
@@ -97,19 +98,19 @@ class WeightsError(MediaTensorError, ValueError, RuntimeError):
 
 
 class WeightsNotFoundError(WeightsError, FileNotFoundError):
-    """No weights for a model on this machine; the message names the package to install or the file to add."""
+    """Model weights are not on this machine. The message names the package to install or the file to add."""
 
 
 class TooManyFailuresError(MediaTensorError, RuntimeError):
-    """Files of a dataset failed one after the other, more than its error policy allows; the last is the cause."""
+    """More consecutive files of a dataset failed than its error policy allows. The last failure is the cause."""
 
 
 class TrainingError(MediaTensorError, RuntimeError):
-    """A training cannot continue; its results so far are kept."""
+    """Training cannot continue. Its results so far are kept."""
 
 
 class SizeChangeError(DecodeError, ValueError):
-    """Frames of one batch have different sizes; the message names the first one that differs."""
+    """Frames of one batch have different sizes. The message names the first frame that differs."""
 
 
 class FrameIndexError(MediaTensorError, ValueError, RuntimeError):
@@ -121,12 +122,12 @@ class ClosedError(MediaTensorError, ValueError, RuntimeError):
 
 
 class IsolatedWorkerError(MediaTensorError, RuntimeError):
-    """The process of isolated work did not finish it; the next call gets a new one.
+    """The isolated process did not finish a call. The next call gets a new process.
 
     Attributes:
-        reason: ``"crash"`` (the process ended), ``"timeout"``, ``"memory"``, ``"exception"`` (the function raised one
-            of a type that is neither of ``mediatensor.errors`` nor of Python) or ``"result"`` (the process sent a
-            malformed result).
+        reason: ``"crash"`` (the process ended), ``"timeout"``, ``"memory"``, ``"exception"`` (the function raised an
+            exception type from outside ``mediatensor.errors`` and Python) or ``"result"`` (the process sent a malformed
+            result).
 
     Example:
         >>> from mediatensor.errors import IsolatedWorkerError
@@ -143,8 +144,8 @@ class IsolatedWorkerError(MediaTensorError, RuntimeError):
 
 
 class MissingDependencyError(MediaTensorError, ImportError):
-    """An optional package is needed; the message names the extra that installs it."""
+    """An optional package is missing. The message names the extra that installs it."""
 
 
 class DamageWarning(UserWarning):
-    """A video is damaged, and its frames are given as the codec makes them; see ``on_error`` of `VideoDecoder`."""
+    """A video is damaged, and its frames are returned as the codec decodes them; see ``on_error`` of `VideoDecoder`."""

@@ -16,12 +16,12 @@ from .errors import InvalidArgumentError
 __all__ = ["AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "FrameBatch", "ReplacedFrame"]
 
 
-# Stands for a flag of False for each frame.
+# Represents ``False`` for every frame.
 _NOT_DAMAGED = torch.tensor(False, device="cpu")
 
 
 def _describe(result: Any) -> str:
-    """Describe a result: ``ClassName:`` and one indented line a field, with only the shape of the data."""
+    """Describe a result: ``ClassName:`` and one indented line for each field, with only the shape of the data."""
     lines = [f"{type(result).__name__}:"]
     for spec in fields(result):
         value = getattr(result, spec.name)
@@ -58,30 +58,31 @@ def _sample_rate(sample_rate: Any) -> int:
 
 
 def _on_cpu(key: Any) -> Any:
-    """Move the tensors of a key to the CPU, where the times are."""
+    """Move tensors in a key to the CPU, because the times are on the CPU."""
     if isinstance(key, Tensor):
         return key.cpu()
     return type(key)(_on_cpu(part) for part in key) if type(key) in (list, tuple) else key
 
 
 def _rows(data: Tensor, key: Any, key_on_cpu: Any) -> Tensor:
-    """Return the rows that a key selects. Data on a device take a key from anywhere."""
+    """Return the rows that a key selects. Data on a device accept keys on any device."""
     return data[key_on_cpu if data.device.type == "cpu" else key]
 
 
 @dataclass(frozen=True)
 class ReplacedFrame:
-    """A frame that is damaged or could not be decoded, and how the error policy treated it; or a hole.
+    """A report of a hole, or of a damaged or undecodable frame and its treatment by the error policy.
 
-    In a hole the codec gave no frames, so that the missing ones have no number. A hole is reported with the first frame
-    after it, which is in its place as usual: ``used_index`` is ``index``.
+    In a hole, the codec returned no frames, so missing frames have no index. A hole is reported with the first frame
+    after it, which is returned as usual: ``used_index`` equals ``index``.
 
     Attributes:
-        index: Index of the frame that was asked for.
-        reason: Why it could not be decoded, or a description of the hole, as a sentence.
-        position: Its position in the flattened batch. Under ``on_error="skip"``, the position it would have had.
-        used_index: Index of the frame that took its place; ``None`` if it was left out.
-        num_missing: Number of packets in a hole that gave no frame; else 0.
+        index: Index of the requested frame.
+        reason: Why the frame could not be decoded, or a description of the hole, as a sentence.
+        position: Position of the frame in the flattened batch, or the position it would have had under
+            ``on_error="skip"``.
+        used_index: Index of the frame returned instead; ``None`` if the frame was left out.
+        num_missing: Number of packets in a hole that gave no frame; otherwise 0.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -108,7 +109,7 @@ class Frame:
         data: 3-D tensor, (C, H, W) or (H, W, C).
         pts_seconds: Presentation time in seconds.
         duration_seconds: Time for which the frame is shown, in seconds.
-        replaced: The frame that ``on_error="nearest"`` put in place of the requested one, and holes.
+        replaced: Reports of a frame replaced under ``on_error="nearest"``, and of holes.
         is_damaged: Whether the codec flags the frame as damaged.
 
     Raises:
@@ -132,7 +133,7 @@ class Frame:
     is_damaged: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if type(self.data) is not Tensor or self.data.ndim != 3:  # most frames are from a decoder, and valid
+        if type(self.data) is not Tensor or self.data.ndim != 3:  # most frames come from a decoder and are valid
             _check_dimensions(self.data, "3-dimensional", 3, 3)
         if type(self.pts_seconds) is not float:
             self.pts_seconds = real_number("pts_seconds", self.pts_seconds)
@@ -154,7 +155,7 @@ class Frame:
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> Frame:
-        """Return the frame with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        """Return the frame with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
@@ -184,14 +185,14 @@ class Frame:
 class FrameBatch:
     """Decoded video frames with their times.
 
-    ``len(batch)`` is the first dimension; iterating and indexing give `FrameBatch` objects, the same key
-    being applied to the data and to both times. Tensors in a key may be on any device.
+    ``len(batch)`` is the size of the first dimension. Iteration and indexing return `FrameBatch` objects. An index
+    applies to the data and to both times, and its tensors may be on any device.
 
     Attributes:
         data: Tensor of at least 3 dimensions, (..., C, H, W) or (..., H, W, C).
         pts_seconds: Presentation times in seconds, float64 on the CPU, of shape ``data.shape[:-3]``.
         duration_seconds: Durations in seconds, of the same dtype, device and shape.
-        replaced: Frames that ``on_error="skip"`` or ``"nearest"`` left out or replaced, and holes.
+        replaced: Reports of frames left out under ``on_error="skip"`` or replaced under ``"nearest"``, and of holes.
         is_damaged: Whether the codec flags each frame as damaged, bool on the CPU, of the same shape as the times.
 
     Raises:
@@ -213,7 +214,7 @@ class FrameBatch:
 
     def __post_init__(self) -> None:
         _check_dimensions(self.data, "at least 3-dimensional", 3)
-        # Callers pass times as float32 or lists of numbers; they are stored exactly, and on the CPU.
+        # Callers pass times as float32 tensors or lists. They are stored as float64 on the CPU.
         self.pts_seconds = _numbers("pts_seconds", self.pts_seconds)
         self.duration_seconds = _numbers("duration_seconds", self.duration_seconds)
         leading = self.data.shape[:-3]
@@ -233,7 +234,7 @@ class FrameBatch:
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        # Between processes each tensor costs a handle of shared memory.
+        # Each tensor that is sent between processes costs a handle of shared memory.
         state = dict(vars(self))
         if not self.is_damaged.any():
             del state["is_damaged"]
@@ -273,7 +274,7 @@ class FrameBatch:
         )
 
     def to(self, *args: Any, **kwargs: Any) -> FrameBatch:
-        """Return the batch with ``data.to(*args, **kwargs)``; the times stay float64 on the CPU.
+        """Return the batch with ``data.to(*args, **kwargs)``. The times stay float64 on the CPU.
 
         Example:
             >>> import torch
@@ -285,11 +286,11 @@ class FrameBatch:
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> FrameBatch:
-        """Return the batch with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        """Return the batch with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
-        """Show up to sixteen of the frames with their times, as `Frame.show` does. Needs the extra ``plot``.
+        """Show up to sixteen frames with their times, as `Frame.show` does. Needs the extra ``plot``.
 
         Raises:
             InvalidArgumentError: if there is no frame.
@@ -317,7 +318,7 @@ class AudioSamples:
     """Decoded audio samples.
 
     Attributes:
-        data: 2-D float tensor (channels, samples) of full scale 1: values in [-1, 1], or louder, see `AudioDecoder`.
+        data: 2-D float tensor (channels, samples) in [-1, 1], or beyond in some cases, see `AudioDecoder`.
         pts_seconds: Time of the first sample in seconds.
         duration_seconds: Length in seconds.
         sample_rate: Samples per second.
@@ -362,7 +363,7 @@ class AudioSamples:
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioSamples:
-        """Return the samples with their data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        """Return the samples with their data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
@@ -390,18 +391,18 @@ class AudioSamples:
 
 @dataclass(repr=False)
 class AudioSamplesBatch:
-    """Audio clips of one length.
+    """Audio clips of equal length.
 
-    ``len(batch)`` is the number of clips. Iterating and indexing with a number give `AudioSamples`; any other key
-    (slice, list, tensor) gives an `AudioSamplesBatch`.
+    ``len(batch)`` is the number of clips. Iteration and integer indices return `AudioSamples`. Other indices (slice,
+    list, tensor) return an `AudioSamplesBatch`.
 
     Attributes:
         data: 3-D float tensor (clips, channels, samples) of full scale 1, as in `AudioSamples`.
         pts_seconds: Times of the first samples in seconds, float64 on the CPU, (clips,).
         duration_seconds: Lengths in seconds, of the same dtype, device and shape.
-        sample_rate: Samples per second, of all clips.
-        num_valid_samples: How many samples at the start of each clip are from the stream; the rest is padding. int64 on
-            the CPU, (clips,).
+        sample_rate: Samples per second of all clips.
+        num_valid_samples: Number of samples at the start of each clip that come from the stream, int64 on the CPU,
+            (clips,). The rest is padding.
 
     Raises:
         InvalidArgumentError: if ``data`` is not 3-dimensional or another field is not of shape (clips,).
@@ -458,7 +459,7 @@ class AudioSamplesBatch:
         return AudioSamplesBatch(data, pts_seconds, duration_seconds, self.sample_rate, self.num_valid_samples[on_cpu])
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamplesBatch:
-        """Return the batch with ``data.to(*args, **kwargs)``; the other fields stay on the CPU.
+        """Return the batch with ``data.to(*args, **kwargs)``. The other fields stay on the CPU.
 
         Example:
             >>> import torch
@@ -471,7 +472,7 @@ class AudioSamplesBatch:
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioSamplesBatch:
-        """Return the batch with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        """Return the batch with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
     def __repr__(self) -> str:
@@ -480,15 +481,16 @@ class AudioSamplesBatch:
 
 @dataclass(repr=False)
 class AudioVideoClip:
-    """The frames and the samples of one range of time.
+    """The frames and the audio samples of a time range.
 
     Unpacks as ``frames, samples = clip``.
 
     Attributes:
         frames: The frames that are shown in the range.
-        samples: The audio of the whole range: sample k belongs to ``samples.pts_seconds + k / samples.sample_rate``.
-        silent_spans: Which samples [first, last) of ``samples`` are silence because the stream has none there: it
-            starts later or ends earlier than the range, or has a gap. Empty if the audio is complete.
+        samples: The audio of the whole range. The time of sample k is ``samples.pts_seconds + k /
+            samples.sample_rate``.
+        silent_spans: Spans [first, last) of ``samples`` that are silent because the audio stream has not started, has
+            ended, or has a gap. Empty if the audio is complete.
 
     Example:
         >>> import torch
@@ -529,7 +531,7 @@ class AudioVideoClip:
         return replace(self, frames=self.frames.to(*args, **kwargs), samples=self.samples.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioVideoClip:
-        """Return the clip with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        """Return the clip with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, frames=self.frames.pin_memory(), samples=self.samples.pin_memory())
 
     def __repr__(self) -> str:

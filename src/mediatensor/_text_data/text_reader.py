@@ -41,6 +41,11 @@ class LazyPredictor:
         self._lock = ForkSafeLock()
 
     def load(self) -> Any:
+        """Return the predictor, which is loaded by the first call.
+
+        Raises:
+            MediaTensorError: if weights, packages or the device are missing, or an option is not accepted.
+        """
         with self._lock:
             if self._loaded is None:
                 self._loaded = self._make_predictor()
@@ -163,8 +168,9 @@ class PageImage:
     Attributes:
         number: Index, from 0, of the page in the document, or of the frame among the read frames.
         pixels: uint8 (H, W, 3), or ``None`` if they are missing.
-        seconds: Time of the frame; NaN for a page. num_replaced: 1 if another frame replaces this frame. error: The
-            reason if there are no pixels.
+        seconds: Time of the frame; NaN for a page.
+        num_replaced: 1 if another frame replaces this frame.
+        error: The reason if there are no pixels.
     """
 
     number: int

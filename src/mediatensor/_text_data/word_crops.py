@@ -43,8 +43,9 @@ class Words:
 
     Attributes:
         boxes: float64 (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four points from the top left in reading
-            direction. texts: Texts of the boxes; ``None`` if unknown. numbers: Indices of the boxes whose text is not
-            blank.
+            direction.
+        texts: Texts of the boxes; ``None`` if unknown.
+        numbers: Indices of the boxes whose text is not blank.
         is_relative: Whether coordinates are relative to the width and the height of the page; else pixels.
     """
 
@@ -214,8 +215,8 @@ class WordCrops(MediaDataset):
 
         Raises:
             SourceNotFoundError: if there is no such file.
-            OpenError: if it is not JSON, or larger than 1 GiB. InvalidArgumentError: if it is empty, or does not map
-                names to texts.
+            OpenError: if it is not JSON, or larger than 1 GiB.
+            InvalidArgumentError: if it is empty, or does not map names to texts.
 
         Example:
             >>> dataset = WordCrops.from_labels("train/images")  # doctest: +SKIP

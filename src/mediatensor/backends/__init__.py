@@ -1,6 +1,6 @@
-"""Decode backends turn the packets of a video into pictures: on the CPU, on a GPU, or on other hardware.
+"""Decode backends decode video packets into pictures on the CPU, a GPU, or other hardware.
 
-`mediatensor.decoders.VideoDecoder` uses the backend of its device, or the one that ``decode_backend`` names.
+`mediatensor.decoders.VideoDecoder` uses the backend of its device, or the backend named by ``decode_backend``.
 """
 
 from __future__ import annotations

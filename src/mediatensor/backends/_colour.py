@@ -1,7 +1,7 @@
-"""Conversion of Y'CbCr to R'G'B': layouts of planes, coefficients, and libswscale's integer arithmetic on tensors.
+"""Conversion of Y'CbCr to R'G'B': plane layouts, coefficients, and libswscale's integer arithmetic on tensors.
 
-libswscale converts in several ways, which round differently; there is a class for each. Coefficients follow from the
-luminance weights of ITU-T H.273, table 4.
+libswscale has several conversions with different rounding, each implemented by a class here. The coefficients derive
+from the luminance weights of ITU-T H.273, table 4.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _INTERLEAVED = {"nv12": (8, 0), "p010le": (10, 6), "p012le": (12, 4), "p016le": 
 _PLANAR = re.compile(r"yuv(?P<full>j)?(?P<subsampling>420|422|444|440)p(?P<bits>9|10|12|14|16)?(?(bits)le|)")
 
 _BT601 = (0.299, 0.114)
-# K_R and K_B by the number of the matrix; libswscale treats all other matrices as BT.601.
+# K_R and K_B by matrix number of H.273. libswscale treats all other matrices as BT.601.
 _LUMINANCE_WEIGHTS = {
     1: (0.2126, 0.0722),
     4: (0.30, 0.11),
@@ -57,9 +57,9 @@ class Layout:
     """The layout of the planes of a pixel format.
 
     Attributes:
-        bits: Used bits of a sample.
-        shift: Unused bits below the used ones.
-        chroma_shift: How often the width and the height of chroma are halved; ``None`` for gray.
+        bits: Number of used bits of a sample.
+        shift: Number of unused low bits of a sample.
+        chroma_shift: log2 of the horizontal and vertical chroma subsampling; ``None`` for gray.
         is_interleaved: Whether both chroma components are in one plane.
         is_full_range: Whether the format itself implies full range.
     """
@@ -72,7 +72,7 @@ class Layout:
 
 
 def layout_of(pixel_format: str) -> Layout | None:
-    """The layout of a pixel format by FFmpeg's name; ``None`` if the format is unknown.
+    """Return the layout of FFmpeg's pixel format; ``None`` if the format is not supported.
 
     >>> layout_of("yuvj422p")
     Layout(bits=8, shift=0, chroma_shift=(1, 0), is_interleaved=False, is_full_range=True)
@@ -110,7 +110,7 @@ class Coefficients:
 
 
 def coefficients_of(matrix: int, *, is_full_range: bool) -> Coefficients:
-    """The coefficients of a matrix by its number in H.273.
+    """Return the coefficients of a matrix number of H.273.
 
     >>> coefficients_of(1, is_full_range=True).red_v / 65536  # 2 (1 - K_R)
     1.574798583984375
@@ -141,21 +141,21 @@ class Arithmetic(ABC):
 
     @abstractmethod
     def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The contributions of chroma to red, green and blue, in the unit of `combined`."""
+        """Return the chroma terms of red, green and blue, in the unit of `combined`."""
 
     @abstractmethod
     def luma_term(self, luma: Tensor) -> Tensor:
-        """The contribution of luma to all three components."""
+        """Return the luma term, which is the same for red, green and blue."""
 
     @abstractmethod
     def combined(self, luma: Tensor, chroma: Tensor | int) -> Tensor:
-        """One component of the result: uint8, or float32 in [0, 1]."""
+        """Add the terms of a component and return it as uint8, or float32 in [0, 1]."""
 
 
 class LineArithmetic(Arithmetic):
     """libswscale's fast conversion to 8 bits of 8-bit pictures with repeated chroma: every product is rounded down.
 
-    Samples are int32 in [0, 255]. Results lie up to 3 levels below the exact ones.
+    Samples are int32 in [0, 255]. Results lie up to 3 levels below the exact result.
     """
 
     def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -173,19 +173,19 @@ class LineArithmetic(Arithmetic):
 
 
 class TableArithmetic(Arithmetic):
-    """libswscale's tables for 8 bits: chroma moves the luma by whole steps.
+    """libswscale's table lookup for 8 bits, in which chroma shifts luma by whole steps.
 
-    Samples are int32 in [0, 255]. Results lie up to 3 levels from the exact ones.
+    Samples are int32 in [0, 255]. Results lie within 3 levels of the exact result.
 
     Args:
         coefficients: Coefficients of the matrix and the range.
-        is_float: float32 in [0, 1] instead of uint8; there are still 256 values.
+        is_float: Output float32 in [0, 1] instead of uint8, with the same 256 levels.
     """
 
     def __init__(self, coefficients: Coefficients, *, is_float: bool) -> None:
         super().__init__(coefficients)
         self._is_float = is_float
-        # The table begins 384 levels below zero, and luma of 0 is looked up at a fixed place of it.
+        # The table starts 384 levels below zero, and luma of 0 has a fixed index in it.
         place = 326 if coefficients.black else 384
         self._offset = place * coefficients.y - (384 << 16) - coefficients.black + 0x8000
 
@@ -199,7 +199,7 @@ class TableArithmetic(Arithmetic):
 
     def _steps(self, chroma: Tensor, gain: int) -> Tensor:
         numerator = (gain << 16) + 0x8000
-        in_luma = abs(numerator) // self._coefficients.y * (1 if numerator >= 0 else -1)  # as C divides: towards zero
+        in_luma = abs(numerator) // self._coefficients.y * (1 if numerator >= 0 else -1)  # towards zero, as in C
         return ((chroma * in_luma) >> 16) - (in_luma >> 9)
 
     def luma_term(self, luma: Tensor) -> Tensor:
@@ -211,10 +211,10 @@ class TableArithmetic(Arithmetic):
 
 
 class FullArithmetic(Arithmetic):
-    """libswscale's conversion for 8 bits where every pixel has its own chroma.
+    """libswscale's 8-bit conversion with separate chroma for each pixel.
 
-    Samples are int32 in 1/512 of a level, in [0, 255 * 512]. Results lie up to 1 level from the exact ones, except
-    that a colour far outside of R'G'B' leaves 32 bits in libswscale, and so here, and comes out as 0.
+    Samples are int32 in 1/512 of a level, in [0, 255 * 512]. Results lie within 1 level of the exact result. However,
+    colours far outside of R'G'B' overflow 32 bits, as in libswscale, and become 0.
     """
 
     def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -259,32 +259,32 @@ class DeepArithmetic(Arithmetic):
 
 
 def _product(samples: Tensor, gain: int) -> Tensor:
-    """The upper half of a product of 16 bits by 16."""
+    """Return the upper 16 bits of a 16-bit by 16-bit product."""
     return (samples * _rounded(gain, 13)) >> 16
 
 
 def _rounded(value: int, bits: int) -> int:
-    """A coefficient in 1/65536 in 1/2**bits."""
+    """Convert a coefficient from units of 1/65536 to units of 1/2**bits."""
     return (value * (1 << bits) + 0x8000) >> 16
 
 
 Kernel = Literal["bilinear", "bicubic"]
 
-CENTRE = 128  # of a sample, in 1/256 of it: where luma lies, and chroma unless a file says otherwise
+CENTRE = 128  # centre of a sample in 1/256: position of luma, and by default of chroma
 
-_NEGLIGIBLE = 0.002  # as much of the weight may be cut off at either end of a filter
-_BICUBIC_C = int(0.6 * (1 << 24))  # of the cubics of Mitchell and Netravali (1988); B is 0
+_NEGLIGIBLE = 0.002  # maximum weight to cut off at either end of a filter
+_BICUBIC_C = int(0.6 * (1 << 24))  # parameter C of the cubics of Mitchell and Netravali (1988); B is 0
 _MAX_CACHED_TAPS = 128
 
 
 @dataclass(frozen=True, eq=False)
 class Taps:
-    """A filter for each of a line's target samples.
+    """The filters of all target samples of a line.
 
     Attributes:
         indices: Indices of the source samples, int64 (target, taps), all within the source.
         weights: Weight of each sample, int32 (target, taps).
-        one: Sum of the weights of a target sample.
+        one: Sum of the weights of each target sample.
     """
 
     indices: NDArray[np.int64]
@@ -293,7 +293,7 @@ class Taps:
 
     @cached_property
     def is_identity(self) -> bool:
-        """Whether every target sample is the source sample in its place."""
+        """Whether every target sample equals the source sample at the same index."""
         positions = self.indices[:, 0]
         return self.indices.shape[1] == 1 and bool((positions == np.arange(len(positions))).all())
 
@@ -302,13 +302,13 @@ class Taps:
 def compute_taps(
     source: int, target: int, kernel: Kernel, bits: int, source_centre: int = CENTRE, target_centre: int = CENTRE
 ) -> Taps:
-    """The filter from ``source`` to ``target`` samples; shrinking widens the kernel (antialias).
+    """Return the filters from ``source`` to ``target`` samples. Downscaling widens the kernel (antialias).
 
     Args:
-        source: Samples in the line, at least 1.
-        target: Samples of the result, at least 1.
+        source: Number of source samples in the line, at least 1.
+        target: Number of target samples, at least 1.
         kernel: ``"bilinear"``, or ``"bicubic"`` with B = 0 and C = 0.6.
-        bits: The weights sum to 2**bits: 14 along lines, 12 across them.
+        bits: Log2 of the sum of weights: 14 along lines, 12 across lines.
         source_centre: Position of the value within a source sample, in 1/256 of the sample.
         target_centre: Position of the value within a target sample, in 1/256 of the sample.
 
@@ -316,7 +316,7 @@ def compute_taps(
     [[4096, 0], [3072, 1024], [1024, 3072], [3072, 1024]]
     """
     step = ((source << 16) + (target >> 1)) // target
-    one = 1 << 54 - min(max(source // target, 1).bit_length() - 1, 8)  # more taps must not leave 64 bits
+    one = 1 << 54 - min(max(source // target, 1).bit_length() - 1, 8)  # prevents overflow of 64 bits with many taps
     if abs(step - 0x10000) < 10 and source_centre == target_centre:
         positions, weights = np.arange(target), np.full((target, 1), one)
     else:
@@ -330,14 +330,14 @@ def compute_taps(
 def _kernel_weights(
     source: int, target: int, step: int, kernel: Kernel, source_centre: int, target_centre: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First positions (target,), weights (target, taps) in 1 / 2**54, before anything is cut off."""
+    """Return the first positions (target,) and the uncut weights (target, taps) in units of 1 / 2**54."""
     support = 4 if kernel == "bicubic" else 2
     size = 1 + support if step <= 1 << 16 else 1 + (support * source + target - 1) // target
     size = max(1, min(size, source - 2))
-    # Twice the position of each target sample's centre in the source.
+    # Doubled source position of each target sample's centre.
     centres = ((target_centre * step) >> 7) - ((source_centre << 16) >> 7) + 2 * step * np.arange(target)
     numerators = centres - ((size - 2) << 16)
-    positions = np.sign(numerators) * (np.abs(numerators) >> 17)  # as C divides: towards zero
+    positions = np.sign(numerators) * (np.abs(numerators) >> 17)  # towards zero, as in C
     distances = np.abs(((positions[:, None] + np.arange(size)) << 17) - centres[:, None]) << 13
     if step > 1 << 16:
         distances = distances * target // source
@@ -361,12 +361,12 @@ def _bicubic(distances: NDArray[np.int64]) -> NDArray[np.int64]:
 def _cut_negligible(
     positions: NDArray[np.int64], weights: NDArray[np.int64], limit: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Shortest filters, if weights that sum to ``limit`` may be cut off at either end."""
+    """Shorten the filters by cutting off weights that sum to at most ``limit`` at each end."""
     size = weights.shape[1]
     positions, weights = positions.copy(), weights.copy()
     sums_from_left = np.abs(weights).cumsum(axis=1)
     shifts = (sums_from_left <= limit).sum(axis=1)
-    for row in range(len(positions) - 2, -1, -1):  # positions must never run back, so each waits for the next
+    for row in range(len(positions) - 2, -1, -1):  # positions must not decrease, so each row depends on the next
         shifts[row] = max(0, min(shifts[row], positions[row + 1] + shifts[row + 1] - positions[row]))
     taken = shifts[:, None] + np.arange(size)
     weights = np.where(taken < size, np.take_along_axis(weights, np.minimum(taken, size - 1), axis=1), 0)
@@ -378,7 +378,7 @@ def _cut_negligible(
 def _within(
     positions: NDArray[np.int64], weights: NDArray[np.int64], source: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The same filters, with weights outside of the line moved to its first and last sample."""
+    """Return the filters with weights outside of the line moved to its first and last sample."""
     size = weights.shape[1]
     starts = np.clip(positions, 0, max(source - size, 0))
     moved = np.zeros_like(weights)
@@ -390,7 +390,7 @@ def _within(
 
 
 def _normalized(weights: NDArray[np.int64], one: int) -> NDArray[np.int64]:
-    """Integers that sum to ``one``; each tap takes over the rounding error of the tap before it."""
+    """Return integer weights that sum to ``one``. Each tap takes over the rounding error of the previous tap."""
     sums = np.maximum((weights.sum(axis=1) + one // 2) // one, 1)
     result = np.empty_like(weights)
     errors = np.zeros(len(weights), np.int64)
@@ -403,20 +403,20 @@ def _normalized(weights: NDArray[np.int64], one: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=_MAX_CACHED_TAPS)
 def compute_pair_taps(source: int, target: int, kernel: Kernel, bits: int) -> Taps:
-    """The filter over single samples that equals one over averages of two neighbours; ``source`` is even."""
+    """Return filters on single samples that equal filters on averages of sample pairs. ``source`` is even."""
     taps = compute_taps(source // 2, target, kernel, bits)
     indices = np.stack((2 * taps.indices, 2 * taps.indices + 1), axis=-1)
     return Taps(indices.reshape(len(indices), -1), np.repeat(taps.weights, 2, axis=1), 2 * taps.one)
 
 
 def resample(samples: Tensor, indices: Tensor, weights: Tensor, axis: int) -> Tensor:
-    """Filter samples along axis 0 or 1; sums of int32 stay int32.
+    """Filter samples along axis 0 or 1. Sums of int32 samples are int32.
 
     Args:
         samples: (H, W) or (H, W, C).
         indices: int64 (target, taps).
         weights: (target, taps), of the type of the samples.
-        axis: Along which the filters lie.
+        axis: The axis to filter along.
 
     Returns:
         A tensor with ``target`` samples along ``axis``.

@@ -1,4 +1,4 @@
-"""Decoding on NVIDIA GPUs with FFmpeg's NVDEC decoders through PyAV; torch gets the pictures without a copy."""
+"""Decoding on NVIDIA GPUs with FFmpeg's NVDEC decoders through PyAV. torch shares the pictures without a copy."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DecoderT = TypeVar("DecoderT")
 
 
 class DecoderCache(Generic[DecoderT]):
-    """Idle decoders by device and kind; beyond the capacity, the least recently used ones are freed.
+    """A cache of idle decoders by device and kind. Beyond the capacity, the least recently used decoders are freed.
 
     Args:
-        capacity: How many decoders of each device may be idle.
+        capacity: Maximum number of idle decoders for each device.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -36,7 +36,7 @@ class DecoderCache(Generic[DecoderT]):
         self._idle: OrderedDict[int, tuple[Hashable, Hashable, DecoderT]] = OrderedDict()
         self._num_put = 0
         self._of_the_parent: list[object] = []
-        # Freed at exit: when the interpreter ends, the library of the device may be unloaded before the last decoder.
+        # Decoders are freed at exit, because later the library of the device may be unloaded first.
         atexit.register(_calling(weakref.WeakMethod(self.clear)))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_calling(weakref.WeakMethod(self._forget)))
@@ -56,9 +56,9 @@ class DecoderCache(Generic[DecoderT]):
         return len(self._idle)
 
     def take(self, device: Hashable, kind: Hashable) -> DecoderT | None:
-        """The idle decoder of a device and a kind that was used last; ``None`` if there is none."""
+        """Remove and return the last used idle decoder of a device and kind; ``None`` if there is none."""
         with self._lock:
-            # A copy: garbage collection may close a decoder, which puts its context here.
+            # Use a copy, because garbage collection may close a decoder, which puts its context here.
             for number, (its_device, its_kind, decoder) in reversed(list(self._idle.items())):
                 if (its_device, its_kind) == (device, kind):
                     del self._idle[number]
@@ -66,7 +66,7 @@ class DecoderCache(Generic[DecoderT]):
         return None
 
     def put(self, device: Hashable, kind: Hashable, decoder: DecoderT) -> None:
-        """Keep a decoder that is ready for another stream of its kind. Nobody else may hold it."""
+        """Store a decoder that is ready for another stream of its kind. The caller must drop its reference."""
         with self._lock:
             self._num_put += 1
             self._idle[self._num_put] = device, kind, decoder
@@ -78,7 +78,6 @@ class DecoderCache(Generic[DecoderT]):
             self._idle.pop(number, None)
 
     def clear(self) -> None:
-        """Free all of them."""
         with self._lock:
             self._idle = OrderedDict()
 
@@ -89,7 +88,7 @@ class DecoderCache(Generic[DecoderT]):
 
 
 def _calling(reference: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], None]:
-    """A function that calls a method, unless its object is gone."""
+    """Return a function that calls a method unless its object has been freed."""
 
     def call() -> None:
         method = reference()
@@ -101,16 +100,16 @@ def _calling(reference: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], 
 
 @contextmanager
 def reading_surface(device: torch.device, cuda: Any) -> Iterator[None]:
-    """A block in which the current stream may read a picture of FFmpeg's CUDA decoder.
+    """Let the current stream read a picture of FFmpeg's CUDA decoder within a ``with`` block.
 
     ::
 
         default stream   ─ decode, copy to a picture ─┐            ┌─ the picture's memory is used again ─►
         current stream                                └─ convert ──┘
 
-    FFmpeg works on the legacy default stream, which is also torch's default stream. Work on another stream must wait
-    for it. FFmpeg reuses the memory of dropped pictures, so the default stream must wait for the other one in turn.
-    ``record_stream`` does not help, because torch's allocator does not own this memory.
+    FFmpeg uses the legacy default stream, which is also torch's default stream. A different current stream must wait
+    for the default stream. FFmpeg reuses the memory of dropped pictures, so the default stream must then wait for the
+    current stream. ``record_stream`` does not help, because torch's allocator does not own this memory.
 
     Args:
         device: A CUDA device.
@@ -127,17 +126,17 @@ def reading_surface(device: torch.device, cuda: Any) -> Iterator[None]:
         default.wait_stream(current)
 
 
-# Some generation of NVDEC decodes these; whether this GPU does shows at the first picture.
+# Some NVDEC generations decode these codecs. The first picture shows whether this GPU does.
 _CODECS = frozenset(("av1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "mpeg4", "vc1", "vp8", "vp9", "wmv3"))
 
 # PyAV exports only 4:2:0 pictures of NVDEC.
 _LAYOUTS = frozenset(("yuv420p", "yuvj420p", "nv12", "yuv420p10le", "yuv420p12le", "p010le", "p012le", "p016le"))
 
-# Every key frame of these is self-contained. Contexts of other codecs are reused only with a record of their parameter
-# sets: without one, they would use the parameter sets of the previous stream.
+# Key frames of these codecs are self-contained. Contexts of other codecs are reused only if their parameter sets are
+# known, because otherwise they would use the parameter sets of the previous stream.
 _CODECS_WITHOUT_PARAMETER_SETS = frozenset(("mjpeg", "vp8", "vp9"))
 
-# As in torchcodec.
+# The same as in torchcodec.
 _DEFAULT_CAPACITY = 20
 
 _cache: DecoderCache[Any] = DecoderCache(_DEFAULT_CAPACITY)
@@ -150,7 +149,7 @@ def set_nvdec_cache_capacity(capacity: int) -> None:
     memory for about ten pictures.
 
     Args:
-        capacity: The number of decoders, 0 for none; by default 20. Those used least recently are freed first.
+        capacity: Maximum number of idle decoders (default 20). The least recently used decoders are freed first.
 
     Raises:
         InvalidArgumentError: if the number is negative or not whole.
@@ -168,7 +167,7 @@ def set_nvdec_cache_capacity(capacity: int) -> None:
 
 
 def get_nvdec_cache_capacity() -> int:
-    """How many idle NVDEC decoders are kept for each GPU, see `set_nvdec_cache_capacity`.
+    """Return how many idle NVDEC decoders are kept for each GPU, see `set_nvdec_cache_capacity`.
 
     Example:
         >>> from mediatensor.decoders import get_nvdec_cache_capacity
@@ -179,15 +178,15 @@ def get_nvdec_cache_capacity() -> int:
 
 
 class CudaBackend(DecodeBackend):
-    """NVDEC.
+    """The NVDEC backend.
 
-    NVDEC conceals damage within a picture and does not report it. Decode on the CPU where that matters.
+    NVDEC conceals damage within a picture without reporting it. Decode on the CPU to detect damage.
 
     Args:
         cuda: ``torch.cuda``, or a replacement in tests.
         create_context: Makes a PyAV codec context for (codec, extradata, (height, width), index of the device).
-        why_unavailable: Returns why NVDEC is not available, or ``None`` if it may be.
-        cache: Keeps idle contexts.
+        why_unavailable: Returns why NVDEC is not available, or ``None`` if it may be available.
+        cache: The cache of idle contexts.
     """
 
     name = "cuda"
@@ -241,8 +240,8 @@ class _CudaDecoder(PictureDecoder):
 
     Args:
         context: The codec context, at the beginning of a stream.
-        stream: The parameters of that stream.
-        give_back: Takes the context when it is not needed any more.
+        stream: The parameters of the stream.
+        give_back: Receives the context when it is no longer needed.
     """
 
     def __init__(self, context: Any, stream: StreamParameters, give_back: Callable[[Any], object]) -> None:
@@ -258,7 +257,7 @@ class _CudaDecoder(PictureDecoder):
             return []
         except CUDA_DECODE_ERRORS as error:
             raise self._failure(f"NVDEC refuses a packet of {self._stream.codec}: {error}.") from error
-        except BaseException:  # such as an interrupt, which leaves the codec in an unknown state
+        except BaseException:  # for example an interrupt, which leaves the codec in an unknown state
             self._has_failed = True
             raise
         for frame in frames:
@@ -266,7 +265,7 @@ class _CudaDecoder(PictureDecoder):
         return frames  # type: ignore[no-any-return]
 
     def _check(self, frame: Any) -> None:
-        """Refuse pictures that FFmpeg decoded in software, or that it could not crop."""
+        """Raise for pictures that FFmpeg decoded in software or could not crop."""
         stream = self._stream
         if frame.format.name != "cuda":
             raise self._failure(
@@ -293,12 +292,11 @@ class _CudaDecoder(PictureDecoder):
             self._give_back(context)
 
 
-def _let_go(context: Any) -> None:
-    """Drop a context that cannot be reused."""
+def _let_go(context: Any) -> None: ...
 
 
 def _why_unsupported(stream: StreamParameters) -> str | None:
-    """Return why NVDEC cannot decode a stream, judging by its header; the first frame may still fail."""
+    """Return why NVDEC cannot decode a stream according to its header; the first frame may still fail."""
     if stream.codec not in _CODECS:
         return f"NVDEC has no decoder of {stream.codec}"
     if stream.pixel_format is not None and stream.pixel_format not in _LAYOUTS:

@@ -1,7 +1,7 @@
-"""The interface of decode backends, which third parties implement, and how the decoders call it.
+"""The interface of decode backends, which third parties can implement, and guarded calls of backends.
 
-The decoders call backends through `why_not_guarded`, `open_guarded` and `guarded_surface`: any other
-exception or invalid result of a third-party backend becomes a `DeviceError` that names the backend.
+The decoders call backends through `why_not_guarded`, `open_guarded` and `guarded_surface`. These turn unexpected
+exceptions and invalid results of third-party backends into a `DeviceError` that names the backend.
 """
 
 from __future__ import annotations
@@ -38,19 +38,18 @@ _PICTURE_ATTRIBUTES = ("pts", "duration", "width", "height", "key_frame", "is_co
 
 @dataclass(frozen=True)
 class StreamParameters:
-    """Header data of a video stream, for the backend that decodes it.
+    """Header data of a video stream for its backend.
 
     Attributes:
-        codec: FFmpeg's name of the format: ``"h264"``, ``"hevc"``, ``"av1"``, ...
-        profile: FFmpeg's name of the profile, if it is known.
-        width: Width of a picture in pixels, before rotation. Pictures must come out in this size: pass it to the codec,
+        codec: FFmpeg's name of the codec: ``"h264"``, ``"hevc"``, ``"av1"``, ...
+        profile: FFmpeg's name of the profile, if known.
+        width: Width of a picture in pixels, before rotation. Pictures must have this size. Pass it to the codec,
             because the stream itself may only state a multiple of 16.
         height: Height of a picture in pixels, before rotation.
-        pixel_format: FFmpeg's name of the format that a software decoder would output, such as ``"yuv420p10le"``, if it
-            is known.
-        bits_per_component: 8, 10, ..., if it is known.
+        pixel_format: FFmpeg's name of a software decoder's output format, such as ``"yuv420p10le"``, if known.
+        bits_per_component: 8, 10, ..., if known.
         extradata: The codec's configuration record as the container stores it; empty if there is none.
-        codec_context: PyAV's context of the demuxer's stream, configured and not open, for decoding in software.
+        codec_context: PyAV's context of the demuxer's stream for software decoding, configured but not open.
     """
 
     codec: str
@@ -64,31 +63,31 @@ class StreamParameters:
 
 
 class Picture(Protocol):
-    """The attributes of a decoded picture that decoders use, wherever its pixels are.
+    """The attributes of a decoded picture that decoders use. Its pixels may be on any device.
 
-    Two more attributes, which `Surface` has, are optional: ``num_bytes``, its size in the frame cache
-    (`mediatensor.set_frame_cache_bytes`), and ``orientation``, if the picture itself states its rotation.
+    Two attributes of `Surface` are optional: ``num_bytes``, the size in the frame cache
+    (`mediatensor.set_frame_cache_bytes`), and ``orientation``, if the picture states its rotation.
     """
 
     @property
     def pts(self) -> int | None:
-        """The pts of the packet that the picture came from, unchanged; ``None`` if the packet had none."""
+        """Unchanged pts of the packet that the picture was decoded from; ``None`` if the packet had none."""
 
     @property
     def duration(self) -> int:
-        """The duration of the packet, in the same ticks; 0 if the packet had none."""
+        """Duration of the packet in the ticks of `pts`; 0 if the packet had none."""
 
     @property
     def width(self) -> int:
-        """In pixels, as stored."""
+        """Stored width in pixels."""
 
     @property
     def height(self) -> int:
-        """In pixels, as stored."""
+        """Stored height in pixels."""
 
     @property
     def key_frame(self) -> bool:
-        """Whether the picture refers to no other picture."""
+        """Whether the picture is decodable without other pictures."""
 
     @property
     def is_corrupt(self) -> bool:
@@ -96,27 +95,27 @@ class Picture(Protocol):
 
 
 class PictureDecoder(ABC):
-    """Decodes the packets of one stream, in the order of the file."""
+    """Decodes the packets of one stream in file order."""
 
     @abstractmethod
     def decode(self, packet: Any | None) -> Sequence[Picture]:
-        """Feed a packet, and return the pictures that come out, in presentation order.
+        """Feed a packet and return the decoded pictures in presentation order.
 
         Args:
             packet: A PyAV packet: a buffer of bytes with ``pts``, ``dts``, ``duration`` and ``is_keyframe``. ``None``
-                marks the end of the stream: the remaining pictures come out.
+            marks the end of the stream and returns the remaining pictures.
 
         Raises:
-            DeviceError: if decoding cannot continue; the stream is then decoded on the CPU.
+            DeviceError: if decoding cannot continue. The stream is then decoded on the CPU.
         """
 
     @abstractmethod
     def flush(self) -> None:
-        """Forget everything that was fed, after a seek: the next packet comes from another position of the stream."""
+        """Discard the codec's state after a seek. The next packet comes from another position of the stream."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release all resources; pictures that were returned before stay valid."""
+        """Release all resources. Pictures that were returned earlier stay valid."""
 
     @property
     def is_open(self) -> bool:
@@ -125,26 +124,26 @@ class PictureDecoder(ABC):
 
 
 class PictureConverter(Protocol):
-    """Writes pictures as RGB into the rows of a batch. Every thread that converts has its own converter."""
+    """Writes pictures as RGB into the rows of a batch. Each converting thread has its own converter."""
 
     def orientation_of(self, picture: Any) -> Orientation:
-        """The orientation of the picture."""
+        """Return the orientation of the picture."""
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """(height, width) after rotation and all steps."""
+        """Return (height, width) after rotation and all steps."""
 
     def empty(self, num_rows: int, height: int, width: int) -> Any:
-        """An array or tensor (num_rows, height, width, 3) of undefined values, uint8 or float32."""
+        """Return an uninitialised array or tensor (num_rows, height, width, 3), uint8 or float32."""
 
     def write(self, picture: Any, orientation: Orientation, out: Any) -> None:
-        """Convert the picture into ``out`` of shape (height, width, 3); a picture of another size is scaled to fit."""
+        """Convert the picture into ``out`` of shape (height, width, 3), scaling it if its size differs."""
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a function that makes contexts in which other threads use the current stream of this thread."""
+        """Return a function that makes contexts in which other threads use this thread's current stream."""
 
 
 class DecodeBackend(ABC):
-    """A way of decoding video: on the CPU, on a GPU, ...
+    """Decodes video on one kind of hardware: the CPU, a GPU, ...
 
     Attributes:
         name: The name for ``decode_backend`` and in reports: ``"cpu"``, ``"cuda"``, ...
@@ -156,7 +155,7 @@ class DecodeBackend(ABC):
 
     @abstractmethod
     def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
-        """Return why this backend cannot decode a stream, judging without decoding; ``None`` if it may work."""
+        """Return why this backend cannot decode a stream, or ``None`` if it may work. Must not decode."""
 
     @abstractmethod
     def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
@@ -167,21 +166,21 @@ class DecodeBackend(ABC):
         """
 
     def surface(self, picture: Any, device: torch.device) -> Surface:
-        """The planes of a picture that a decoder of this backend returned; by default the picture itself."""
+        """Return the planes of a picture from a decoder of this backend. By default, return the picture itself."""
         if not isinstance(picture, Surface):
             raise TypeError(f"The backend {self.name!r} must define surface() for {type(picture).__name__}.")
         return picture
 
     def converter(self, device: torch.device, steps: tuple[PixelStep, ...], *, is_float: bool) -> PictureConverter:
-        """Make a converter of this backend's pictures into RGB on a device."""
+        """Make a converter from this backend's pictures to RGB on a device."""
         return PlaneConverter(partial(guarded_surface, self), device, steps, is_float=is_float)
 
 
-# Calls of backends, which may be third-party code
+# Calls of possibly third-party backends
 
 
 def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> str | None:
-    """`DecodeBackend.why_not`; if it raises, the error is the reason."""
+    """Call `DecodeBackend.why_not`. An exception becomes the reason."""
     try:
         with _Naming(backend):
             reason = backend.why_not(stream, device)
@@ -191,7 +190,7 @@ def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: to
 
 
 def open_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> PictureDecoder:
-    """`DecodeBackend.open`, with a decoder that raises nothing but `DeviceError`.
+    """Call `DecodeBackend.open` and return a decoder that raises only `DeviceError`.
 
     Raises:
         DeviceError: if the decoder cannot be opened.
@@ -204,7 +203,7 @@ def open_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch
 
 
 def guarded_surface(backend: DecodeBackend, picture: Any, device: torch.device) -> Surface:
-    """`DecodeBackend.surface`, checked: its planes are tensors with values.
+    """Call `DecodeBackend.surface` and check that the planes are tensors with values.
 
     Raises:
         DeviceError: if the backend returns anything else.
@@ -224,7 +223,7 @@ def _has_values(plane: object) -> bool:
 
 
 class _GuardedDecoder(PictureDecoder):
-    """A decoder that turns every error of another decoder into `DeviceError`.
+    """A wrapper that turns every error of a decoder into `DeviceError`.
 
     Args:
         backend: The backend of the decoder.
@@ -262,18 +261,17 @@ class _GuardedDecoder(PictureDecoder):
         try:
             with _Naming(self._backend):
                 self._decoder.close()
-        except DeviceError as error:  # a warning, so that everything else is still closed
+        except DeviceError as error:  # warn instead of raising, so that everything else is still closed
             warnings.warn(str(error), stacklevel=2)
 
 
 class _Naming:
-    """A context that turns every error into `DeviceError`. A generator could not do that with `StopIteration`."""
+    """A context that turns every error into `DeviceError`. A generator cannot do this for `StopIteration`."""
 
     def __init__(self, backend: DecodeBackend) -> None:
         self._backend = backend
 
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
+    def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, DeviceError):

@@ -1,4 +1,4 @@
-"""Convert pictures to RGB on a device with torch: colours, orientation, resize, crop."""
+"""Conversion of pictures to RGB on a device with torch: colours, orientation, resize, crop."""
 
 from __future__ import annotations
 
@@ -37,46 +37,45 @@ from ._colour import (
 __all__ = ["PlaneConverter"]
 
 _FULL_RANGE = 2
-_ALIGNMENT_BYTES = 16  # of planes in the memory that they are uploaded in
+_ALIGNMENT_BYTES = 16  # alignment of planes in the memory for uploads
 _HARDWARE_FORMAT = "nv12"
-_ALONG_BITS, _ACROSS_BITS = 14, 12  # of the weights of libswscale's filters along and across lines
+_ALONG_BITS, _ACROSS_BITS = 14, 12  # bits of the weights of libswscale's filters along and across lines
 _MAX_CACHED_FILTERS = 64
 _MAX_LEVEL = 256 - 1 / 2048  # the limit of an overshooting kernel, with 8 bits and 11 fractional bits
-_LUMA_WEIGHTS = (0.299, 0.587, 0.114)  # of the Y'CbCr by way of which libswscale scales RGB
-# Where chroma lies among luma, in 1/256 of a luma sample to the right and down, by FFmpeg's number.
+_LUMA_WEIGHTS = (0.299, 0.587, 0.114)  # weights of the Y'CbCr in which libswscale scales RGB
+# Chroma position in 1/256 of a luma sample to the right and down, by FFmpeg's chroma location number.
 _CHROMA_OFFSETS = {1: (0, 128), 2: (128, 128), 3: (0, 0), 4: (128, 0), 5: (0, 256), 6: (128, 256)}
 
 
 class PlaneConverter:
-    """Writes pictures as RGB into tensors on a device. Each thread has its own, which caches filters there.
+    """Writes pictures as RGB into tensors on a device. Each thread has its own converter, which caches filters.
 
     The result equals `FrameConverter`'s on the CPU, in the arithmetic of libswscale on x86 processors (FFmpeg 8.1;
-    other processors may round differently). uint8 is the same to the bit without resize, and with one in the same pass
-    that makes pictures smaller; with any other resize it is within 1 level of 255. float32 is within 0.2 / 255. In
-    three cases results differ by more, because libswscale is wrong:
+    other processors may round differently). uint8 is bit-identical without a resize, and with a downscale in the same
+    pass. With any other resize it is within 1 level of 255. float32 is within 0.2 / 255. In three cases results differ
+    by more, because of errors in libswscale:
 
     - float32 of 8-bit 4:2:0 or 4:2:2 with an odd width and an even height: libswscale leaves the last column undefined,
-      and the CPU path takes it from uint8, up to 3 levels off.
-    - float32 of 4:2:0 resized in the same pass to an odd width and the same height: libswscale overflows.
-    - Interlaced 4:2:0 resized in the same pass, or with a matrix that libswscale refuses (8 and 10 of H.273): on the
-      CPU the fields are then converted one by one, and on a device the picture as a whole. Up to 255 levels in noise.
+    and the CPU path converts this column from uint8, up to 3 levels off. - float32 of 4:2:0 resized in the same pass to
+    an odd width and the same height: libswscale overflows. - Interlaced 4:2:0 resized in the same pass, or with a
+    matrix that libswscale refuses (8 and 10 of H.273): the CPU converts the fields one by one, and a device converts
+    the whole picture. Noise differs by up to 255 levels.
 
     In two more cases results differ by more:
 
-    - 4:2:0 resized in the same pass, if the surface does not state its ``chroma_location`` (H.264 and HEVC have their
-      chroma on the left by default): in real clips 0.1 to 0.6 levels on average, and up to 40, or 80 at odd ratios, at
-      edges of colour.
-    - A picture that is scaled to less than 1/120 of its height or width: libswscale then takes two passes through
-      4:2:0, and a device one. Up to 30 levels in noise.
+    - 4:2:0 resized in the same pass, if the surface does not state its ``chroma_location`` (the default of H.264 and
+    HEVC is left). Real clips differ by 0.1 to 0.6 levels on average, and colour edges by up to 40 levels, or 80 at odd
+    ratios. - A picture that is scaled to less than 1/120 of its height or width: libswscale then uses two passes
+    through 4:2:0, and a device one pass. Noise differs by up to 30 levels.
 
-    Surfaces in nv12 are converted like yuv420p, because software decoders output yuv420p for the same packets, and
-    libswscale interpolates the chroma of nv12 but repeats the chroma of yuv420p. A PyAV frame in nv12 in the memory of
-    the CPU is converted as libswscale converts it.
+    nv12 surfaces are converted like yuv420p, because software decoders output yuv420p for the same packets. (libswscale
+    repeats the chroma of yuv420p, but interpolates the chroma of nv12.) A PyAV nv12 frame on the CPU is converted as
+    libswscale does.
 
     PyAV frames of other formats, or without accessible planes, are converted on the CPU, and RGB is uploaded.
 
     Args:
-        surface: Makes the surface of a picture for a device; see `DecodeBackend.surface`.
+        surface: Function that returns the surface of a picture on a device; see `DecodeBackend.surface`.
         device: The device of the tensors. Planes on another device are copied to it.
         steps: The steps for the upright RGB picture, in order.
         is_float: float32 in [0, 1] instead of uint8.
@@ -99,38 +98,37 @@ class PlaneConverter:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the tensors that it fills."""
         return torch.float32 if self._is_float else torch.uint8
 
     def orientation_of(self, picture: Any) -> Orientation:
-        """The orientation of the picture."""
+        """Return the orientation of the picture."""
         if is_frame(picture):
             return orientation_of(picture)
         return getattr(picture, "orientation", None) or Orientation()
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """(height, width) after rotation and all steps."""
+        """Return (height, width) after rotation and all steps."""
         return output_size(self._steps, *orientation.size(picture.height, picture.width))
 
     def empty(self, num_rows: int, height: int, width: int) -> Tensor:
-        """A tensor (num_rows, height, width, 3) of undefined values on the device."""
+        """Return an uninitialised tensor (num_rows, height, width, 3) on the device."""
         return torch.empty((num_rows, height, width, 3), dtype=self.dtype, device=self._device)
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a function that makes contexts in which another thread uses the stream that is current now."""
+        """Return a function that makes contexts in which other threads use this thread's current stream."""
         if self._device.type != "cuda":
             return nullcontext
         return partial(torch.cuda.stream, torch.cuda.current_stream(self._device))
 
     def write(self, picture: Any, orientation: Orientation, out: Tensor) -> None:
-        """Convert a picture into ``out`` of shape (height, width, 3); a picture of another size is scaled to fit.
+        """Convert a picture into ``out`` of shape (height, width, 3), scaling it if its size differs.
 
         Raises:
-            DeviceError: if the planes of a surface do not have a known format.
+            DeviceError: if the format of a surface's planes is not supported.
         """
         surface = self._surface(picture, self._device)
         layout = layout_of(surface.pixel_format)
-        # The format of a frame on the GPU is "cuda", which says nothing about its planes.
+        # The format of a frame on the GPU is "cuda", which does not describe its planes.
         is_software = is_frame(picture) and picture.format.name == surface.pixel_format
         if layout is None or not _has_planes_of(surface, layout):
             if not is_software:
@@ -185,7 +183,7 @@ def _unknown(surface: Surface, device: torch.device) -> str:
 
 
 def _has_planes_of(surface: Surface, layout: Layout) -> bool:
-    """Whether the planes have the shapes and the type that the format says."""
+    """Return whether the planes have the shapes and dtype of the pixel format."""
     shapes: list[tuple[int, ...]] = [(surface.height, surface.width)]
     if layout.chroma_shift is not None:
         across, down = layout.chroma_shift
@@ -198,7 +196,7 @@ def _has_planes_of(surface: Surface, layout: Layout) -> bool:
 
 
 def _samples(planes: tuple[Tensor, ...], layout: Layout) -> tuple[Tensor, ...]:
-    """Luma and, unless it is gray, Cb and Cr as int32."""
+    """Return luma and, unless it is gray, Cb and Cr as int32."""
     if layout.is_interleaved:
         planes = (planes[0], planes[1][..., 0], planes[1][..., 1])
     samples = (plane.to(torch.int32) for plane in planes)
@@ -206,7 +204,7 @@ def _samples(planes: tuple[Tensor, ...], layout: Layout) -> tuple[Tensor, ...]:
 
 
 def _planes_on(planes: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
-    """The planes on a device; planes in the memory of the CPU are uploaded in one copy."""
+    """Return the planes on a device. Planes in CPU memory are uploaded in one copy."""
     if all(_is_on(plane, device) for plane in planes):
         return planes
     if any(plane.device.type != "cpu" for plane in planes):
@@ -225,20 +223,20 @@ def _is_on(plane: Tensor, device: torch.device) -> bool:
 
 
 def _placed(memory: Tensor, start: int, plane: Tensor) -> Tensor:
-    """The part of a uint8 tensor that has the plane's size, as a tensor of its shape and type."""
+    """Return the part of a uint8 tensor with the plane's size, viewed with the plane's shape and dtype."""
     return memory[start : start + plane.nbytes].view(plane.dtype).reshape(plane.shape)
 
 
 def _staging(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Memory of the CPU that copies to the device without waiting.
+    """Return CPU memory for asynchronous copies to the device.
 
-    Pinned memory is given back while it may still be read: torch hands it out again only once the copies that it knows
-    of are done.
+    The caller may free pinned memory during a copy, because torch reuses it only after all copies that it tracks are
+    done.
     """
     return torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda", device="cpu")
 
 
-# Planes to RGB, and RGB to another size, as libswscale does both on the CPU
+# Planes to RGB, and RGB to another size, with the arithmetic of libswscale on the CPU
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,11 +245,12 @@ class Components:
 
     Attributes:
         luma: (H, W), int32, of ``layout.bits`` bits.
-        chroma: Cb and Cr, of the same type; none for gray.
+        chroma: Cb and Cr, of the same type; empty for gray.
         layout: The layout of the planes.
         coefficients: The coefficients for R'G'B'.
-        repeats_chroma: Whether libswscale has a fast conversion for the format, which repeats chroma.
-        chroma_location: FFmpeg's number; 0 is the centre. libswscale uses it only when it scales in the same pass.
+        repeats_chroma: Whether libswscale uses its fast conversion for the format, which repeats chroma.
+        chroma_location: FFmpeg's chroma location number; 0 means centre. libswscale uses it only when it scales in the
+            same pass.
     """
 
     luma: Tensor
@@ -263,11 +262,11 @@ class Components:
 
 
 class PlaneColours:
-    """Converts and scales on one device, and caches filters there.
+    """Converts colours and scales pictures on one device, and caches filters.
 
     Args:
         device: The device of all tensors.
-        is_float: float32 in [0, 1] instead of uint8.
+        is_float: Output float32 in [0, 1] instead of uint8.
     """
 
     def __init__(self, device: torch.device, *, is_float: bool) -> None:
@@ -276,11 +275,11 @@ class PlaneColours:
         self._filters: dict[Taps, tuple[Tensor, Tensor]] = {}
 
     def to_rgb(self, picture: Components, size: tuple[int, int] | None = None) -> Tensor:
-        """RGB of luma and chroma.
+        """Convert luma and chroma to RGB.
 
         Args:
-            picture: Of any size.
-            size: (height, width) to scale to in the same pass, bilinear.
+            picture: The components, of any size.
+            size: (height, width) to scale to in the same pass, bilinear; ``None`` keeps the size.
 
         Returns:
             (height, width, 3), uint8 or float32.
@@ -291,26 +290,26 @@ class PlaneColours:
         if picture.repeats_chroma and height % 2 == 0 and (height, width) == picture.luma.shape:
             fast = TableArithmetic(coefficients, is_float=True) if self._is_float else LineArithmetic(coefficients)
             return _merged(fast, samples, shift)
-        # RGB of an even width shares chroma between two pixels, unless the source has it for each.
+        # RGB of an even width shares chroma between two pixels, unless the source has separate chroma for each pixel.
         in_pairs = shift != (0, 0) and width % 2 == 0
         filters = _filters(picture, height, width, in_pairs=in_pairs, kernel="bilinear" if size else "bicubic")
         scaled = [self._scaled(s, picture.layout.bits, *f) for s, f in zip(samples, filters, strict=True)]
         if self._is_float:
             return _merged(DeepArithmetic(coefficients), scaled, (int(in_pairs), 0))
-        # Sums of 15 bits times 12. If all filters have two lines, libswscale truncates instead of rounding.
+        # Sums of 15-bit by 12-bit products. If all filters have two lines, libswscale truncates instead of rounding.
         cuts_off = bool(picture.chroma) and all(across.weights.shape[1] == 2 for _, across in filters)
         if not in_pairs:
             scaled = [(s if cuts_off else s + (1 << 9)) >> 10 for s in scaled]
             return _merged(FullArithmetic(coefficients), scaled, (0, 0))
         luma, *chroma = [(s if cuts_off else s + (1 << 18)) >> 19 for s in scaled]
-        chroma = [c.clamp_(0, 255) for c in chroma]  # the tables hold no more, but luma goes beyond
+        chroma = [c.clamp_(0, 255) for c in chroma]  # the tables limit chroma, but not luma
         return _merged(TableArithmetic(coefficients, is_float=False), (luma, *chroma), (1, 0))
 
     def resized(self, rgb: Tensor, height: int, width: int) -> Tensor:
-        """RGB (H, W, 3) scaled, bilinear with antialias.
+        """Scale RGB (H, W, 3), bilinear with antialias.
 
-        libswscale scales RGB by way of Y'CbCr. Where the result is half as wide or less, it takes the chroma of two
-        pixels together before that, unless they do not come out even.
+        libswscale scales RGB by way of Y'CbCr. If the width shrinks to half or less, it first averages the chroma of
+        pixel pairs, provided that the source width is even.
         """
         source_height, source_width = rgb.shape[:2]
         values = rgb.to(torch.float32)
@@ -324,7 +323,7 @@ class PlaneColours:
         return (scaled + 0.5).clamp_(0, 255).to(torch.uint8)
 
     def _scaled(self, samples: Tensor, bits: int, along: Taps, across: Taps) -> Tensor:
-        """Samples in another size: float32 levels, or int32 levels times 2**19."""
+        """Return scaled samples: float32 levels, or int32 levels times 2**19."""
         if self._is_float:
             values = self._filtered(samples.to(torch.float32) * 2.0 ** (8 - bits), along, 1)
             return self._filtered(values.clamp_(max=_MAX_LEVEL), across, 0)
@@ -332,7 +331,7 @@ class PlaneColours:
         return self._filtered(values, across, 0)
 
     def _filtered(self, values: Tensor, taps: Taps, axis: int) -> Tensor:
-        """float32 filtered; int32 filtered and times ``taps.one``."""
+        """Filter values. float32 keeps its scale; int32 is multiplied by ``taps.one``."""
         is_integer = values.dtype == torch.int32
         if taps.is_identity:
             return values * taps.one if is_integer else values
@@ -342,7 +341,7 @@ class PlaneColours:
             indices, weights = torch.from_numpy(taps.indices), torch.from_numpy(taps.weights)
             self._filters[taps] = indices.to(self._device), weights.to(self._device)
         indices, weights = self._filters[taps]
-        if self._device.type == "cuda":  # they may be dropped while another stream reads them
+        if self._device.type == "cuda":  # the tensors may be dropped while another stream reads them
             for tensor in (indices, weights):
                 tensor.record_stream(torch.cuda.current_stream(self._device))
         filtered = resample(values, indices, weights.to(values.dtype), axis)
@@ -352,7 +351,7 @@ class PlaneColours:
 def _filters(
     picture: Components, height: int, width: int, *, in_pairs: bool, kernel: Kernel
 ) -> list[tuple[Taps, Taps]]:
-    """Along and across lines, for luma and for each component of chroma."""
+    """Return the filters along and across lines, for luma and each chroma component."""
     luma_height, luma_width = picture.luma.shape
     along = compute_taps(luma_width, width, kernel, _ALONG_BITS)
     filters = [(along, compute_taps(luma_height, height, kernel, _ACROSS_BITS))]
@@ -366,7 +365,7 @@ def _filters(
 
 
 def _chroma_centre(picture: Components) -> tuple[int, int]:
-    """Where chroma lies in the part of the picture that it stands for, in 1/256 of that."""
+    """Return the chroma position in 1/256 of the area that a chroma sample covers."""
     x_shift, y_shift = picture.layout.chroma_shift or (0, 0)
     x, y = _CHROMA_OFFSETS.get(picture.chroma_location, (128, 128))
     return (x + 128) >> 1 if x_shift else CENTRE, (y + 128) >> 1 if y_shift else CENTRE
@@ -378,7 +377,7 @@ def _luma_of(rgb: Tensor) -> Tensor:
 
 
 def _merged(arithmetic: Arithmetic, samples: Sequence[Tensor], chroma_shift: tuple[int, int] | None) -> Tensor:
-    """RGB of luma, and of chroma repeated to its size."""
+    """Convert to RGB, with chroma repeated to the size of luma."""
     luma, *chroma = samples
     height, width = luma.shape
     luma = arithmetic.luma_term(luma)
@@ -394,5 +393,5 @@ def _merged(arithmetic: Arithmetic, samples: Sequence[Tensor], chroma_shift: tup
 
 
 def _twice(samples: Tensor, axis: int) -> Tensor:
-    """Every line or every column two times."""
+    """Repeat every line or every column."""
     return torch.stack((samples, samples), dim=axis + 1).flatten(axis, axis + 1)

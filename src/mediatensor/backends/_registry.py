@@ -1,4 +1,4 @@
-"""The registry of decode backends: built in, registered, or from installed packages; and the choice among them."""
+"""The registry of decode backends (built in, registered, or from installed packages), and the choice of a backend."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _backends: dict[str, DecodeBackend] = {}
 
 
 def register_backend(backend: DecodeBackend) -> None:
-    """Register a backend under its name, replacing another one of the same name.
+    """Register a backend under its name, replacing any backend of the same name.
 
-    Packages need not call this function. An entry point of the group ``mediatensor.backends`` is found automatically;
-    it names a `DecodeBackend`, or a class or function that makes one without arguments. Spawned processes know only
-    backends that are found in this way, or registered when their main module is imported.
+    Packages can declare an entry point in the group ``mediatensor.backends`` instead, which is found automatically. It
+    names a `DecodeBackend`, or a class or function that makes one without arguments. Spawned processes have only the
+    backends of entry points, and backends registered on import of their main module.
 
     Args:
         backend: The backend.
@@ -60,7 +60,7 @@ def register_backend(backend: DecodeBackend) -> None:
 
 
 def available_backends() -> tuple[str, ...]:
-    """The names of all backends: built in, registered, or from installed packages, which are not loaded for this.
+    """Return the names of all backends: built in, registered, or from installed packages. Packages are not loaded.
 
     Example:
         >>> from mediatensor.backends import available_backends
@@ -71,7 +71,7 @@ def available_backends() -> tuple[str, ...]:
 
 
 def get_backend(name: str) -> DecodeBackend:
-    """Return the backend of a name.
+    """Return a backend by name.
 
     Args:
         name: One of `available_backends`.
@@ -96,7 +96,7 @@ def get_backend(name: str) -> DecodeBackend:
 
 def _backend_for(device: torch.device) -> DecodeBackend:
     """Return the default backend of a device, or the CPU backend if it has none."""
-    # Those known already come first. Looking through the installed packages takes longer than opening a file.
+    # Check registered backends first, because searching the installed packages takes longer than opening a file.
     for known in _backends.values():
         if device.type in known.device_types:
             return known
@@ -112,10 +112,10 @@ def _backend_for(device: torch.device) -> DecodeBackend:
 
 
 def choose_backend(name: str | None, device: torch.device) -> DecodeBackend:
-    """The backend of a name, or the one that belongs to a device.
+    """Return a backend by name, or the default backend of a device.
 
     Raises:
-        InvalidArgumentError: if there is none of that name.
+        InvalidArgumentError: if there is no backend of this name.
 
     >>> import torch
     >>> choose_backend(None, torch.device("cpu")).name
@@ -140,14 +140,14 @@ _cuda_backend: ContextVar[str | None] = ContextVar("cuda_backend", default=None)
 
 @contextmanager
 def set_cuda_backend(backend: str) -> Iterator[None]:
-    """Choose the backend of decoders that are made in a ``with`` block on a CUDA device, as in torchcodec.
+    """Choose the backend of CUDA decoders that are made in a ``with`` block, as in torchcodec.
 
     Args:
         backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in any case. Both mean NVDEC through FFmpeg in
             this library. ``decode_backend=`` of `VideoDecoder` offers all backends.
 
     Raises:
-        InvalidArgumentError: if it is another name.
+        InvalidArgumentError: if the name is not accepted.
 
     Example:
         >>> from mediatensor.decoders import set_cuda_backend
@@ -166,7 +166,7 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
 
 @contextmanager
 def scoped_registry() -> Iterator[None]:
-    """For tests: backends that are registered or installed within a ``with`` block are unknown again after it."""
+    """Remove backends registered or installed within a ``with`` block at its end, for tests."""
     known = dict(_backends)
     _installed.cache_clear()
     try:
@@ -205,8 +205,8 @@ def _loaded(point: EntryPoint) -> DecodeBackend:
 class CpuBackend(DecodeBackend):
     """FFmpeg's software decoders.
 
-    On the CPU, swscale converts the pictures to RGB. For any other device their planes are uploaded (1.5 bytes a pixel
-    for 8-bit 4:2:0, half the size of RGB), and converted, rotated, scaled and cropped there.
+    On the CPU, swscale converts the pictures to RGB. For other devices, the planes are uploaded (1.5 bytes a pixel for
+    8-bit 4:2:0, half the size of RGB), and the device converts, rotates, scales and crops them.
     """
 
     name = "cpu"
@@ -228,4 +228,4 @@ class CpuBackend(DecodeBackend):
 
 
 class _SoftwareDecoder(PacketDecoder, PictureDecoder):
-    """The codec that belongs to the demuxer's stream."""
+    """The codec context of the demuxer's stream as a `PictureDecoder`."""

@@ -47,7 +47,8 @@ class VideoAccess:
 
     Args:
         video: The opened stream.
-        frames: The frames of the stream. is_float: Whether frames come out as float32.
+        frames: The frames of the stream.
+        is_float: Whether frames come out as float32.
     """
 
     def __init__(self, video: OpenVideo, frames: ExactFrames | ApproximateFrames, *, is_float: bool) -> None:

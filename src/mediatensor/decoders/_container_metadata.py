@@ -15,8 +15,10 @@ class Chapter:
     """A named part of a file.
 
     Attributes:
-        start_seconds: Start in seconds. end_seconds: End in seconds. title: Title, if the chapter has one. tags: All
-            tags of the chapter, including the title.
+        start_seconds: Start in seconds.
+        end_seconds: End in seconds.
+        title: Title, if the chapter has one.
+        tags: All tags of the chapter, including the title.
     """
 
     start_seconds: float

@@ -112,7 +112,7 @@ class RawFrame(ProcessBound):
 
     Attributes:
         pts_seconds: Time at which the frame is shown, in seconds; NaN if neither container nor codec has a time.
-            duration_seconds: How long the frame is shown, in seconds; 0 if unknown.
+        duration_seconds: How long the frame is shown, in seconds; 0 if unknown.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -258,7 +258,7 @@ class RawAudioSamples:
             float64. Integers use their full range; silence is 128 in uint8.
         sample_rate: Samples per second.
         pts_seconds: Time of the first sample in seconds; NaN if neither container nor codec has a time.
-            duration_seconds: Duration of the samples in seconds.
+        duration_seconds: Duration of the samples in seconds.
 
     Example:
         >>> from mediatensor.decoders import Demuxer

@@ -191,7 +191,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
         StreamError: if there is no such subtitle stream, or its subtitles are images (DVD, Blu-ray, DVB).
-            InvalidArgumentError: if the encoding is unknown, or not possible for the codec.
+        InvalidArgumentError: if the encoding is unknown, or not possible for the codec.
 
     Example:
         >>> from mediatensor.decoders import SubtitleDecoder

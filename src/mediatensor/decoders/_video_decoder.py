@@ -87,18 +87,19 @@ class VideoDecoder(Closing):
             (`FrameIndex.holes`). Indices are always the indices of a plain decode.
 
             ``"keep"`` returns frames as a plain decode does. ``is_damaged`` of the result flags damaged frames, and a
-                `DamageWarning` is issued once for each file. A missing frame raises `DecodeError`. ``"raise"`` raises
-                `DecodeError` if a call requests a damaged frame or spans a hole. ``"skip"`` leaves damaged frames out,
-                and ``"nearest"`` replaces them by the nearest good frame. ``replaced`` of the result lists these
-                frames, and the holes that the call spans.
+            `DamageWarning` is issued once for each file. A missing frame raises `DecodeError`.
+            ``"raise"`` raises `DecodeError` if a call requests a damaged frame or spans a hole.
+            ``"skip"`` leaves damaged frames out, and ``"nearest"`` replaces them by the nearest good frame.
+            ``replaced`` of the result lists these frames, and the holes that the call spans.
 
             A device's decoder does not report damage, so the CPU decodes unless this is ``"keep"``. Approximate mode
-                does not detect holes. on_size_change: How to handle frames of different sizes in a batch. ``"raise"``
-                raises a `SizeChangeError` that gives the frame. ``"scale"`` scales all frames to the size of the first
-                frame of the stream. decode_backend: A name of `mediatensor.backends.available_backends`; ``None`` for
-                the device's default. ``"cpu"`` with a CUDA device decodes on the CPU, and converts the planes on the
-                device, which is faster than NVDEC for a few small frames. strict_device: Raise `DeviceError` if the
-                backend cannot decode the stream, instead of decoding on the CPU.
+            does not detect holes.
+        on_size_change: How to handle frames of different sizes in a batch. ``"raise"`` raises a `SizeChangeError` that
+            gives the frame. ``"scale"`` scales all frames to the size of the first frame of the stream.
+        decode_backend: A name of `mediatensor.backends.available_backends`; ``None`` for the device's default.
+            ``"cpu"`` with a CUDA device decodes on the CPU, and converts the planes on the device, which is faster than
+            NVDEC for a few small frames.
+        strict_device: Raise `DeviceError` if the backend cannot decode the stream, instead of decoding on the CPU.
 
     Attributes:
         stream_index: Index of the decoded stream.
@@ -250,8 +251,9 @@ class VideoDecoder(Closing):
             seconds.
 
         Raises:
-            OutOfRangeError: if there is no such frame. InvalidArgumentError: if the index is not an integer.
-                DecodeError: if the frame cannot be decoded; see ``on_error``.
+            OutOfRangeError: if there is no such frame.
+            InvalidArgumentError: if the index is not an integer.
+            DecodeError: if the frame cannot be decoded; see ``on_error``.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -275,8 +277,9 @@ class VideoDecoder(Closing):
             ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of indices.
 
         Raises:
-            OutOfRangeError: if an index is out of range. InvalidArgumentError: if the indices are not integers.
-                DecodeError: if a frame cannot be decoded; see ``on_error``.
+            OutOfRangeError: if an index is out of range.
+            InvalidArgumentError: if the indices are not integers.
+            DecodeError: if a frame cannot be decoded; see ``on_error``.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -344,8 +347,8 @@ class VideoDecoder(Closing):
             seconds.
 
         Raises:
-            OutOfRangeError: if the time lies outside this range. InvalidArgumentError: if ``seconds`` is not a single
-                number.
+            OutOfRangeError: if the time lies outside this range.
+            InvalidArgumentError: if ``seconds`` is not a single number.
             DecodeError: if the frame cannot be decoded; see ``on_error``.
 
         Example:
@@ -367,7 +370,8 @@ class VideoDecoder(Closing):
             ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of times.
 
         Raises:
-            OutOfRangeError: if a time lies outside this range. InvalidArgumentError: if the times are not numbers.
+            OutOfRangeError: if a time lies outside this range.
+            InvalidArgumentError: if the times are not numbers.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -387,8 +391,8 @@ class VideoDecoder(Closing):
         as pts and with durations of 1 / fps. If ``fps`` is the rate of the file, every frame is returned once.
 
         Args:
-            start_seconds: Start of the range, in [begin_stream_seconds, end_stream_seconds). stop_seconds: End of the
-                range, at most end_stream_seconds; at ``start_seconds`` the batch is empty.
+            start_seconds: Start of the range, in [begin_stream_seconds, end_stream_seconds).
+            stop_seconds: End of the range, at most end_stream_seconds; at ``start_seconds`` the batch is empty.
             fps: Frames per second to resample to.
 
         Returns:
@@ -396,8 +400,8 @@ class VideoDecoder(Closing):
             ``pts_seconds`` and ``duration_seconds`` float64 (N,).
 
         Raises:
-            OutOfRangeError: if a time lies outside the stream. InvalidArgumentError: if start > stop, ``fps`` is not
-                positive, or an argument is not a number.
+            OutOfRangeError: if a time lies outside the stream.
+            InvalidArgumentError: if start > stop, ``fps`` is not positive, or an argument is not a number.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder

@@ -44,8 +44,8 @@ class WavDecoder(Closing):
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
-        OpenError: if the source is not a WAV file, or is damaged. StreamError: if the audio is compressed or has an
-            unsupported sample width.
+        OpenError: if the source is not a WAV file, or is damaged.
+        StreamError: if the audio is compressed or has an unsupported sample width.
 
     Example:
         >>> import struct

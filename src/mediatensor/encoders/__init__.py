@@ -1,4 +1,4 @@
-"""Encoding tensors: videos, sounds, or both in one file; images.
+"""Encoders of tensors to video, audio and image files.
 
 >>> from mediatensor.encoders import VideoEncoder
 >>> import torch

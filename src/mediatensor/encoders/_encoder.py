@@ -1,4 +1,4 @@
-"""`Encoder`: writes several streams into one file, piece by piece."""
+"""`Encoder`: writes several streams into one file, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Encoder", "positive_whole"]
 
 
 class Encoder:
-    """Writes video and audio streams into one file, piece by piece.
+    """Writes video and audio streams into one file, chunk by chunk.
 
     Add streams, open a file, add data, and close::
 
@@ -33,26 +33,26 @@ class Encoder:
                 video.add_frames(frames)
                 audio.add_samples(samples)
 
-    **A failure leaves no file that looks complete.** The encoder writes a temporary file next to the destination, and
-    renames it when the encoder is closed. If the ``with`` block raises, if encoding fails, or if the encoder is dropped
-    without `close`, the temporary file is removed, and an older file at the destination stays. A process that is killed
-    leaves a hidden file whose name ends in ``.part``. Devices, pipes and URLs are written directly. A file object keeps
-    the bytes written so far, without the trailer that players need.
+    **A failure does not leave an incomplete file at a path.** The encoder writes a temporary file next to the
+    destination, and renames it on `close`. If the ``with`` block raises, encoding fails, or the encoder is dropped
+    without `close`, the temporary file is removed, and an older file at the destination stays. A killed process leaves
+    a hidden file whose name ends in ``.part``. Devices, pipes and URLs are written directly. After a failure, a file
+    object keeps the bytes written so far, without the trailer that players need.
 
-    **Files that are read while they are written.** This needs fragments, such as ``{"movflags":
-    "+frag_keyframe+empty_moov"}`` in ``extra_options``, or ``{"flush_packets": 1}`` for mkv, ts and other containers
-    that can be read without an end. The file then appears when its header is written, grows with each fragment or
+    **Files that are read while they are written.** For mp4, enable fragments with ``{"movflags":
+    "+frag_keyframe+empty_moov"}`` in ``extra_options``. For mkv, ts and other containers that are readable without an
+    end, use ``{"flush_packets": 1}``. The file then appears when its header is written, grows with each fragment or
     packet, and is kept even after a failure.
 
-    **Time.** Data without times starts at time zero of the file. If the first data of several streams has times
-    (`FrameBatch`, `AudioSamples`), the earliest stream starts with the file, and other streams keep their distance to
-    it. Streams that were decoded together therefore stay in sync. Packets wait until all streams have begun. Add data
-    to all streams in step, because packets of a stream that is far ahead of another one are kept in memory.
+    **Time.** Data without times starts at time zero of the file. If several streams have times (`FrameBatch`,
+    `AudioSamples`), the earliest stream starts with the file, and other streams keep their offset to it. Streams that
+    were decoded together therefore stay in sync. Packets are kept in memory until all streams have data, and while
+    another stream lags behind, so add data to all streams in step.
 
     **Colours.** RGB is converted to BT.709 for frames of at least 1280 columns or 577 lines, and to BT.601 for smaller
-    ones, in limited range. The codec and the container are tagged accordingly. Where neither has such a tag (MPEG-4 in
-    avi, VP8, JPEG), BT.601 is used, which players assume. ``colorspace``, ``color_range``, ``color_primaries`` and
-    ``color_trc`` in ``extra_options`` choose other colours, and the pixels are converted to them.
+    frames, in limited range. The codec and the container are tagged accordingly. If neither has such tags (MPEG-4 in
+    avi, VP8, JPEG), the encoder uses BT.601, which players assume. ``colorspace``, ``color_range``, ``color_primaries``
+    and ``color_trc`` in ``extra_options`` select other colours, and the pixels are converted accordingly.
 
     FFmpeg chooses the number of threads; ``extra_options={"threads": 1}`` sets it. An encoder belongs to one process
     and cannot be pickled. Calls from several threads take turns.
@@ -89,26 +89,26 @@ class Encoder:
         Args:
             height: Height of the frames in pixels.
             width: Width of the frames in pixels.
-            frame_rate: Frames a second, evenly spaced. ``None`` for a variable rate: every frame then comes in a
-                `FrameBatch` and keeps its time, to 1/90000 second (in mkv and webm, to 1/1000). mp4 and mov then
-                contain no B-frames, so that durations are kept, unless ``extra_options`` has ``bf``.
-            device: Accepted for code written for torchcodec; it has no effect. Frames may be on any device. They are
+            frame_rate: Frames per second, evenly spaced. ``None`` means a variable rate: add every frame in a
+                `FrameBatch`, whose times are kept to 1/90000 second (in mkv and webm, to 1/1000). To keep durations,
+                mp4 and mov then have no B-frames, unless ``extra_options`` has ``bf``.
+            device: Has no effect; accepted for compatibility with torchcodec. Frames may be on any device. They are
                 copied to the CPU and encoded there, unless ``codec`` names a hardware encoder such as ``"h264_nvenc"``.
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's own.
             pixel_format: FFmpeg's name, such as ``"yuv420p"`` or ``"yuv444p"``; by default the encoder's first.
-            crf: Constant rate factor: a smaller number means better quality and a larger file. Encoders have their own
-                ranges and defaults. An encoder without it ignores it with a warning.
+            crf: Constant rate factor: a smaller number means better quality and a larger file. Range and default depend
+                on the encoder. An encoder without this option ignores it with a warning.
             preset: Trade-off of speed and size: a name such as ``"fast"``, or a number, depending on the encoder. An
-                encoder without it ignores it with a warning.
+                encoder without this option ignores it with a warning.
             extra_options: Further options of the encoder or the container by FFmpeg's names, with the values that the
                 ``ffmpeg`` program accepts, for example ``{"g": 12, "profile": "baseline", "movflags": "faststart"}``.
-                An option that only other encoders have is ignored with a warning.
+                Options that only other encoders have are ignored with a warning.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted. Codec, pixel format and options are checked when the
                 file is opened.
             EncodeError: if the encoder is open.
-            ClosedError: if it was closed.
+            ClosedError: after `close`.
 
         Example:
             >>> from mediatensor.encoders import Encoder
@@ -148,7 +148,7 @@ class Encoder:
         optional_text("pixel_format", pixel_format)
         options = _options_of(extra_options)
         options |= {name: str(value) for name, value in (("crf", crf), ("preset", preset)) if value is not None}
-        for name in ("pix_fmt", "pixel_format"):  # as an option of the encoder it would convert frames twice
+        for name in ("pix_fmt", "pixel_format"):  # passed as an encoder option, it would convert frames twice
             pixel_format = pixel_format or options.pop(name, None)
         settings = VideoSettings(
             height=positive_whole("height", height),
@@ -176,19 +176,19 @@ class Encoder:
         """Add an audio stream.
 
         Args:
-            sample_rate: Samples a second of the samples that will be added.
-            num_channels: Number of channels of the samples that will be added.
-            bit_rate: Bits a second; by default the encoder's own. Lossless codecs ignore it.
-            out_num_channels: Number of channels in the file; by default ``num_channels``. Fewer channels are
-                mixed with weights that add up to at most 1, so that nothing is clipped: stereo becomes the mean.
-            out_sample_rate: Samples a second in the file, resampled by FFmpeg; by default ``sample_rate``.
+            sample_rate: Samples per second of the data that you will add.
+            num_channels: Number of channels of the data that you will add.
+            bit_rate: Bits per second (default: the encoder's own). Lossless codecs ignore it.
+            out_num_channels: Number of channels in the file; by default ``num_channels``. The weights for mixing to
+                fewer channels add up to at most 1, which prevents clipping: stereo becomes the mean.
+            out_sample_rate: Samples per second in the file, resampled by FFmpeg; by default ``sample_rate``.
             codec: Name of an encoder or of a codec; by default the container's own (for mkv, AAC).
 
         Raises:
             InvalidArgumentError: if an argument is not accepted. Codec and rates (of samples and bits) are checked when
                 the file is opened.
             EncodeError: if the encoder is open.
-            ClosedError: if it was closed.
+            ClosedError: after `close`.
 
         Example:
             >>> import io, torch
@@ -223,11 +223,12 @@ class Encoder:
             dest: A path, or a URL of a protocol that FFmpeg can write.
 
         Returns:
-            The encoder, as a context: the end of the block closes it; if the block raises, the file is discarded.
+            The encoder as a context manager. The end of the block closes it; if the block raises, the file is
+            discarded.
 
         Raises:
-            InvalidArgumentError: if no container has that extension, or a setting of a stream is refused.
-            EncodeError: if there are no streams, if the encoder is open, or if FFmpeg refuses something.
+            InvalidArgumentError: if no container has this extension, or a setting of a stream is rejected.
+            EncodeError: if there are no streams, the encoder is open, or FFmpeg cannot start the encoders.
             WriteError: if the file cannot be created.
             ClosedError: if the encoder was closed.
 
@@ -241,7 +242,8 @@ class Encoder:
         """
         with self._session.lock:
             self._session.check_can_open()
-            # A wrong extension creates no file. Whatever is not a path is refused by the target.
+            # Check the extension first, so that a wrong extension creates no file. The target rejects anything that is
+            # not a path.
             container = format_of_path(dest) if isinstance(dest, (str, os.PathLike)) else ""
             self._session.open(make_target(dest), container)
         return self
@@ -251,16 +253,16 @@ class Encoder:
 
         Args:
             dest: A binary file object with ``write(data: bytes) -> int`` and ``seek(offset: int, whence: int) -> int``;
-                without ``seek``, only for containers that can be written in one go, such as matroska, mpegts or flac.
-                Writing begins at its current position, and it stays open.
+                ``seek`` is optional for containers that are written sequentially, such as matroska, mpegts or flac.
+                Writing begins at the current position. The file object stays open.
             format: Name of the container, such as ``"mp4"``, ``"mkv"`` or ``"wav"``.
 
         Returns:
-            The encoder, as a context, as `open_file` does.
+            The encoder as a context manager, like `open_file`.
 
         Raises:
-            SourceTypeError: if it cannot be written to.
-            InvalidArgumentError: if there is no such format, or a setting of a stream is refused.
+            SourceTypeError: if ``dest`` cannot be written to.
+            InvalidArgumentError: if there is no such format, or a setting of a stream is rejected.
             EncodeError, WriteError, ClosedError: as `open_file`.
         """
         with self._session.lock:
@@ -270,10 +272,10 @@ class Encoder:
         return self
 
     def close(self) -> None:
-        """Finish the file. Closing again does nothing. A video stream without frames stays empty, with a warning.
+        """Finish the file. Closing twice is allowed. A video stream without frames stays empty, with a warning.
 
         Raises:
-            EncodeError: if encoding cannot be finished, or failed before.
+            EncodeError: if encoding cannot be finished, or has failed earlier.
             WriteError: if the file cannot be written.
 
         Example:
@@ -310,7 +312,7 @@ def _or_else(name: str, value: int | None, default: int) -> int:
 
 
 def positive_whole(name: str, value: Any) -> int:
-    """Return ``value`` as an int, if it is a whole number (int or float) above 0 that FFmpeg can store.
+    """Return ``value`` as an int; raise unless it is a whole number (int or float) above 0 that FFmpeg can store.
 
     >>> positive_whole("sample_rate", 16000)
     16000
@@ -326,7 +328,7 @@ def positive_whole(name: str, value: Any) -> int:
 
 
 def _options_of(extra_options: Mapping[str, Any] | None) -> dict[str, str]:
-    """Options as FFmpeg takes them: text.
+    """Return options as strings for FFmpeg.
 
     >>> _options_of({"g": 12, "movflags": "faststart"})
     {'g': '12', 'movflags': 'faststart'}

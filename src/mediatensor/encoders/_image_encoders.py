@@ -28,11 +28,11 @@ _NONE, _SUB, _UP = 0, 1, 2
 
 
 def encode_png_16(pixels: NDArray[np.uint16], compression_level: int) -> bytes:
-    """A PNG file.
+    """Return a PNG file of 16 bits per sample.
 
     Args:
-        pixels: (H, W, C), C being 1 to 4.
-        compression_level: Of zlib, 0 to 9.
+        pixels: (H, W, C) with 1 to 4 channels.
+        compression_level: Compression level of zlib, 0 to 9.
     """
     height, width, channels = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 16, _COLOR_TYPES[channels], 0, 0, 0)
@@ -49,7 +49,7 @@ def _chunk(kind: bytes, contents: bytes) -> bytes:
 
 
 def _filtered_lines(pixels: NDArray[np.uint16]) -> Iterator[bytes]:
-    """Each line with the filter that leaves the smallest differences, the usual heuristic for good compression."""
+    """Yield each line with the PNG filter of the smallest differences, the usual heuristic for good compression."""
     pixel_bytes = 2 * pixels.shape[2]
     above = np.zeros(pixels.shape[1] * pixel_bytes, np.uint8)
     for row in pixels:
@@ -61,13 +61,13 @@ def _filtered_lines(pixels: NDArray[np.uint16]) -> Iterator[bytes]:
         above = line
 
 
-# What libjpeg accepts.
+# Maximum width and height in libjpeg.
 _MAX_JPEG_SIDE = 65_500
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 
 class _ImageEncoder(ABC):
-    """The image to encode, and how its pixels are laid out."""
+    """Base class: checks the image, and prepares its pixels."""
 
     _ACCEPTED: dict[torch.dtype, tuple[int, ...]]
 
@@ -85,7 +85,7 @@ class _ImageEncoder(ABC):
         self._img = img.detach().cpu()
 
     def _pixels(self) -> NDArray[Any]:
-        """(H, W, C); a frame of a batch already lies like this in memory."""
+        """Return the pixels as (H, W, C), without a copy for a frame of a batch."""
         return np.ascontiguousarray(self._img.permute(1, 2, 0).numpy())
 
     def _pillow_image(self) -> Image.Image:
@@ -107,11 +107,11 @@ class JpegEncoder(_ImageEncoder):
 
     Args:
         img: (C, H, W) uint8, RGB or gray (C is 3 or 1), up to 65,500 pixels wide and high. A frame of a `FrameBatch` on
-            the CPU is encoded from where it lies; one on another device is copied to the CPU and encoded there.
+            the CPU is not copied. Images on another device are copied to the CPU and encoded there.
 
     Raises:
         SourceTypeError: if ``img`` is not a tensor.
-        InvalidArgumentError: if it has another dtype or shape, or no values (on the device ``"meta"``).
+        InvalidArgumentError: if its dtype or shape is not accepted, or it has no values (on the device ``"meta"``).
 
     Example:
         >>> import torch
@@ -124,14 +124,14 @@ class JpegEncoder(_ImageEncoder):
     _ACCEPTED = {torch.uint8: (1, 3)}  # noqa: RUF012
 
     def to_file(self, dest: Any, *, quality: int = 75) -> None:
-        """Write a file. It appears, or replaces another, when it is complete.
+        """Write a file. It appears at ``dest``, replacing any older file, when it is complete.
 
         Args:
             dest: A path.
             quality: 1 to 100.
 
         Raises:
-            InvalidArgumentError: if the quality is another.
+            InvalidArgumentError: if the quality is out of range.
             EncodeError: if the image is too large for JPEG.
             WriteError: if the file cannot be written.
             SourceTypeError: if ``dest`` is not a path.
@@ -147,10 +147,10 @@ class JpegEncoder(_ImageEncoder):
         """Write to a binary file object.
 
         Args:
-            dest: With ``write(data)``; it stays open.
+            dest: An object with ``write(data)``, which stays open.
             quality: 1 to 100.
 
-        It raises what `to_file` raises.
+        Raises the same errors as `to_file`.
 
         Example:
             >>> import io, torch
@@ -163,7 +163,7 @@ class JpegEncoder(_ImageEncoder):
         _write(self._encode(quality), FileLikeTarget(dest))
 
     def to_tensor(self, *, quality: int = 75) -> Tensor:
-        """The bytes of the file.
+        """Return the bytes of the JPEG file.
 
         Args:
             quality: 1 to 100.
@@ -172,7 +172,7 @@ class JpegEncoder(_ImageEncoder):
             A 1-D uint8 tensor on the CPU.
 
         Raises:
-            InvalidArgumentError: if the quality is another.
+            InvalidArgumentError: if the quality is out of range.
             EncodeError: if the image is too large for JPEG.
 
         Example:
@@ -189,7 +189,7 @@ class JpegEncoder(_ImageEncoder):
                 f"Image quality should be a positive number between 1 and 100 (got quality = {quality!r})."
             )
         height, width = self._img.shape[1:]
-        if max(height, width) > _MAX_JPEG_SIDE:  # before memory is taken for what libjpeg is going to refuse
+        if max(height, width) > _MAX_JPEG_SIDE:  # checked before memory is allocated for an image that libjpeg rejects
             raise EncodeError(
                 f"The image has {width}x{height} pixels; JPEG allows {_MAX_JPEG_SIDE} a side at most. Resize it, "
                 "or use PngEncoder."
@@ -202,12 +202,11 @@ class PngEncoder(_ImageEncoder):
 
     Args:
         img: (C, H, W) uint8 or uint16: gray, gray and alpha, RGB, or RGB and alpha (C is 1 to 4). A frame of a
-            `FrameBatch` on the CPU is encoded from where it lies; one on another device is copied to the CPU and
-            encoded there.
+            `FrameBatch` on the CPU is not copied. Images on another device are copied to the CPU and encoded there.
 
     Raises:
-        SourceTypeError: if it is not a tensor.
-        InvalidArgumentError: if its dtype or shape is another, or it has no values (on the device ``"meta"``).
+        SourceTypeError: if ``img`` is not a tensor.
+        InvalidArgumentError: if its dtype or shape is not accepted, or it has no values (on the device ``"meta"``).
 
     Example:
         >>> import torch
@@ -221,14 +220,14 @@ class PngEncoder(_ImageEncoder):
     _ACCEPTED = {torch.uint8: (1, 2, 3, 4), torch.uint16: (1, 2, 3, 4)}  # noqa: RUF012
 
     def to_file(self, dest: Any, *, compression_level: int = 6) -> None:
-        """Write a file. It appears, or replaces another, when it is complete.
+        """Write a file. It appears at ``dest``, replacing any older file, when it is complete.
 
         Args:
             dest: A path.
             compression_level: 0 (none) to 9 (smallest, slowest).
 
         Raises:
-            InvalidArgumentError: if the level is another.
+            InvalidArgumentError: if the level is out of range.
             WriteError: if the file cannot be written.
             SourceTypeError: if ``dest`` is not a path.
 
@@ -243,10 +242,10 @@ class PngEncoder(_ImageEncoder):
         """Write to a binary file object.
 
         Args:
-            dest: With ``write(data)``; it stays open.
+            dest: An object with ``write(data)``, which stays open.
             compression_level: 0 (none) to 9 (smallest, slowest).
 
-        It raises what `to_file` raises.
+        Raises the same errors as `to_file`.
 
         Example:
             >>> import io, torch
@@ -259,7 +258,7 @@ class PngEncoder(_ImageEncoder):
         _write(self._encode(compression_level), FileLikeTarget(dest))
 
     def to_tensor(self, *, compression_level: int = 6) -> Tensor:
-        """The bytes of the file.
+        """Return the bytes of the PNG file.
 
         Args:
             compression_level: 0 (none) to 9 (smallest, slowest).
@@ -268,7 +267,7 @@ class PngEncoder(_ImageEncoder):
             A 1-D uint8 tensor on the CPU.
 
         Raises:
-            InvalidArgumentError: if the level is another.
+            InvalidArgumentError: if the level is out of range.
 
         Example:
             >>> import torch
@@ -297,7 +296,6 @@ def _tensor(data: bytes) -> Tensor:
 
 
 def _write(data: bytes, target: Target) -> None:
-    """Write a file that appears when it is complete."""
     try:
         if not isinstance(target.opened, Sink):
             raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""One file that is being written: its muxer, its destination, and the order in which packets are written."""
+"""The state of one file being written: its muxer, its destination, and the order of packets."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ __all__ = [
     "ticks_of",
 ]
 
-#: The time base of a variable rate, as in MPEG: it divides the frame durations of 24, 25, 30 and 30000/1001 fps.
+#: The time base of a variable rate, as in MPEG. It divides the frame durations of 24, 25, 30 and 30000/1001 fps.
 FINE_TIME_BASE = Fraction(1, 90_000)
-#: The nominal rate for codecs if the real one is unknown.
+#: The nominal rate for codecs if the real rate is unknown.
 NOMINAL_FRAME_RATE = Fraction(30)
 _MAX_MEAN_RATE = 1000
-# Denominators of the rates in use (30000/1001), and how much a rate may be off for the sake of a small fraction.
+# Denominators of common rates (30000/1001), and the maximum error of a rate that is rounded to such a fraction.
 _MAX_DENOMINATOR = 1001
 _MAX_RELATIVE_ERROR = 1e-7
 _FINE_DENOMINATOR = 100_000
 _MAX_FRAME_RATE = 100_000
-# Larger times are mistakes, and would exceed the integers of files.
+# Larger times are mistakes, and would overflow the integers of files.
 MAX_SECONDS = 1e9
 
 
 def frame_rate_fraction(frame_rate: Any) -> Fraction:
-    """A frame rate as the fraction that was meant.
+    """Return the fraction that a frame rate approximates.
 
     >>> frame_rate_fraction(29.97002997), frame_rate_fraction(29.97), frame_rate_fraction(25)
     (Fraction(30000, 1001), Fraction(2997, 100), Fraction(25, 1))
@@ -70,9 +70,9 @@ def frame_rate_fraction(frame_rate: Any) -> Fraction:
 
 
 def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(pts, durations) of a batch in seconds; they must be finite, the pts increasing, the durations not negative."""
+    """Return (pts, durations) of a batch in seconds; raise unless finite, pts increasing, durations not negative."""
     pts, durations = batch.pts_seconds.numpy(), batch.duration_seconds.numpy()
-    if not ((np.abs(pts) <= MAX_SECONDS).all() and (np.abs(durations) <= MAX_SECONDS).all()):  # catches NaN as well
+    if not ((np.abs(pts) <= MAX_SECONDS).all() and (np.abs(durations) <= MAX_SECONDS).all()):  # also false for NaN
         raise InvalidArgumentError(
             f"The times of a FrameBatch must be finite numbers of at most {MAX_SECONDS:g} seconds; some are not."
         )
@@ -88,7 +88,7 @@ def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) -> Fraction | None:
-    """Return the frame rate of evenly spaced frames, to within a tick of `FINE_TIME_BASE`; ``None`` if uneven.
+    """Return the rate of frames that are evenly spaced to within a tick of `FINE_TIME_BASE`; ``None`` if uneven.
 
     >>> import numpy as np
     >>> even_frame_rate(np.arange(4) * 1001 / 30000 + 5, np.full(4, 1001 / 30000))
@@ -109,7 +109,7 @@ def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) ->
 
 
 def mean_frame_rate(pts: NDArray[np.float64]) -> Fraction:
-    """The average frame rate, for codecs that need one.
+    """Return the average frame rate, for codecs that need a rate.
 
     >>> import numpy as np
     >>> mean_frame_rate(np.array([0, 0.1, 0.2, 0.5]))
@@ -123,7 +123,7 @@ def mean_frame_rate(pts: NDArray[np.float64]) -> Fraction:
 
 
 def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) -> list[int]:
-    """Times in units of ``time_base`` from ``start``, each rounded to the nearest.
+    """Return times after ``start`` in units of ``time_base``, rounded to the nearest unit.
 
     >>> import numpy as np
     >>> ticks_of(np.array([5.0, 5.5]), 5.0, Fraction(1, 90000))
@@ -137,7 +137,7 @@ class Timeline:
     """The start times of the streams of one file.
 
     Data without times starts at time zero of the file. Among streams whose data has times, the earliest starts with the
-    file, and later ones keep their distance to it. The distance is known when every stream has begun::
+    file, and later streams keep their offset to it. The offset is known once every stream has data::
 
         times given      video 5.00 |--------      audio 5.02 |-------
         in the file      video 0.00 |--------      audio 0.02 |-------
@@ -151,20 +151,20 @@ class Timeline:
         self._has_begun = [False] * num_streams
 
     def begin(self, stream: int, start_seconds: float | None) -> None:
-        """Note the first data of a stream, which begins at a time, or has none."""
+        """Record the start time of a stream's first data; ``None`` for data without times."""
         if not self._has_begun[stream]:
             self._starts[stream], self._has_begun[stream] = start_seconds, True
 
     def start_of(self, stream: int) -> float | None:
-        """The time of a stream's first data."""
+        """Return the start time of a stream's first data."""
         return self._starts[stream]
 
     def is_final(self, stream: int) -> bool:
-        """Whether `offset_seconds` of a stream is final."""
+        """Return whether `offset_seconds` of a stream is final."""
         return self._has_begun[stream] and (self._starts[stream] is None or all(self._has_begun))
 
     def offset_seconds(self, stream: int) -> float:
-        """Return the time at which the stream starts in the file, 0 until it is known.
+        """Return the start time of the stream in the file, 0 until it is known.
 
         >>> timeline = Timeline(2)
         >>> timeline.begin(0, 5.0); timeline.is_final(0)
@@ -180,7 +180,7 @@ def _known(starts: Sequence[float | None]) -> list[float]:
     return [start for start in starts if start is not None]
 
 
-# Encoders that a forked child inherited. Freeing one there would wait for threads that only the parent has.
+# Encoders that a forked child inherited. Freeing them in the child would wait for threads that only the parent has.
 _inherited: list[object] = []
 
 
@@ -209,10 +209,10 @@ class Session:
         self._process = os.getpid()
         self._finalizer: weakref.finalize[..., Session] | None = None
 
-    # Before the data
+    # Before data is added
 
     def add(self, settings: VideoSettings | AudioSettings) -> int:
-        """The number of a new stream."""
+        """Add a stream and return its number."""
         if self.is_closed:
             raise ClosedError("Cannot add a stream after close() was called.")
         if self._muxer is not None:
@@ -229,7 +229,7 @@ class Session:
             raise EncodeError("Call add_video() or add_audio() before open().")
 
     def open(self, target: Target, container: str) -> None:
-        """Open the encoders and write the header; if that fails, the session can be opened again."""
+        """Open the encoders and write the header. If this fails, the session can be opened again."""
         muxer = None
         try:
             muxer = Muxer(target.opened, container)
@@ -253,7 +253,7 @@ class Session:
         self._finalizer = weakref.finalize(self, _give_up, target, muxer, self._process)
         self._finalizer.atexit = False  # the target's own finalizer removes the file
 
-    # Data
+    # Adding data
 
     def check_can_add(self, what: str) -> None:
         """Raise unless data can be added now."""
@@ -270,16 +270,16 @@ class Session:
             raise EncodeError("An encoder belongs to the process that opened its file; this one was forked from it.")
 
     def begin(self, stream: int, start_seconds: float | None) -> None:
-        """Note that a stream gets data. The time of its first data says when the stream begins."""
+        """Record the start time of a stream's first data."""
         self._timeline.begin(stream, start_seconds)
         self._has_data[stream] = True
 
     def start_of(self, stream: int) -> float | None:
-        """The time of a stream's first data, if it had one."""
+        """Return the start time of a stream's first data, if it had a time."""
         return self._timeline.start_of(stream)
 
     def encode(self, stream: int, *arguments: Any) -> None:
-        """Encode one piece of a stream, and write finished packets."""
+        """Encode one chunk of a stream, and write finished packets."""
         assert self._muxer is not None
         try:
             track = self._muxer.tracks[stream]
@@ -292,7 +292,7 @@ class Session:
 
     def _write(self, stream: int, packets: Sequence[Any], *, is_last: bool = False) -> None:
         assert self._muxer is not None
-        if not self._held and self._timeline.is_final(stream):  # the usual case: all go in one call
+        if not self._held and self._timeline.is_final(stream):  # the usual case: write all packets in one call
             self._muxer.write([self._moved(stream, packet) for packet in packets])
             return
         held = [*self._held, *((stream, packet) for packet in packets)]
@@ -304,7 +304,7 @@ class Session:
                 self._held.append((number, packet))
 
     def _moved(self, stream: int, packet: Any) -> Any:
-        """The packet at its time in the file."""
+        """Return the packet with its time in the file."""
         assert self._muxer is not None
         seconds = self._timeline.offset_seconds(stream)
         offset = round(seconds / self._muxer.tracks[stream].time_base) if seconds else 0
@@ -313,10 +313,10 @@ class Session:
             packet.dts = None if packet.dts is None else packet.dts + offset
         return packet
 
-    # The end
+    # Finishing and failing
 
     def finish(self) -> None:
-        """Write the remaining packets and let the file appear."""
+        """Write the remaining packets and make the file visible."""
         if self._muxer is None or self._target is None:
             self.is_closed = True
             return
@@ -348,8 +348,8 @@ class Session:
                 )
 
     def fail(self, error: BaseException) -> None:
-        """Give up, and remove the file, if it is one."""
-        # Only its text: its traceback refers to this object, and such a cycle would keep the encoders in memory.
+        """Mark the session as failed, and discard the file at a path."""
+        # Keep only the text: the traceback refers to this object, and such a cycle would keep the encoders in memory.
         self._failure = str(error) or type(error).__name__
         self._held = []
         if self._target is not None:
@@ -357,7 +357,7 @@ class Session:
                 self._target.discard()
 
     def abort(self, error: BaseException) -> None:
-        """Give up and close."""
+        """Mark the session as failed and close it."""
         if not self.is_closed and os.getpid() == self._process:
             self.fail(error)
         self.is_closed = True
@@ -370,7 +370,7 @@ class Session:
 
 
 def _give_up(target: Target, muxer: Muxer, process: int) -> None:
-    """Discard a file that is being written; after `Target.commit` that does nothing."""
+    """Discard an unfinished file. This has no effect after `Target.commit`."""
     if os.getpid() != process:
         _inherited.append((target, muxer))
         return

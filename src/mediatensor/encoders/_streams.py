@@ -1,4 +1,4 @@
-"""`VideoStream` and `AudioStream`: the streams of an `Encoder`, to which data is added."""
+"""`VideoStream` and `AudioStream`: the streams of an `Encoder` that receive data."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ._session import MAX_SECONDS, Session, batch_times, ticks_of
 
 __all__ = ["AudioStream", "VideoStream", "channels_and_samples", "check_frames"]
 
-# Pieces of sound count as consecutive if their times differ by less: containers round times to a millisecond.
+# Audio chunks count as consecutive if their times differ by less, because containers round times to milliseconds.
 _TOLERANCE_SECONDS = 1e-3
 _MAX_GAP_SECONDS = 24 * 3600
-# Samples that are encoded before their packets are written, however long a tensor or a silence is.
+# Number of samples to encode before packets are written, which bounds memory for long tensors and silences.
 _SAMPLES_AT_A_TIME = 1 << 16
 
 
 class VideoStream:
-    """A video stream of an `Encoder`; `Encoder.add_video` makes it."""
+    """A video stream of an `Encoder`, made by `Encoder.add_video`."""
 
     def __init__(self, session: Session, settings: VideoSettings, *, follows_rate: bool) -> None:
         self._session = session
@@ -40,18 +40,18 @@ class VideoStream:
     def add_frames(self, frames: Tensor | FrameBatch) -> None:
         """Encode the next frames.
 
-        Frames are encoded one by one and not kept; packets are written as they come out.
+        Frames are encoded one by one and not kept. Packets are written as soon as they are encoded.
 
         Args:
-            frames: (N, 3, H, W) uint8, RGB, on any device, of the stream's height and width. Any memory layout will do;
+            frames: (N, 3, H, W) uint8, RGB, on any device, of the stream's height and width. Any memory layout works;
                 channels-last, as decoders return it, is the fastest. The times of a `FrameBatch` are kept if the stream
-                has no ``frame_rate``. Otherwise only the time of the stream's first frame counts, which sets the
-                position of the stream in the file.
+                has no ``frame_rate``. Otherwise only the time of the first frame is used, as the start of the stream in
+                the file.
 
         Raises:
             InvalidArgumentError: if the frames or their times do not fit.
-            EncodeError: if the encoder is not open, or failed.
-            ClosedError: if it was closed.
+            EncodeError: if the encoder is not open, or has failed.
+            ClosedError: if the encoder is closed.
             WriteError: if the file cannot be written.
         """
         with self._session.lock:
@@ -64,7 +64,7 @@ class VideoStream:
                 self._session.encode(self._number, picture, tick, duration)
 
     def _ticks(self, frames: Tensor | FrameBatch, num_frames: int) -> tuple[list[int], list[int]]:
-        """(times, durations) of frames in units of the stream's time base, from its first frame on."""
+        """Return (times, durations) of frames in units of the time base, relative to the stream's first frame."""
         times = batch_times(frames) if isinstance(frames, FrameBatch) else None
         if not self._follows_rate:
             if times is None:
@@ -99,14 +99,14 @@ class VideoStream:
 
 
 def _pictures(frames: Tensor) -> Iterator[NDArray[np.uint8]]:
-    """Each frame (3, H, W) on the CPU, as an array, because slicing a tensor for every frame takes longer."""
+    """Yield each frame (3, H, W) as an array on the CPU. Slicing a tensor for every frame would take longer."""
     num_together = max(1, limits.MAX_COPY_BYTES // frames[0].nbytes)
     for at in range(0, len(frames), num_together):
         yield from frames[at : at + num_together].cpu().numpy()
 
 
 class AudioStream:
-    """An audio stream of an `Encoder`; `Encoder.add_audio` makes it."""
+    """An audio stream of an `Encoder`, made by `Encoder.add_audio`."""
 
     def __init__(self, session: Session, settings: AudioSettings) -> None:
         self._session = session
@@ -115,17 +115,17 @@ class AudioStream:
         self._num_samples = 0
 
     def add_samples(self, samples: Tensor | AudioSamples) -> None:
-        """Encode the next samples. The split into calls makes no difference.
+        """Encode the next samples. The result does not depend on how they are split into calls.
 
         Args:
             samples: (C, N) float32 in [-1, 1], or (N,) for one channel, on any device. The time of the first
-                `AudioSamples` sets the position of the stream in the file. If later ones start after the end of the
-                previous ones, the gap is filled with silence.
+                `AudioSamples` sets the start of the stream in the file. Gaps before later `AudioSamples` are filled
+                with silence.
 
         Raises:
             InvalidArgumentError: if the samples, their rate or their time do not fit.
-            EncodeError: if the encoder is not open, or failed.
-            ClosedError: if it was closed.
+            EncodeError: if the encoder is not open, or has failed.
+            ClosedError: if the encoder is closed.
             WriteError: if the file cannot be written.
         """
         with self._session.lock:
@@ -144,7 +144,7 @@ class AudioStream:
         self._session.encode(self._number, data)
 
     def _gap(self, samples: AudioSamples) -> int:
-        """Number of samples of silence before these."""
+        """Return the number of silent samples before the given samples."""
         rate = self._settings.sample_rate
         if samples.sample_rate != rate:
             raise InvalidArgumentError(
@@ -152,7 +152,7 @@ class AudioStream:
                 f"with sample_rate={rate}, or call add_audio() with sample_rate={samples.sample_rate} and "
                 f"out_sample_rate={rate}."
             )
-        if not abs(samples.pts_seconds) <= MAX_SECONDS:  # catches NaN as well
+        if not abs(samples.pts_seconds) <= MAX_SECONDS:  # also false for NaN
             raise InvalidArgumentError(
                 f"pts_seconds of AudioSamples must be finite and at most {MAX_SECONDS:g} (got {samples.pts_seconds})."
             )
@@ -180,7 +180,7 @@ class AudioStream:
 
 
 def check_frames(frames: object, height: int | None = None, width: int | None = None) -> Tensor:
-    """The frames (N, 3, H, W) of a tensor or a batch, uint8 on any device, of the size that the stream has."""
+    """Check the frames of a tensor or batch, uint8 on any device, and return them as (N, 3, H, W)."""
     data = frames.data if isinstance(frames, FrameBatch) else frames
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected frames to be a Tensor or a FrameBatch, got {type(data)}.")
@@ -203,7 +203,7 @@ def check_frames(frames: object, height: int | None = None, width: int | None = 
 
 
 def channels_and_samples(samples: object, num_channels: int | None = None) -> Tensor:
-    """Samples as float32 (C, N) on the CPU, finite, with as many channels as the stream has."""
+    """Check samples, and return them as finite float32 (C, N) on the CPU."""
     data = samples.data if isinstance(samples, AudioSamples) else samples
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected samples to be a Tensor or AudioSamples, got {type(data)}.")
@@ -227,8 +227,8 @@ def channels_and_samples(samples: object, num_channels: int | None = None) -> Te
 
 
 def _check_is_finite(samples: Tensor) -> None:
-    """Raise if samples (C, N) have NaN or infinity, of which every codec makes something else."""
-    # The extremes need no tensor of that size, and NaN is among them wherever it is.
+    """Raise if samples (C, N) have NaN or infinity, which every codec encodes differently."""
+    # The extremes need no tensor of the full size, and are NaN if any sample is NaN.
     if samples.numel() and not torch.isfinite(torch.stack(samples.aminmax())).all():
         channel, number = (~torch.isfinite(samples)).nonzero()[0].tolist()
         raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Destinations of encoded bytes: files that appear complete or not at all, URLs, and file objects of the user."""
+"""Destinations of encoded bytes: files that appear only when complete, URLs, and user file objects."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _FAILED = -5  # FFmpeg's code for an input/output error
 class Sink:
     """The file object that a muxer writes to.
 
-    It never raises, because an exception that passes through FFmpeg may come up in another call. The first exception is
-    kept in `error`, and later writes fail. An abandoned sink accepts and drops all bytes, so that a muxer that writes
-    its trailer when it is freed completes no file.
+    It never raises, because an exception that passes through FFmpeg may surface in another call. The first exception is
+    stored in `error`, and later writes fail. An abandoned sink drops all bytes, so that a muxer that writes its trailer
+    when freed does not complete the file.
 
     Args:
         file: A binary file object with ``write``.
@@ -34,10 +34,10 @@ class Sink:
         self.file = file
         self.name = name
         self.error: BaseException | None = None
-        #: PyAV writes no trailer to a file that is closed.
+        #: PyAV does not write a trailer to a closed file.
         self.closed = False
         self._can_seek = _can_seek(file)
-        # A file object may already contain data: writing begins at its current position.
+        # A file object may already contain data, so writing begins at its current position.
         self._begin = _position(file) if self._can_seek else 0
         self._at = 0
 
@@ -81,17 +81,17 @@ class Sink:
         return self._at
 
     def reader(self) -> Rereader:
-        """A reader of the bytes written so far, for muxers that move them (``movflags=faststart``)."""
+        """Return a reader of the bytes written so far, for muxers that move them (``movflags=faststart``)."""
         return Rereader(self)
 
     def abandon(self) -> None:
-        """Accept nothing more."""
+        """Drop all further bytes."""
         self.closed = True
-        self.error = None  # its traceback refers to this object, and to the encoders
+        self.error = None  # the traceback refers to this object and to the encoders
 
 
 class Rereader:
-    """Reads the bytes of a `Sink`, at an independent position."""
+    """Reads the bytes of a `Sink` at an independent position."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -116,9 +116,9 @@ class Rereader:
 
 
 class Target(ABC):
-    """One destination. It is opened when the object is made, and later committed or discarded."""
+    """A destination, which is opened by the constructor, and later committed or discarded."""
 
-    #: The output of the muxer: a `Sink`, or a URL that FFmpeg opens.
+    #: The output for the muxer: a `Sink`, or a URL that FFmpeg opens.
     opened: Sink | str
 
     def appear(self) -> None:  # noqa: B027 - elsewhere bytes are seen when they are written
@@ -126,25 +126,25 @@ class Target(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """Finish: all bytes are written."""
+        """Finish the file after all bytes are written."""
 
     @abstractmethod
     def discard(self) -> None:
-        """Give up after a failure."""
+        """Clean up after a failure."""
 
     @abstractmethod
     def describe(self) -> str:
-        """The destination in an error message."""
+        """Return the destination's description for error messages."""
 
 
 class FileTarget(Target):
-    """A path. A regular file appears, or is replaced, when everything is written; a device is written directly."""
+    """A path. A regular file appears, or is replaced, when it is complete. A device is written directly."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._file = AtomicFile(path)
         self._sink = Sink(self._file.file, self._file.name)
-        # The file removes itself. A muxer that is freed later must not write to it any more.
+        # The file is removed by its own finalizer. A muxer that is freed later must not write to it.
         self._finalizer = weakref.finalize(self, self._sink.abandon)
         self.opened = self._sink
 
@@ -166,23 +166,23 @@ class FileTarget(Target):
 
 
 class UrlTarget(Target):
-    """A URL that FFmpeg opens. Bytes that were sent cannot be taken back."""
+    """A URL that FFmpeg opens. Sent bytes cannot be withdrawn."""
 
     def __init__(self, url: str) -> None:
         self.opened = url
 
     def commit(self) -> None:
-        """Nothing to do: FFmpeg has sent everything."""
+        """Do nothing, because FFmpeg has sent everything."""
 
     def discard(self) -> None:
-        """Nothing can be done."""
+        """Do nothing, because sent bytes cannot be withdrawn."""
 
     def describe(self) -> str:
         return str(self.opened)
 
 
 class FileLikeTarget(Target):
-    """A binary file object of the user, which stays open. After a failure it keeps the bytes that were written."""
+    """A user's binary file object, which stays open. After a failure it keeps the written bytes."""
 
     def __init__(self, file: Any) -> None:
         if isinstance(file, io.TextIOBase) or not callable(getattr(file, "write", None)):
@@ -217,9 +217,9 @@ def make_target(destination: object) -> Target:
         destination: A path (``str`` or ``os.PathLike``), or a URL of a protocol that FFmpeg can write.
 
     Raises:
-        WriteError: if the file cannot be made.
-        SourceTypeError: if it is something else.
-        InvalidArgumentError: if it is a URL that FFmpeg does not know.
+        WriteError: if the file cannot be created.
+        SourceTypeError: if the destination has another type.
+        InvalidArgumentError: if FFmpeg cannot write to the protocol of the URL.
     """
     if isinstance(destination, os.PathLike):
         destination = os.fspath(destination)
@@ -251,7 +251,7 @@ def _can_seek(file: Any) -> bool:
 
 
 def _position(file: Any) -> int:
-    """Return the position of a file; 0 for objects without ``tell``."""
+    """Return the position of a file, or 0 if it has no ``tell``."""
     if callable(getattr(file, "tell", None)):
         return int(file.tell())
     place = file.seek(0, os.SEEK_CUR)
@@ -259,7 +259,7 @@ def _position(file: Any) -> int:
 
 
 def _write_all(file: Any, data: bytes) -> None:
-    """Write all of ``data``. A raw file may accept a part at a time; an object that returns nothing accepted all."""
+    """Write all of ``data``. Raw files may accept a part at a time; a ``write`` that returns ``None`` took all."""
     while data:
         written = file.write(data)
         if not isinstance(written, int):

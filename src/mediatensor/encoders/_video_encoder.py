@@ -23,14 +23,15 @@ __all__ = ["AudioEncoder", "VideoEncoder"]
 class VideoEncoder:
     """Encodes frames into a video file, a tensor or a file object.
 
-    Frames on the CPU are not copied; they are encoded one by one. `Encoder` describes how files are written and which
-    colours they have. It also accepts frames piece by piece, and sound.
+    Frames on the CPU are encoded one by one without a copy. See `Encoder` for file writing and colours, to add frames
+    in chunks, and to add audio.
 
     Args:
-        frames: (N, 3, H, W) uint8, RGB, on any device; or a `FrameBatch` of them. They are encoded on the CPU.
-        frame_rate: Frames a second. A tensor needs it. Without it a `FrameBatch` keeps its own times: exactly if they
-            are evenly spaced, otherwise to 1/90000 second (in mkv and webm, to 1/1000). The file begins with the first
-            frame.
+        frames: RGB frames, uint8 (N, 3, H, W), as a tensor on any device or a `FrameBatch`. They are encoded on the
+            CPU.
+        frame_rate: Frames per second, required for a tensor. By default, a `FrameBatch` keeps its times: exactly if
+            they are evenly spaced, otherwise to 1/90000 second (in mkv and webm, to 1/1000). The file begins with the
+            first frame.
 
     Raises:
         InvalidArgumentError: if the frames have another shape or type, or the rate is not positive.
@@ -67,7 +68,7 @@ class VideoEncoder:
         preset: str | int | None = None,
         extra_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write a file. It appears, or replaces another one, when it is complete.
+        """Write a file. It appears at ``dest``, replacing any older file, when it is complete.
 
         Args:
             dest: A path; its extension selects the container.
@@ -79,7 +80,7 @@ class VideoEncoder:
 
         Raises:
             InvalidArgumentError: if an argument is not accepted.
-            EncodeError: if FFmpeg cannot encode the frames like this.
+            EncodeError: if FFmpeg cannot encode the frames with these settings.
             WriteError: if the file cannot be written.
 
         Example:
@@ -150,7 +151,7 @@ class VideoEncoder:
             codec, pixel_format, crf, preset, extra_options: As for `to_file`.
 
         Raises:
-            SourceTypeError: if it cannot be written to.
+            SourceTypeError: if ``file_like`` cannot be written to.
             InvalidArgumentError, EncodeError, WriteError: as `to_file`.
 
         Example:
@@ -196,12 +197,12 @@ class AudioEncoder:
     """Encodes samples into an audio file, a tensor or a file object.
 
     The container selects the codec. wav and aiff contain 16-bit PCM: a sample x becomes the nearest integer to 32768 x,
-    clipped to 16 bits. flac is lossless for 24 bits; samples are rounded down to these. mp3 contains MP3, m4a and mp4
-    contain AAC, opus and webm contain Opus. `Encoder` also accepts samples piece by piece, and other codecs.
+    clipped to 16 bits. flac contains 24-bit samples, rounded down. mp3 contains MP3, m4a and mp4 contain AAC, opus and
+    webm contain Opus. `Encoder` also accepts samples in chunks, and other codecs.
 
     Args:
         samples: (C, N) or (N,) float32 in [-1, 1], on any device; or `AudioSamples`.
-        sample_rate: Samples a second; not needed for `AudioSamples`, which have it.
+        sample_rate: Samples per second, required for a tensor.
 
     Raises:
         InvalidArgumentError: if the samples have another shape or type, or the rate is not positive.
@@ -234,18 +235,18 @@ class AudioEncoder:
         num_channels: int | None = None,
         sample_rate: int | None = None,
     ) -> None:
-        """Write a file. It appears, or replaces another one, when it is complete.
+        """Write a file. It appears at ``dest``, replacing any older file, when it is complete.
 
         Args:
             dest: A path; its extension selects the container.
-            bit_rate: Bits a second; by default the encoder's own.
-            num_channels: Number of channels in the file; by default as many as the samples have. Fewer channels are
-                mixed with weights that add up to at most 1, so that nothing is clipped: stereo becomes the mean.
+            bit_rate: Bits per second (default: the encoder's own).
+            num_channels: Number of channels in the file; by default the number in the samples. The weights for mixing
+                to fewer channels add up to at most 1, which prevents clipping: stereo becomes the mean.
             sample_rate: Samples per second in the file; by default the rate of the samples.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted.
-            EncodeError: if FFmpeg cannot encode the samples like this.
+            EncodeError: if FFmpeg cannot encode the samples with these settings.
             WriteError: if the file cannot be written.
 
         Example:
@@ -302,7 +303,7 @@ class AudioEncoder:
             bit_rate, num_channels, sample_rate: As for `to_file`.
 
         Raises:
-            SourceTypeError: if it cannot be written to.
+            SourceTypeError: if ``file_like`` cannot be written to.
             InvalidArgumentError, EncodeError, WriteError: as `to_file`.
 
         Example:

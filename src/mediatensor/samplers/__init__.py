@@ -1,8 +1,8 @@
 """Samplers: clips of frames or audio at random or regular positions, and one clip for each scene.
 
-A clip of frames is a number of evenly spaced frames, chosen by frame index or by time. A clip of audio is a length of
-time. Each sampler decodes all its clips with one request. It returns one `FrameBatch` of shape (clips, frames, C, H,
-W), one `AudioSamplesBatch` of shape (clips, channels, samples), or a list of `AudioVideoClip`.
+A clip of frames has evenly spaced frames, chosen by index or time. A clip of audio covers a time range. Each sampler
+decodes all its clips with one request, and returns a `FrameBatch` of shape (clips, frames, C, H, W), an
+`AudioSamplesBatch` of shape (clips, channels, samples), or a list of `AudioVideoClip`.
 """
 
 from __future__ import annotations

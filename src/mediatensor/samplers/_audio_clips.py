@@ -43,7 +43,7 @@ ClipPolicy: TypeAlias = Literal["pad", "error"]
 
 
 class _AudioPlan(NamedTuple):
-    """The starts of clips in seconds, and their length in samples."""
+    """The starts of clips in seconds, and the clip length in samples."""
 
     starts: list[float]
     grid: SampleGrid
@@ -80,8 +80,8 @@ def audio_clips_at_random_timestamps(
 ) -> AudioSamplesBatch:
     """Decode clips of audio that start at random times.
 
-    The starts are uniform over the sampling range and independent of each other. Clips of 4 s of a stream from 0 s to
-    10 s start in [0 s, 6 s] by default::
+    The starts are uniform over the sampling range and independent of each other. By default, clips of 4 s start in [0
+    s, 6 s] of a stream from 0 s to 10 s::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 ]
@@ -92,25 +92,24 @@ def audio_clips_at_random_timestamps(
     the clips reproducible.
 
     Args:
-        decoder: An `AudioDecoder`, whose ``sample_rate`` and ``num_channels`` the clips have, or a `WavDecoder`.
+        decoder: An `AudioDecoder` or a `WavDecoder`. The clips have its sample rate and number of channels.
         seconds_per_clip: Length of a clip in seconds, above 0, rounded to the nearest number of samples, halves up.
         num_clips: Number of clips, at least 1.
         sampling_range_start: Time from which a clip may start in seconds; by default the beginning of the stream.
         sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
-            the end. By default the last clip ends with the stream, or starts at ``sampling_range_start`` if the stream
-            is too short for that. Needed for a stream whose header does not say where it ends.
-        policy: What to do with a clip that runs past the end of the stream: ``"pad"`` fills up with silence,
-            ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
+            the end. By default the last clip ends with the stream, or starts at ``sampling_range_start`` in a shorter
+            stream. Required if the header does not state the end of the stream.
+        policy: How to handle a clip that runs past the end of the stream: ``"pad"`` fills up with silence, ``"wrap"``
+            goes back to the clip's start, ``"error"`` raises.
 
     Returns:
-        Samples float32 (num_clips, channels, samples), all clips of the same length. ``pts_seconds`` are the starts;
-        the first sample is the one nearest to it. ``num_valid_samples`` counts the samples before the
-        padding.
+        Samples float32 (num_clips, channels, samples), all clips of the same length. ``pts_seconds`` are the requested
+        starts; each clip begins with the nearest sample. ``num_valid_samples`` counts the samples before the padding.
 
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the end of the stream is
             not known, or a clip runs past the end and ``policy`` is ``"error"``. It is a ValueError.
-        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
+        SourceTypeError: if ``decoder`` is not a decoder (for example, a path).
         DecodeError: if the samples cannot be decoded.
 
     Example:
@@ -151,7 +150,7 @@ def audio_clips_at_regular_timestamps(
 ) -> AudioSamplesBatch:
     """Decode clips of audio that start at evenly spaced times.
 
-    There are as many clips as fit into the sampling range. Clips of 4 s, every 3 s, of a stream from 0 s to 10 s::
+    The sampling range determines the number of clips. Clips of 4 s, every 3 s, of a stream from 0 s to 10 s::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 ]
@@ -160,20 +159,20 @@ def audio_clips_at_regular_timestamps(
         clip 2                               |-----------|
 
     Args:
-        decoder: An `AudioDecoder`, whose ``sample_rate`` and ``num_channels`` the clips have, or a `WavDecoder`.
+        decoder: An `AudioDecoder` or a `WavDecoder`. The clips have its sample rate and number of channels.
         seconds_between_clip_starts: Time from the start of a clip to the start of the next in seconds, above 0. If it
-            is ``seconds_per_clip``, and both are a whole number of samples, the clips tile the stream.
+            equals ``seconds_per_clip``, and both are a whole number of samples, the clips tile the stream.
         seconds_per_clip: Length of a clip in seconds, above 0, rounded to the nearest number of samples, halves up.
         sampling_range_start: Start of the first clip in seconds; by default the beginning of the stream.
         sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
-            the end: then the policy completes the last clips. By default the last clip ends with the stream, or starts
-            at ``sampling_range_start`` if the stream is too short for that. Needed for a stream whose header does not
-            say where it ends.
+            the end, and the policy completes the last clips. By default the last clip ends with the stream, or starts
+            at ``sampling_range_start`` in a shorter stream. Required if the header does not state the end of the
+            stream.
         policy: As for `audio_clips_at_random_timestamps`.
 
     Returns:
-        Samples float32 (clips, channels, samples), all clips of the same length. ``pts_seconds`` are the starts; the
-        first sample is the one nearest to it. ``num_valid_samples`` counts the samples before the padding.
+        Samples float32 (clips, channels, samples), all clips of the same length. ``pts_seconds`` are the requested
+        starts; each clip begins with the nearest sample. ``num_valid_samples`` counts the samples before the padding.
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: As for `audio_clips_at_random_timestamps`.
@@ -208,7 +207,7 @@ def _plan_audio(
     sampling_range_end: float | None = None,
     policy: AudioPolicy = "pad",
 ) -> _AudioPlan:
-    """Plan the clips at the starts that ``choose_starts`` gives for the bounds of the sampling range."""
+    """Plan the clips. ``choose_starts`` chooses their starts from the bounds of the sampling range."""
     seconds_per_clip = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     if not (isinstance(policy, str) and policy in get_args(AudioPolicy)):
         supported = ", ".join(map(repr, get_args(AudioPolicy)))
@@ -237,7 +236,7 @@ def _plan_audio(
 
 
 def _stream_end(decoder: SoundDecoder, *, is_needed: bool) -> float:
-    """Return the end of the stream according to its header; infinity if it is unknown and not ``is_needed``."""
+    """Return the end of the stream from its header. If unknown, raise if ``is_needed``, else return infinity."""
     begin, end = decoder.metadata.begin_stream_seconds, decoder.metadata.end_stream_seconds
     if end is None:
         if is_needed:
@@ -270,8 +269,8 @@ def _samples_per_clip(seconds_per_clip: float, sample_rate: int) -> int:
 def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: float) -> float:
     """Return the time before which a clip must start to end with the stream at the latest.
 
-    It is a quarter of a sample after the last such sample, so that rounding neither removes the last clip from a
-    regular grid nor moves a time to the next sample::
+    This time is a quarter of a sample after the last possible start. Rounding therefore neither removes the last clip
+    from a regular grid nor moves a start to the next sample::
 
         samples              7     8     9    10
                              |-----|-----|-----|  end of the stream
@@ -332,23 +331,22 @@ def audio_video_clips_at_random_timestamps(
 ) -> list[AudioVideoClip]:
     """Decode clips of frames and audio that start at random times.
 
-    The starts are uniform over all times at which a clip fits into the video stream, in steps of an audio sample, and
-    independent of each other. The first frame and the first sample then belong to one time, and all clips of a sample
-    rate have the same number of samples. The random numbers come from torch's global generator for the CPU, in one
-    draw.
+    The starts are independent, and uniform over the times at which a clip fits into the video stream. They are rounded
+    to audio samples, so the first frame and first sample belong to the same time, and all clips have the same number of
+    samples. The random numbers come from torch's global generator for the CPU, in one draw.
 
     Args:
-        decoder: The file; the audio has its ``sample_rate`` and ``num_channels``.
+        decoder: The decoder of the file.
         seconds_per_clip: Length of a clip in seconds, above 0.
-        fps: Frames per second of the clips, which then all have ``seconds_per_clip * fps`` frames, rounded, halves up.
-            ``None``: the frames that the file has in that time, which may be more in one clip than in another.
+        fps: Frames per second to resample the clips to. Each clip then has ``seconds_per_clip * fps`` frames, rounded,
+            halves up. ``None`` keeps the frames of the file, whose number may differ between clips.
         num_clips: Number of clips, at least 1.
-        policy: What to do with a video stream that is shorter than a clip: ``"pad"`` repeats the last frame (with
-            ``fps``) while the audio continues, and adds silence after its end; ``"error"`` raises.
+        policy: How to handle a video stream that is shorter than a clip. ``"pad"`` repeats the last frame (with
+            ``fps``), and adds silence after the end of the audio. ``"error"`` raises.
 
     Returns:
         The clips, as returned by `AudioVideoDecoder.get_played_in_range`. With ``fps``, the times of the frames are
-        ``start + k / fps``, except that repeated frames have the time of the last one.
+        ``start + k / fps``, except that repeated frames keep the time of the last frame.
 
     Raises:
         InvalidArgumentError: if an argument is not as described, or a clip does not fit and ``policy`` is ``"error"``.
@@ -379,7 +377,7 @@ def audio_video_clips_at_random_timestamps(
 
 
 class _AudioVideoPlan(NamedTuple):
-    """The starts of clips, and their length; of the audio in whole samples."""
+    """The starts of clips, and their length; for audio, the length is a whole number of samples."""
 
     starts: list[float]
     seconds_per_clip: float
@@ -415,7 +413,7 @@ def _plan_audio_video(
     samples = torch.randint(
         first, max(first, last) + 1, (num_clips,), device="cpu", generator=sampling_generator()
     ).tolist()
-    # The sample nearest to the beginning may lie before it.
+    # The sample nearest to the beginning of the stream may lie before the beginning.
     starts = [max(begin, grid.seconds(sample)) for sample in samples]
     return _AudioVideoPlan(starts, seconds_per_clip, num_samples / grid.sample_rate, end)
 
@@ -423,7 +421,7 @@ def _plan_audio_video(
 def check_audio_video_clips(
     seconds_per_clip: float, fps: float | None, num_clips: int, policy: ClipPolicy
 ) -> tuple[float, int]:
-    """Return the checked length and number of clips; raise if an argument is not accepted."""
+    """Return the checked clip length and number of clips; raise if an argument is not accepted."""
     seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     number = check_num_clips(num_clips)
     if policy not in get_args(ClipPolicy):
@@ -436,7 +434,7 @@ def check_audio_video_clips(
 def _frames_at_rate(
     decoder: AudioVideoDecoder, starts: list[float], seconds_per_clip: float, fps: float, end: float
 ) -> list[FrameBatch]:
-    """Return the frames of each clip on a grid of ``1 / fps``; after the end, the last frame that exists."""
+    """Return the frames of each clip on a grid of ``1 / fps``. Times after the end use the last frame."""
     steps = torch.from_numpy(frame_rate_times(0.0, seconds_per_clip, fps))
     if not len(steps):
         raise InvalidArgumentError(f"seconds_per_clip ({seconds_per_clip}) is less than half a frame at fps={fps}.")
@@ -458,5 +456,5 @@ def _frames_at_rate(
 
 
 def _repeat_last_time(times: Tensor, num_before: int) -> Tensor:
-    """Return the first ``num_before`` times, and the last of these in place of the remaining ones."""
+    """Return the first ``num_before`` times, followed by repeats of the last of them."""
     return torch.cat([times[:num_before], times[num_before - 1].expand(len(times) - num_before)])

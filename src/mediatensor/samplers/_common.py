@@ -1,6 +1,6 @@
 """Code that samplers share: checks of arguments, start times, policies for short clips, and the shape of the result.
 
-A policy says what to do with a clip that runs past the end of the video. It takes the positions of the clip that exist
+A policy completes a clip that runs past the end of the video. Its arguments are the existing positions of the clip
 (frame indices or times, at least one) and the length of the clip.
 """
 
@@ -30,17 +30,17 @@ Policy: TypeAlias = Literal["repeat_last", "wrap", "error"]
 Position = TypeVar("Position", int, float)
 S = TypeVar("S", bound=Callable[..., Any])
 
-#: The clock of decoders of other libraries, which have public methods only.
+#: The clock for decoders of other libraries, which have only public methods.
 _NO_CLOCK = FrameClock(np.zeros(0), np.zeros(0))
 
 
-# Where a sampler reads
+# Where a sampler starts to read
 
 
 def starts_reading_at(first_position: Callable[..., float]) -> Callable[[S], S]:
-    """Give a sampler its ``first_position``, a function that takes the arguments of the sampler.
+    """Decorate a sampler with its ``first_position``, a function of the same arguments.
 
-    It draws the same random numbers as the sampler and decodes nothing.
+    ``first_position`` draws the same random numbers as the sampler, and does not decode.
     """
 
     def add(sampler: S) -> S:
@@ -51,7 +51,7 @@ def starts_reading_at(first_position: Callable[..., float]) -> Callable[[S], S]:
 
 
 def unwrap_partial(sampler: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return the function within nested ``functools.partial`` objects, and the arguments that they bind."""
+    """Return the function inside nested ``functools.partial`` objects, and its bound arguments."""
     arguments: tuple[Any, ...] = ()
     options: dict[str, Any] = {}
     while isinstance(sampler, partial):
@@ -61,9 +61,10 @@ def unwrap_partial(sampler: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
 
 def first_position(sampler: Callable[[Any], Any], decoder: Any) -> float | None:
-    """Return where in the file a sampler will start to read, on any ascending scale; ``None`` if it does not say.
+    """Return the position in the file where a sampler will start to read; ``None`` if unknown.
 
-    A sampler says so by a method ``first_position(decoder)``, which our samplers and objects of users may have.
+    Built-in samplers, and optionally user objects, have a method ``first_position(decoder)``. Positions may have any
+    ascending scale.
     """
     function, arguments, options = unwrap_partial(sampler)
     method = getattr(function, "first_position", None)
@@ -74,7 +75,7 @@ def first_position(sampler: Callable[[Any], Any], decoder: Any) -> float | None:
 
 
 def check_integer(name: str, value: Any) -> int:
-    """Return ``value`` as an int, if it is an integer of any library."""
+    """Return ``value`` as an int if it is an integer type of any library; raise otherwise."""
     try:
         return whole_number(name, value)
     except InvalidArgumentError:
@@ -115,7 +116,7 @@ def check_positive_seconds(name: str, value: Any) -> float:
 
 
 def check_decoder(decoder: object, *methods: str, made_by: str) -> None:
-    """Raise SourceTypeError unless ``decoder`` has the methods that a sampler calls; a common mistake is a path."""
+    """Raise `SourceTypeError` unless ``decoder`` has the methods that a sampler calls. A path is a common mistake."""
     if not all(hasattr(decoder, method) for method in methods):
         raise SourceTypeError(
             f"decoder must be {'an' if made_by[0] in 'AEIOU' else 'a'} {made_by}, or have its methods "
@@ -124,7 +125,7 @@ def check_decoder(decoder: object, *methods: str, made_by: str) -> None:
 
 
 def check_num_frames(decoder: VideoDecoder, method: str) -> int:
-    """Return the number of frames of ``decoder``, if it has frames, and the method that fetches them."""
+    """Return the number of frames; raise unless ``decoder`` has frames and the method that fetches them."""
     check_decoder(decoder, "__len__", method, made_by="VideoDecoder")
     num_frames = len(decoder)
     if num_frames < 1:
@@ -134,7 +135,7 @@ def check_num_frames(decoder: VideoDecoder, method: str) -> int:
 
 def check_range_start(start: float | None, *, stream_begin: float, stream_end: float) -> float:
     """Return the earliest time at which a clip may start, by default the beginning of the stream."""
-    # Each comparison is written so that NaN fails it.
+    # Each comparison is written so that it is false for NaN.
     if start is None:
         return stream_begin
     if not start >= stream_begin:
@@ -145,7 +146,7 @@ def check_range_start(start: float | None, *, stream_begin: float, stream_end: f
 
 
 def check_range_end(end: float, *, stream_begin: float, stream_end: float) -> float:
-    """Return the time before which a clip must start; a value beyond the end of the stream means the end."""
+    """Return the time before which a clip must start. Values beyond the end of the stream mean the end."""
     if not end >= stream_begin:
         raise InvalidArgumentError(f"sampling_range_end ({end}) must be at least {stream_begin}, the stream begin.")
     return min(end, stream_end)
@@ -164,7 +165,7 @@ def check_not_empty(start: float, end: float, reason: str = "") -> None:
 
 def random_starts(start: float, end: float, *, num_clips: int) -> list[float]:
     """Draw ``num_clips`` times in [start, end)."""
-    # Always on the CPU, so that the clips do not depend on torch's default device.
+    # Draw on the CPU, so that clips do not depend on torch's default device.
     fractions = torch.rand(num_clips, dtype=torch.float64, device="cpu", generator=sampling_generator())
     # In a narrow range far from 0, the sum can round up to the end.
     return (fractions * (end - start) + start).clamp(max=last_before(end)).tolist()
@@ -182,7 +183,7 @@ def regular_starts(start: float, end: float, *, seconds_between_clip_starts: flo
         (end - start) / seconds_between_clip_starts, f"seconds_between_clip_starts ({seconds_between_clip_starts})"
     )
     starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64, device="cpu")
-    # Rounding can make arange include its end, or return nothing for a range of one point.
+    # Rounding can make arange include its end, or return nothing if the range has a single start.
     return starts[starts < end].tolist() or [start]
 
 
@@ -247,12 +248,12 @@ def clock_of(decoder: Any, *steps: float) -> FrameClock:
 
 
 def tolerance_of(decoder: Any) -> float:
-    """Return up to how many seconds before an end a time counts as the end: 0 for decoders of other libraries."""
+    """Return the tolerance in seconds for times just before an end; 0 for decoders of other libraries."""
     return 0.0 if access_to(decoder) is None else TIME_TOLERANCE
 
 
 def frames_on_grid(decoder: Any, seconds: list[float], clock: FrameClock) -> FrameBatch:
-    """Return the frames of ``decoder`` at times that a sampler computed with a clock."""
+    """Return the frames of ``decoder`` at times computed with a clock."""
     batch: FrameBatch = (
         decoder.get_frames_played_at(seconds)
         if clock.step is None
@@ -262,7 +263,7 @@ def frames_on_grid(decoder: Any, seconds: list[float], clock: FrameClock) -> Fra
 
 
 def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> FrameBatch:
-    """Split the first dimension of ``batch``, the frames of all clips in a row, into clips and frames.
+    """Split the first dimension of ``batch``, the frames of all clips in sequence, into clips and frames.
 
     Raises:
         DecodeError: if frames are missing because a decoder with ``on_error="skip"`` left them out.
@@ -281,7 +282,7 @@ def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> Fra
         batch.data.reshape(*shape, *batch.data.shape[1:]),
         batch.pts_seconds.reshape(shape),
         batch.duration_seconds.reshape(shape),
-        # The positions in a report refer to the flattened batch, so splitting a dimension does not change them.
+        # Positions in ``replaced`` refer to the flattened batch, so splitting a dimension does not change them.
         replaced=batch.replaced,
         is_damaged=batch.is_damaged.reshape(shape),
     )

@@ -1,6 +1,6 @@
 """Clips of frames at random or regular positions, by frame index or by time.
 
-Each sampler plans first (which frames or times), without decoding, and then decodes all clips with one request.
+Each sampler first plans the frames or times without decoding, then decodes all clips with one request.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 
 
 class IndexPlan(NamedTuple):
-    """The frames of clips, clip after clip."""
+    """The frame indices of all clips in sequence."""
 
     indices: list[int]
     num_clips: int
     length: int
 
     def first_position(self, decoder: Any) -> float:
-        """Return the first frame, as an index of the file: a segment of a file has its own indices."""
+        """Return the first frame as an index of the whole file, because a segment of a file has its own indices."""
         return float(min(self.indices) + getattr(decoder, "first_frame", 0))
 
     def decode(self, decoder: VideoDecoder) -> FrameBatch:
@@ -83,8 +83,8 @@ def clips_at_random_indices(
 ) -> FrameBatch:
     """Decode clips that start at random frames.
 
-    The starts are uniform over the sampling range, independent of each other, and may repeat. Clips of 3 frames,
-    every 2nd, of a video of 10 frames span 5 frames, so that they start in [0, 6) by default::
+    The starts are independent, uniform over the sampling range, and may repeat. For example, a clip of every 2nd frame
+    with 3 frames spans 5 frames, so in a video of 10 frames it starts in [0, 6) by default::
 
         frame              0  1  2  3  4  5  6  7  8  9
         sampling range    [                 )
@@ -210,7 +210,7 @@ def _plan_by_index(
     sampling_range_end: int | None = None,
     policy: Policy = "repeat_last",
 ) -> IndexPlan:
-    """Plan the clips at the starts that ``choose_starts`` gives for the bounds of the sampling range."""
+    """Plan the clips. ``choose_starts`` chooses their starts from the bounds of the sampling range."""
     length = check_clip_length(num_frames_per_clip)
     step = check_positive_integer("num_indices_between_frames", num_indices_between_frames)
     check_policy(policy)
@@ -230,7 +230,7 @@ def _plan_by_index(
 
 
 def _range_of_indices(start: int, end: int | None, *, num_frames: int, span: int) -> tuple[int, int]:
-    """Return the first frame at which a clip may start, and the one after the last.
+    """Return the half-open range of frames at which a clip may start.
 
     >>> _range_of_indices(0, None, num_frames=10, span=5)
     (0, 6)
@@ -247,7 +247,7 @@ def _range_of_indices(start: int, end: int | None, *, num_frames: int, span: int
         )
     first = start + num_frames if start < 0 else start
     if end is None:
-        # A video shorter than a clip still has a frame to start at; the policy completes the clip.
+        # A video shorter than a clip still has one possible start. The policy completes the clip.
         stop = max(num_frames - span + 1, 1)
         if first >= stop:
             raise InvalidArgumentError(
@@ -265,12 +265,12 @@ def _range_of_indices(start: int, end: int | None, *, num_frames: int, span: int
 
 
 def _random_indices(start: int, end: int, *, num_clips: int) -> list[int]:
-    # On the CPU whatever torch's default device: the clips do not depend on where frames go.
+    # Draw on the CPU, so that clips do not depend on torch's default device.
     return torch.randint(start, end, (num_clips,), device="cpu", generator=sampling_generator()).tolist()
 
 
 def _regular_indices(start: int, end: int, *, num_clips: int) -> list[int]:
-    """Return evenly spaced frames of [start, end), its first and its last one included.
+    """Return evenly spaced frames of [start, end), including the first and the last.
 
     >>> _regular_indices(0, 6, num_clips=3)
     [0, 2, 5]
@@ -282,7 +282,7 @@ def _regular_indices(start: int, end: int, *, num_clips: int) -> list[int]:
 
 
 class _TimePlan(NamedTuple):
-    """The times of frames, clip after clip, on the grid of a clock."""
+    """The frame times of all clips in sequence, on the grid of a clock."""
 
     timestamps: list[float]
     clock: FrameClock
@@ -313,8 +313,8 @@ def clips_at_random_timestamps(
 ) -> FrameBatch:
     """Decode clips that start at random times.
 
-    The starts are uniform over the sampling range and independent of each other. A frame of a clip is the one shown
-    at its time. Clips of 3 frames, 2 s apart, of a video from 0 s to 10 s start in [0 s, 6 s) by default::
+    The starts are uniform over the sampling range and independent of each other. Each clip has the frames shown at its
+    times. By default, clips of 3 frames, 2 s apart, start in [0 s, 6 s) of a video from 0 s to 10 s::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 )
@@ -332,8 +332,8 @@ def clips_at_random_timestamps(
             ``1 / decoder.metadata.average_fps``, which takes consecutive frames if the rate is constant.
         sampling_range_start: Time from which a clip may start in seconds; by default the beginning of the stream.
         sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
-            the end. By default clips start where they end before the stream does, or at its beginning if it is shorter
-            than a clip.
+            the end. By default, clips must end before the stream ends. If the stream is shorter than a clip, clips
+            start at its beginning.
         policy: What to do with a clip that runs past the end of the stream: ``"repeat_last"`` repeats the last
             time before the end, ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
 
@@ -388,8 +388,8 @@ def clips_at_regular_timestamps(
 ) -> FrameBatch:
     """Decode clips that start at evenly spaced times.
 
-    There are as many clips as fit into the sampling range. A frame of a clip is the one shown at its time. Clips
-    of 3 frames, 2 s apart, every 2.5 s, of a video from 0 s to 10 s::
+    The sampling range determines the number of clips. Each clip has the frames shown at its times. Clips of 3 frames, 2
+    s apart, every 2.5 s, of a video from 0 s to 10 s::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 )
@@ -451,7 +451,7 @@ def _plan_by_time(
     sampling_range_end: float | None = None,
     policy: Policy = "repeat_last",
 ) -> _TimePlan:
-    """Plan the clips at the starts that ``choose_starts`` gives for the bounds of the sampling range."""
+    """Plan the clips. ``choose_starts`` chooses their starts from the bounds of the sampling range."""
     length = check_clip_length(num_frames_per_clip)
     check_policy(policy)
     check_num_frames(decoder, "get_frames_played_at")
@@ -489,7 +489,7 @@ def _from_metadata(decoder: VideoDecoder, name: str, description: str) -> float:
 
 
 def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float | None) -> float:
-    """Return the time between two frames of a clip, by default that between two frames of the video."""
+    """Return the time between two frames of a clip, by default the time between two frames of the video."""
     if seconds_between_frames is not None:
         return check_positive_seconds("seconds_between_frames", seconds_between_frames)
     average_fps = _from_metadata(decoder, "average_fps", "average fps")
@@ -504,7 +504,7 @@ def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float
 def _range_of_times(
     start: float | None, end: float | None, *, stream_begin: float, stream_end: float, duration: float
 ) -> tuple[float, float]:
-    """Return the time from which a clip may start, and the time before which it must.
+    """Return the half-open range of times in which a clip may start.
 
     ``duration`` is the time from the first to the last frame of a clip.
 
@@ -520,7 +520,7 @@ def _range_of_times(
         end = check_range_end(end, stream_begin=stream_begin, stream_end=stream_end)
         check_not_empty(start, end)
         return start, end
-    # A video shorter than a clip still has a time to start at; the policy completes the clip.
+    # A video shorter than a clip still has one possible start. The policy completes the clip.
     end = max(stream_end - duration, math.nextafter(stream_begin, math.inf))
     check_not_empty(
         start,
@@ -534,9 +534,9 @@ def _range_of_times(
 def _times_of_clip(
     start: float, length: int, step: float, *, stream_end: float, is_whole: bool, tolerance: float = 0.0
 ) -> list[float]:
-    """Return the times of the clip at ``start`` that lie before the end of the stream by more than a tolerance.
+    """Return the times of a clip that lie before the end of the stream by more than ``tolerance``.
 
-    If ``is_whole``, the clip was placed to end before the stream does, so a time reaches the end only by rounding::
+    If ``is_whole``, the clip was placed to end before the stream ends, so only rounding moves a time to the end::
 
         start             1/3 + 1.6 = 1.9333333333333333
         sampling range                1.9333333333333336 = 1/3 + 2 - 0.4

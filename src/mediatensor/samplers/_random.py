@@ -1,9 +1,9 @@
 """Random numbers of a dataset's row: a generator for samplers, and the global generators for other code.
 
-Samplers and transforms draw from the global generators of torch, NumPy and Python. These belong to the process, so
-threads that read rows would have to take turns while they decode. Within `row_random` our samplers therefore draw from
-a generator of the row. Code that draws from the global generators runs within `global_random`, one row at a time, and
-continues the row's sequence there: a row gets the same numbers as if the global generators had been seeded for it.
+Samplers and transforms draw from the global generators of torch, NumPy and Python. All threads share these generators,
+so threads that read rows would have to take turns while they decode. Within `row_random`, built-in samplers therefore
+draw from a generator of the row. Code that draws from the global generators runs within `global_random`, one row at a
+time, and continues the row's sequence. A row gets the same numbers as if the global generators had been seeded for it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ global_random_lock = ForkSafeLock()
 
 
 class _RowRandom:
-    """The generators of a row; torch's is also the one that samplers draw from."""
+    """The generators of a row. Samplers draw from its torch generator."""
 
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
         self._seed = seed
-        # The states of NumPy's and Python's generators; they are seeded when they are needed first.
+        # States of NumPy's and Python's generators, seeded on first use.
         self._states: tuple[Any, Any] | None = None
 
     def install(self) -> None:
-        """Give the global generators the states of this row's."""
+        """Set the states of the global generators to the row's states."""
         torch.set_rng_state(self.generator.get_state())
         if self._states is None:
             np.random.seed(self._seed & 0xFFFFFFFF)
@@ -45,7 +45,7 @@ class _RowRandom:
             random.setstate(self._states[1])
 
     def take_back(self) -> None:
-        """Continue from the states that the global generators have now."""
+        """Save the current states of the global generators as the row's states."""
         self.generator.set_state(torch.get_rng_state())
         self._states = np.random.get_state(), random.getstate()
 
@@ -55,7 +55,7 @@ _row: ContextVar[_RowRandom | None] = ContextVar("row_random", default=None)
 
 @contextmanager
 def row_random(seed: int) -> Iterator[None]:
-    """For a ``with`` block, draw the random numbers of a row in this thread."""
+    """Use the random numbers of a row in this thread within a ``with`` block."""
     token = _row.set(_RowRandom(seed))
     try:
         yield
@@ -64,16 +64,16 @@ def row_random(seed: int) -> Iterator[None]:
 
 
 def sampling_generator() -> torch.Generator | None:
-    """Return the generator for samplers; ``None``, torch's global one, if no row is being read."""
+    """Return the row's generator for samplers, or ``None`` (torch's global generator) if no row is being read."""
     row = _row.get()
     return None if row is None else row.generator
 
 
 @contextmanager
 def global_random() -> Iterator[None]:
-    """For a ``with`` block, let the global generators draw the numbers of the row that is being read, if there is one.
+    """Let the global generators continue the current row's random numbers within a ``with`` block.
 
-    Afterwards the global generators continue as before.
+    Without a current row, this has no effect. The previous states are restored at the end.
     """
     row = _row.get()
     if row is None:
@@ -94,11 +94,11 @@ def global_random() -> Iterator[None]:
 
 
 def uses_row_random(function: F) -> F:
-    """Mark a function that draws from `sampling_generator`, and calls foreign random code within `global_random`."""
+    """Mark a function that draws from `sampling_generator` and calls other random code in `global_random`."""
     function._uses_row_random = True  # type: ignore[attr-defined]
     return function
 
 
 def random_for(function: Any) -> AbstractContextManager[None]:
-    """Return the context to call a function in: `global_random`, unless it is marked by `uses_row_random`."""
+    """Return the context for calling a function: `global_random`, unless `uses_row_random` marks the function."""
     return nullcontext() if getattr(function, "_uses_row_random", False) else global_random()

@@ -1,9 +1,8 @@
 """Scenes: `find_scenes`, and clips within them, `clips_at_scenes`.
 
-The rule for cuts is the one of PySceneDetect's ``AdaptiveDetector``
-(https://www.scenedetect.com/docs/latest/api/detectors.html): the mean absolute difference of two consecutive frames,
-compared with the differences around it, so that a moving camera is not a cut. Here the components are luma and chroma,
-as they are stored.
+Cuts are found by the rule of PySceneDetect's ``AdaptiveDetector``
+(https://www.scenedetect.com/docs/latest/api/detectors.html), which compares the mean absolute difference of consecutive
+frames with the differences around it, so that a moving camera is not a cut. Here the rule uses stored luma and chroma.
 """
 
 from __future__ import annotations
@@ -43,20 +42,20 @@ if TYPE_CHECKING:
 
 Placement: TypeAlias = Literal["start", "middle", "random"]
 
-# A flash lasts at most this many frames, whatever the least length of a scene.
+# Maximum length of a flash in frames, regardless of the minimum length of a scene.
 _MAX_FLASH_FRAMES = 15
 _NO_FRAME = "Not one frame of the video can be decoded, so that it has no scenes."
 
-#: (height, width) of the frames that are compared.
+#: (height, width) to which frames are scaled for comparison.
 _COMPARED_SIZE = (72, 128)
-# A score is compared with the scores of this many changed frames on either side, no further away than the reach.
+# A score is compared with the scores of this many changed frames on either side, within the reach.
 _NUM_NEIGHBOURS, _NEIGHBOUR_REACH = 2, 8
-# A frame with a lower score repeats the one before it, as in animation or after a raised frame rate.
+# A frame with a lower score repeats the previous frame, as in animation or after frame rate conversion.
 _MIN_CHANGED_SCORE = 1.0
 
-# Luma of black; 16 is black, and codecs add a little noise.
+# Maximum luma of black. Black is 16, and codecs add a little noise.
 _MAX_DARK_LUMA, _MAX_BLACK_MEAN, _MAX_BLACK_SPREAD = 32, 24.0, 4.0
-# Black bars do not count, but the part between them counts as at least this share of the frame.
+# Black bars are ignored, but the area between them counts as at least this fraction of the frame.
 _MIN_LIT_SHARE = 0.25
 
 
@@ -65,12 +64,12 @@ class Scene:
     """The frames from one cut to the next.
 
     Attributes:
-        first_frame: Index of its first frame.
-        last_frame: Index of its last frame; the next scene begins with the frame after it.
-        begin_seconds: When the first frame is shown.
-        end_seconds: When the last frame is no longer shown: the ``begin_seconds`` of the next scene.
-        score: How much the first frame differs from the one before it, in levels of 255; 0.0 for the first scene. For a
-            fade, how much the frames changed until they were black.
+        first_frame: Index of the first frame.
+        last_frame: Index of the last frame; the next scene begins one frame later.
+        begin_seconds: Start time of the first frame.
+        end_seconds: End time of the last frame, which is the ``begin_seconds`` of the next scene.
+        score: Difference of the first frame from the previous frame, in levels of 255; 0.0 for the first scene. For a
+            fade, the total change of the frames until black.
 
     Example:
         >>> from mediatensor.samplers import Scene
@@ -87,7 +86,7 @@ class Scene:
 
     @property
     def num_frames(self) -> int:
-        """Number of its frames."""
+        """Number of frames of the scene."""
         return self.last_frame - self.first_frame + 1
 
     @property
@@ -107,44 +106,44 @@ def find_scenes(
 ) -> list[Scene]:
     """Find the cuts of a video, and with them its scenes.
 
-    Every frame is decoded once, in order, and compared with the one before it. Its *score* is the mean absolute
-    difference of luma plus the same of both chroma components, over frames scaled to 128x72, in limited range (luma
-    from 16 to 235). Black bars at the sides do not count, and RGB is never computed. A frame is the first of a scene if
-    its score reaches ``threshold``, and ``ratio`` times the mean of the four scores around it (frames that repeat the
-    one before them are ignored). This is the rule of PySceneDetect's ``AdaptiveDetector``, with other components. In
-    addition:
+    Every frame is decoded once, in order, and compared with the previous frame. Its *score* is the sum of the mean
+    absolute differences of luma and of both chroma components, over frames scaled to 128x72, in limited range (luma
+    from 16 to 235). Black bars are ignored, and RGB is never computed. A frame starts a scene if its score is at least
+    ``threshold``, and at least ``ratio`` times the mean of the four scores around it. Frames that repeat the previous
+    frame are ignored in this mean. The rule is PySceneDetect's ``AdaptiveDetector`` with other components. In addition:
 
     * A *flash* is not a cut: fewer than ``min_frames`` frames, and at most 15, before the earlier content comes back.
-    * If the video fades to black and comes back, the first black frame is the first of a scene.
+    * If the video fades to black and back, the first black frame starts a scene.
     * Dissolves and wipes are not found, unless they take only a frame or two.
 
-    The result does not depend on how the video was encoded (a cut may lie anywhere between key frames), nor on the
-    decoder's transforms, device, or output. Memory does not grow with the length of the video. On a terminal there is a
-    progress bar, if tqdm is installed.
+    A cut may lie anywhere between key frames. The result does not depend on the decoder's transforms, device, or
+    output. Memory does not grow with the length of the video. On a terminal there is a progress bar, if tqdm is
+    installed.
 
     Args:
         decoder: The video.
         threshold: Minimum score of a cut, from 0 to 765. A usual cut has 40 to 120.
-        ratio: Minimum ratio of the score of a cut to the mean of those around it. 0 accepts any, which makes it the
-            rule of PySceneDetect's ``ContentDetector``: fast motion then counts as cuts.
-        min_frames: Minimum number of frames of a scene. A cut that would make a shorter one is ignored: of several
-            cuts close together the first counts.
+        ratio: Minimum ratio of the score of a cut to the mean of the scores around it. 0 disables this test, as in
+            PySceneDetect's ``ContentDetector``, so that fast motion counts as cuts.
+        min_frames: Minimum number of frames of a scene. A cut that would make a shorter scene is ignored, so only the
+            first of several close cuts counts.
         min_seconds: Minimum duration of a scene in seconds; both this and ``min_frames`` must hold.
-        key_frames_only: Decode only key frames, which is many times faster. A scene then begins at each key frame
-            whose score against the key frame before it reaches ``threshold * ratio``: at the cut itself, if the encoder
-            put a key frame there, and else at the next one. A cut that is undone before that is missed, and fast
-            motion may pass for a cut. Needs a `VideoDecoder` of a whole file, in exact mode.
+        key_frames_only: Decode only key frames, which is many times faster. A scene then begins at each key frame whose
+            score against the previous key frame is at least ``threshold * ratio``. This is the cut itself if the
+            encoder put a key frame there, otherwise the next key frame. A cut that is reversed before the next key
+            frame is missed, and fast motion may count as a cut. Requires a `VideoDecoder` of a whole file in exact
+            mode.
 
     Returns:
-        The scenes in order. Together they have all frames that can be decoded; a video without cuts is one scene. No
-        scene is shorter than asked for, unless the whole video is.
+        The scenes in order, which together have all decodable frames. A video without cuts is one scene. No scene is
+        shorter than the minimum, unless the whole video is shorter.
 
     Raises:
         InvalidArgumentError: if an argument is not as described.
         SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
-        StreamError: if not one frame can be decoded.
+        StreamError: if no frame can be decoded.
         DecodeError: if a frame cannot be decoded. If the decoder's ``on_error`` is ``"skip"`` or ``"nearest"``, such
-            frames are ignored, and belong to the scene around them.
+            frames are ignored and belong to the scene around them.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -167,7 +166,7 @@ def find_scenes(
 
 def _first_of_scenes(decoder: Any, *, scenes: Iterable[Scene] | None = None, **options: Any) -> float:
     if scenes is None:
-        return 0.0  # finding them would decode the video
+        return 0.0  # finding scenes would decode the video
     return _plan_at_scenes(decoder, scenes=scenes, **options).first_position(decoder)
 
 
@@ -183,7 +182,7 @@ def clips_at_scenes(
 ) -> FrameBatch:
     """Decode one clip of each scene. No clip has frames of two scenes.
 
-    Clips of 3 frames, every 2nd, of two scenes of 8 and of 3 frames::
+    Clips of 3 frames, every 2nd, of two scenes with 8 and 3 frames::
 
         frame              0  1  2  3  4  5  6  7 | 8  9 10
         "start"            x     x     x          | x     x
@@ -192,15 +191,15 @@ def clips_at_scenes(
         "random", latest            x     x     x | x     x
 
     Args:
-        decoder: The video, opened with ``seek_mode="exact"``: in approximate mode indices name other frames.
+        decoder: The video, opened with ``seek_mode="exact"``: in approximate mode, indices may differ.
         scenes: The scenes, such as a selection from the result of `find_scenes`; ``None`` finds them, which decodes the
             whole video before the clips.
         num_frames_per_clip: Number of frames of a clip, at least 1.
         num_indices_between_frames: Distance between two frames of a clip in frames, at least 1.
         placement: Where in its scene a clip lies: ``"start"``, ``"middle"`` or ``"random"``. A clip that does not fit
             begins with its scene. Random numbers come from torch's global generator for the CPU, in one draw.
-        policy: What to do with a clip that runs past the end of its scene: ``"repeat_last"`` repeats the last frame of
-            the scene that it has, ``"wrap"`` goes back to the clip's first frame, ``"error"`` raises.
+        policy: How to handle a clip that runs past the end of its scene: ``"repeat_last"`` repeats its last frame in
+            the scene, ``"wrap"`` goes back to the clip's first frame, ``"error"`` raises.
 
     Returns:
         Frames of shape (scenes, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
@@ -251,7 +250,7 @@ def _plan_at_scenes(
         shares = torch.rand(len(checked), dtype=torch.float64, device="cpu", generator=sampling_generator()).tolist()
     indices: list[int] = []
     for number, scene in enumerate(checked):
-        last_offset = max(0, scene.num_frames - span)  # where in the scene the last clip starts that fits
+        last_offset = max(0, scene.num_frames - span)  # start, within the scene, of the last clip that fits
         if placement == "random":
             offset = int(shares[number] * (last_offset + 1))
         else:
@@ -286,7 +285,7 @@ def _check_not_negative(name: str, value: Any) -> None:
 
 @dataclass(frozen=True)
 class _Cut:
-    """The first frame of a scene, when it is shown, and how much it differs from the frame before it."""
+    """The first frame of a scene, its time, and its difference from the previous frame."""
 
     frame: int
     seconds: float
@@ -295,7 +294,7 @@ class _Cut:
 
 @dataclass(frozen=True)
 class _CutRule:
-    """The rule for cuts: minimum score, minimum ratio to the mean score around it, maximum frames of a flash."""
+    """The rule for cuts: minimum score, minimum ratio to the mean score around it, maximum length of a flash."""
 
     threshold: float
     ratio: float
@@ -303,16 +302,16 @@ class _CutRule:
 
     @property
     def num_ahead(self) -> int:
-        """How many later frames must be known to judge one."""
+        """Number of later frames that are needed to judge a frame."""
         return max(_NEIGHBOUR_REACH, self.max_flash)
 
     def is_return(self, before: _SmallFrame, later: _SmallFrame, score: float) -> bool:
-        """Return whether a frame repeats a frame from before a change of this score."""
+        """Return whether a later frame repeats the frame from before a change with this score."""
         return _difference(before, later) < score / max(self.ratio, 2.0)
 
 
 class _SmallFrame:
-    """A scaled frame, luma and chroma (3, H, W), with its score against the one before it."""
+    """A scaled frame, luma and chroma (3, H, W), with its score against the previous frame."""
 
     def __init__(self, frame: int, seconds: float, components: NDArray[np.uint8]) -> None:
         self.frame, self.seconds, self.components = frame, seconds, components
@@ -326,7 +325,7 @@ class _SmallFrame:
 
 
 class _CutFinder:
-    """Finds cuts in the frames of a video, which it takes in order; it holds a few of them."""
+    """Finds cuts in frames that are added in order. It keeps only a few frames."""
 
     def __init__(self, rule: _CutRule) -> None:
         self._rule, self._num_ahead = rule, rule.num_ahead
@@ -335,7 +334,7 @@ class _CutFinder:
         self._black: _Cut | None = None  # where a fade to black began
 
     def add(self, frame: _SmallFrame) -> list[_Cut]:
-        """Take the next frame, and return the cuts that are certain now, ascending."""
+        """Add the next frame, and return the cuts that are now certain, ascending."""
         if self._frames:
             frame.score = _difference(self._frames[-1], frame)
         self._frames.append(frame)
@@ -353,7 +352,7 @@ class _CutFinder:
         frame = frames[place]
         is_abrupt = self._is_abrupt(place)
         cuts = [_Cut(frame.frame, frame.seconds, frame.score)] if is_abrupt and not self._is_flash(place) else []
-        # A fade: the video becomes black, and comes back, without anything abrupt at either end.
+        # A fade: the video becomes black and comes back, without an abrupt change at either end.
         if self._black is not None and (is_abrupt or not frame.is_black()):
             cuts = cuts if is_abrupt else [self._black]
             self._black = None
@@ -371,7 +370,7 @@ class _CutFinder:
         return score >= self._rule.threshold and score >= self._rule.ratio * self._mean_of_neighbours(place)
 
     def _mean_of_neighbours(self, place: int) -> float:
-        """Return the mean of the scores around one. A missing score counts as 0, like a still frame."""
+        """Return the mean of the scores around a frame. Missing scores count as 0, like a still frame."""
         scores = [frame.score for frame in self._frames]
         before = scores[max(0, place - _NEIGHBOUR_REACH) : place][::-1]
         after = scores[place + 1 : place + 1 + _NEIGHBOUR_REACH]
@@ -381,7 +380,7 @@ class _CutFinder:
         return sum(map(sum, changed)) / (2 * _NUM_NEIGHBOURS)
 
     def _is_flash(self, place: int) -> bool:
-        """Return whether the earlier content comes back soon after the frame, or its own was shown soon before it."""
+        """Return whether the previous content returns soon, or the frame's content was shown shortly before."""
         frames, rule, frame = self._frames, self._rule, self._frames[place]
         later = (frames[place + k] for k in range(1, rule.max_flash + 1) if place + k < len(frames))
         earlier = (frames[place - 1 - k] for k in range(1, rule.max_flash + 1) if place - 1 - k >= 0)
@@ -391,7 +390,7 @@ class _CutFinder:
 
 
 def _difference(one: _SmallFrame, other: _SmallFrame) -> float:
-    """Return the score of two frames: mean absolute difference of luma plus the same of chroma, between black bars."""
+    """Return the score of two frames between black bars: mean absolute difference of luma plus chroma."""
     first, second = one.components, other.components
     total = (np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.uint32)
     share = _lit_share(one.rows | other.rows) * _lit_share(one.columns | other.columns)
@@ -399,13 +398,13 @@ def _difference(one: _SmallFrame, other: _SmallFrame) -> float:
 
 
 def _lit_share(is_lit: NDArray[np.bool_]) -> float:
-    """Return the share of rows or columns from the first lit one to the last."""
+    """Return the fraction of rows or columns from the first lit one to the last lit one."""
     first, last = is_lit.argmax(), is_lit[::-1].argmax()
     return float(len(is_lit) - first - last) / len(is_lit) if is_lit[first] else 0.0
 
 
 def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
-    """Return the first frame, the cuts, and the end, from every frame."""
+    """Return the start of the first scene, the cuts, and the end of the video, comparing every frame."""
     finder, cuts = _CutFinder(rule), list[_Cut]()
     first: _Cut | None = None
     end = _Cut(0, 0.0, 0.0)
@@ -420,7 +419,7 @@ def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut],
 
 
 def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
-    """Return the same from key frames only: key frames that differ from the previous one."""
+    """Return the same as `_find_cuts`, comparing only key frames."""
     check_decoder(decoder, "frame_index", made_by="VideoDecoder")
     starts = decoder.frame_index.gop_start_indices.tolist()
     before: _SmallFrame | None = None
@@ -439,7 +438,7 @@ def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cu
 
 
 def _drop_close_cuts(cuts: Sequence[_Cut], end: _Cut, min_frames: int, min_seconds: float) -> list[_Cut]:
-    """Return the first cut, and the later ones that leave scenes of the minimum length before and after them.
+    """Return the first cut, and the later cuts that leave scenes of the minimum length on both sides.
 
     >>> cuts = [_Cut(0, 0.0, 0.0), _Cut(10, 1.0, 50.0), _Cut(12, 1.2, 60.0), _Cut(28, 2.8, 40.0)]
     >>> [cut.frame for cut in _drop_close_cuts(cuts, _Cut(30, 3.0, 0.0), 5, 0.5)]

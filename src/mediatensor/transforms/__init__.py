@@ -1,8 +1,9 @@
-"""Transforms of frames: in the decoder, where crops and resizes cost least, and on tensors.
+"""Transforms of frames in the decoder, where crops and resizes are cheapest, and of tensors.
 
 `Resize`, `CenterCrop`, `RandomCrop` and `RandomResizedCrop` have two uses. Passed to ``VideoDecoder(source,
-transforms=[...])``, they run while frames are converted. Called, they transform tensors, frames and nested samples, as
-do `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat`. Random transforms draw once for each clip.
+transforms=[...])``, they run while frames are converted to RGB. Called directly, they transform tensors, frames and
+nested samples, as `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat` do. Random transforms draw once for each
+clip.
 
 >>> import torch
 >>> from mediatensor.transforms import RandomHorizontalFlip, RandomResizedCrop, ToFloat
@@ -11,9 +12,9 @@ do `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat`. Random transforms d
 >>> augment({"video": clips, "label": 7})["video"].shape
 torch.Size([4, 16, 3, 112, 112])
 
-The deterministic ones are also functions in `mediatensor.transforms.functional`.
+The deterministic transforms are also functions in `mediatensor.transforms.functional`.
 
-`LogMelSpectrogram` computes the spectrograms that Whisper takes as input.
+`LogMelSpectrogram` computes the input of Whisper.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
         Resize,
         ToFloat,
     )
-    from ._decoder_transforms import resolve_transforms as resolve_transforms  # for the decoder, and not public
+    from ._decoder_transforms import resolve_transforms as resolve_transforms  # for the decoder, not public
     from ._log_mel import LogMelSpectrogram
     from ._transform import Transform
 
@@ -57,7 +58,7 @@ __all__ = [
     "functional",
 ]
 
-# Imported on first use, because the steps of decoders need no torch.
+# Imported on first use, because the decoder's steps do not need torch.
 __getattr__ = lazy_names(
     __name__,
     {

@@ -31,18 +31,18 @@ class DecoderTransform(Transform):
 
     One object serves both uses:
 
-    * **In a decoder** the transform runs inside the conversion of every frame, after rotation, in RGB. No frame of the
-      full size is ever stored. Random numbers are drawn once, when the decoder is constructed, so that all frames of a
-      decoder are treated alike. A second decoder with the same object draws again.
-    * **Called** with a tensor, a `FrameBatch` or a nested sample, it transforms that: see `Transform`.
+    * **In a decoder** the transform runs during the conversion of every frame, after rotation, in RGB. Full-size frames
+      are never stored. Random numbers are drawn once, when the decoder is constructed, and apply to all of its frames.
+      A second decoder with the same object draws again.
+    * **Called directly**, it transforms a tensor, a `FrameBatch` or a nested sample, see `Transform`.
 
-    A crop gives the same pixels in both uses. Resizing does not: the decoder scales with FFmpeg's swscale, and a tensor
-    is scaled by torch. Both are bilinear with antialias, and at least 98 % of the values of natural video agree within
-    2 of 255. Sharp edges of colour may differ by more where the width shrinks to half or less, because swscale then
-    halves the resolution of the colours. If frames come out on another device, the decoder crops and scales there with
-    torch, within 2 levels of swscale.
+    A crop gives the same pixels in both uses. A resize does not, because the decoder scales with FFmpeg's swscale, and
+    tensors are scaled by torch. Both are bilinear with antialias, and at least 98 % of the values of natural video
+    agree within 2 of 255. If the width shrinks to half or less, sharp colour edges may differ by more, because swscale
+    then halves the resolution of chroma. For frames on another device, the decoder crops and scales there with torch,
+    within 2 levels of swscale.
 
-    To write one, implement `resolve`. Set ``is_random = False`` if it draws no random numbers.
+    To write a transform, implement `resolve`. Set ``is_random = False`` if it does not draw random numbers.
 
     Example:
         >>> import torch
@@ -60,13 +60,13 @@ class DecoderTransform(Transform):
 
     @abstractmethod
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
-        """The steps for frames of a given size. Random numbers are drawn in this method.
+        """Return the steps for frames of a given size. Draw random numbers in this method.
 
-        A decoder calls it once, at construction, with the frame size after the transforms before it.
+        A decoder calls this method once, at construction, with the frame size after the earlier transforms.
 
         Args:
-            height: Rows of the frames that come in.
-            width: Columns of the frames that come in.
+            height: Height of the input frames.
+            width: Width of the input frames.
 
         Returns:
             `CropStep` and `ResizeStep` objects, in the order in which to take them.
@@ -93,10 +93,10 @@ class Resize(DecoderTransform):
 
     Args:
         size: (height, width) of the result.
-        fast: Let the decoder scale and convert colours in one pass, where this is its first transform: two to four
-            times cheaper, but the pixels differ by 1 to 3 levels out of 255 on average, and by more at edges of
-            colour, since brightness and colour are scaled before they become RGB. By default frames are converted
-            to RGB first and then scaled, as torchcodec does. Has no effect on tensors.
+        fast: Let the decoder scale and convert colours in one pass, if this is its first transform. One pass is two to
+            four times faster. The pixels differ by 1 to 3 levels of 255 on average, and by more at colour edges,
+            because luma and chroma are scaled before conversion to RGB. By default frames are converted to RGB and then
+            scaled, as in torchcodec. No effect on tensors.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
@@ -123,10 +123,10 @@ class Resize(DecoderTransform):
 
 
 class CenterCrop(DecoderTransform):
-    """Cut out the middle; an odd remainder is rounded half to even, as torchvision does.
+    """Crop the centre. Half pixels are rounded to even, as in torchvision.
 
     Args:
-        size: (height, width) of the result. Frames smaller than that are an error, when the transform is used.
+        size: (height, width) of the result. Applying the transform to smaller frames raises.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
@@ -151,13 +151,13 @@ class CenterCrop(DecoderTransform):
 
 
 class RandomCrop(DecoderTransform):
-    """Cut out a window at a random position, the same for all frames of a decoder or clip.
+    """Crop a window at a random position, the same for all frames of a decoder or clip.
 
-    For one seed the position is torchvision's: ``torch.randint`` for top, then for left, none for an axis
-    on which the crop is as long as the frame.
+    The same seed gives torchvision's position: one ``torch.randint`` for top, then one for left. An axis on which the
+    crop is as long as the frame draws nothing.
 
     Args:
-        size: (height, width) of the result. Frames smaller than that are an error, when the transform is used.
+        size: (height, width) of the result. Applying the transform to smaller frames raises.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
@@ -181,13 +181,13 @@ class RandomCrop(DecoderTransform):
 
 
 class RandomResizedCrop(DecoderTransform):
-    """Cut out a window of random area and shape, and scale it: the usual augmentation of training.
+    """Crop a window of random area and aspect ratio, and scale it: the usual training augmentation.
 
-    The window is the same for all frames of a decoder or clip, and for one seed it is torchvision's.
+    The window is the same for all frames of a decoder or clip. The same seed gives torchvision's window.
 
     Args:
         size: (height, width) of the result.
-        scale: (low, high) of the window's area, as a fraction of the frame's.
+        scale: (low, high) of the window's area, as a fraction of the frame's area.
         ratio: (low, high) of the window's width / height.
 
     Raises:
@@ -221,10 +221,10 @@ class RandomResizedCrop(DecoderTransform):
 
 
 def resolve_transforms(transforms: Iterable[object] | None, height: int, width: int) -> tuple[PixelStep, ...]:
-    """The steps of all transforms, each resolved with the frame size after those before it.
+    """Return the steps of all transforms. Each transform is resolved with the frame size after the earlier transforms.
 
     Args:
-        transforms: `DecoderTransform` objects or torchvision v2 ones; ``None`` for none.
+        transforms: `DecoderTransform` or torchvision v2 objects; ``None`` for no transforms.
         height: Rows of the decoded frames, after rotation.
         width: Columns of the decoded frames, after rotation.
 
@@ -250,7 +250,7 @@ def resolve_transforms(transforms: Iterable[object] | None, height: int, width: 
 
 
 def _check_step(step: object, transform: object, height: int, width: int) -> None:
-    """Check the steps of a transform that the user wrote now, rather than at the first frame."""
+    """Check the steps of a user's transform now instead of at the first frame."""
     if isinstance(step, CropStep):
         check_window(step, height, width)
     elif isinstance(step, ResizeStep):
@@ -262,7 +262,7 @@ def _check_step(step: object, transform: object, height: int, width: int) -> Non
 def _as_decoder_transform(transform: object) -> DecoderTransform:
     if isinstance(transform, DecoderTransform):
         return transform
-    # An object of torchvision's exists only where torchvision has been imported: there is no need to import it here.
+    # An object of torchvision exists only if torchvision is already imported, so do not import it here.
     torchvision_v2 = sys.modules.get("torchvision.transforms.v2")
     for name, counterpart in _TORCHVISION_COUNTERPARTS.items():
         if torchvision_v2 is not None and isinstance(transform, getattr(torchvision_v2, name)):
@@ -286,7 +286,7 @@ def _from_torchvision(transform: Any, name: str, counterpart: _Counterpart) -> D
 
 
 class _Counterpart(NamedTuple):
-    """How a transform of torchvision is converted, and the attributes that it must have for that."""
+    """How to convert a torchvision transform, and the attribute values that the conversion requires."""
 
     required: dict[str, object]
     convert: Callable[[Any], DecoderTransform]
@@ -311,8 +311,8 @@ class Pad(Transform):
 
     Args:
         padding: Pixels on every side, or (left and right, top and bottom), or (left, top, right, bottom).
-        fill: Value of the border: one number, or one for each channel. On the scale of the images: 0 to 255 for
-            uint8, 0 to 1 after `ToFloat`.
+        fill: Value of the border, one number or one for each channel, on the scale of the images: 0 to 255 for uint8, 0
+            to 1 after `ToFloat`.
 
     Raises:
         InvalidArgumentError: if ``padding`` is negative or of another form, or ``fill`` is not finite.
@@ -337,7 +337,7 @@ class Pad(Transform):
 
 
 class RandomHorizontalFlip(Transform):
-    """Mirror left and right with probability ``p``: all frames of a clip or none.
+    """Mirror left and right with probability ``p``, either all frames of a clip or none.
 
     Args:
         p: Probability of flipping, 0 to 1.
@@ -378,8 +378,8 @@ class Normalize(Transform):
         std: One number above 0 for each channel.
 
     Raises:
-        InvalidArgumentError: if they are not of one length, finite, and ``std`` positive; when called, if the images
-            are not float or have another number of channels.
+        InvalidArgumentError: if ``mean`` and ``std`` differ in length, a value is not finite, or ``std`` is not
+            positive. When called, if the images are not float or have another number of channels.
 
     Example:
         >>> import torch
@@ -403,7 +403,7 @@ class Normalize(Transform):
 class ToFloat(Transform):
     """Convert to float; integer images are scaled from their full range to [0, 1].
 
-    uint8 is divided by 255, uint16 by 65535; float values stay as they are.
+    uint8 is divided by 255, uint16 by 65535; float values are not scaled.
 
     Args:
         dtype: Float dtype of the result.

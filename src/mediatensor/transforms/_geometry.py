@@ -1,4 +1,4 @@
-"""Check sizes and borders, and compute central and random windows. No pixels are touched."""
+"""Checks of sizes and borders, and computation of central and random windows, without touching pixels."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .._engine.common.checks import finite_numbers, is_integer
 from .._engine.common.pictures import CropStep
 from ..errors import InvalidArgumentError
 
-# Random numbers come from torch's global CPU generator, also under ``torch.set_default_device("cuda")``:
-# one ``torch.manual_seed`` then gives the same windows everywhere.
+# Random numbers come from torch's global CPU generator, even under ``torch.set_default_device("cuda")``, so that one
+# ``torch.manual_seed`` gives the same windows on every device.
 _CPU = torch.device("cpu")
 
 
 def check_size(owner: str, size: object) -> tuple[int, int]:
-    """``size`` as a (height, width) tuple of ints.
+    """Check ``size``, and return it as a (height, width) tuple of ints.
 
     >>> check_size("Resize", [224, 320])
     (224, 320)
@@ -31,7 +31,7 @@ def check_size(owner: str, size: object) -> tuple[int, int]:
 
 
 def check_range(owner: str, name: str, limits: object, *, allow_zero: bool) -> tuple[float, float]:
-    """``limits`` as (low, high) with 0 < low <= high; or 0 <= low, but 0 < high, if ``allow_zero``.
+    """Check ``limits``, and return (low, high) with 0 < low <= high. With ``allow_zero``, low may be 0.
 
     >>> check_range("RandomResizedCrop", "scale", [0, 1], allow_zero=True)
     (0.0, 1.0)
@@ -46,7 +46,7 @@ def check_range(owner: str, name: str, limits: object, *, allow_zero: bool) -> t
 
 
 def check_padding(padding: object) -> tuple[int, int, int, int]:
-    """``padding`` as (left, top, right, bottom).
+    """Check ``padding``, and return it as (left, top, right, bottom).
 
     >>> check_padding((1, 2))
     (1, 2, 1, 2)
@@ -62,7 +62,7 @@ def check_padding(padding: object) -> tuple[int, int, int, int]:
 
 
 def check_window(window: CropStep, height: int, width: int) -> CropStep:
-    """``window``, if it lies inside an image of (height, width)."""
+    """Return ``window``; raise if it does not lie inside an image of (height, width)."""
     spans = ((window.top, window.height, height), (window.left, window.width, width))
     for start, length, limit in spans:
         if not (is_integer(start) and is_integer(length) and 0 <= start < start + length <= limit):
@@ -73,7 +73,7 @@ def check_window(window: CropStep, height: int, width: int) -> CropStep:
 
 
 def center_window(height: int, width: int, size: tuple[int, int]) -> CropStep:
-    """The window of ``size`` in the middle; an odd remainder is rounded half to even, as torchvision does.
+    """Return the central window of ``size``. Half pixels are rounded to even, as in torchvision.
 
     >>> center_window(7, 9, (4, 4))  # (7 - 4) / 2 = 1.5 -> 2, (9 - 4) / 2 = 2.5 -> 2
     CropStep(top=2, left=2, height=4, width=4)
@@ -83,9 +83,9 @@ def center_window(height: int, width: int, size: tuple[int, int]) -> CropStep:
 
 
 def random_window(height: int, width: int, size: tuple[int, int]) -> CropStep:
-    """A window of ``size`` anywhere, every position equally likely; top is drawn before left.
+    """Draw a window of ``size``, with all positions equally likely. Top is drawn before left.
 
-    An axis that leaves no choice draws nothing: so does torchvision, whose random stream this follows.
+    An axis with only one possible position draws nothing, to follow torchvision's random sequence.
     """
     _check_crop_fits(height, width, size)
     top, left = (
@@ -96,11 +96,11 @@ def random_window(height: int, width: int, size: tuple[int, int]) -> CropStep:
 
 
 def random_resized_window(height: int, width: int, scale: tuple[float, float], ratio: tuple[float, float]) -> CropStep:
-    """A window of random area and aspect ratio, at a random position.
+    """Draw a window of random area and aspect ratio, at a random position.
 
-    The area is drawn uniformly, the aspect ratio (width / height) log-uniformly; a window that does not fit is
-    drawn again, and after ten attempts the largest central window whose aspect ratio is in range is taken.
-    The random draws and rounding equal torchvision's ``RandomResizedCrop``: the same seed gives the same window.
+    The area is drawn uniformly, the aspect ratio (width / height) log-uniformly. A window that does not fit is drawn
+    again. After ten attempts, return the largest central window whose aspect ratio is in range. The random draws and
+    rounding equal torchvision's ``RandomResizedCrop``: the same seed gives the same window.
     """
     log_ratio = torch.log(torch.tensor(ratio, device=_CPU))
     for _ in range(10):

@@ -15,7 +15,7 @@ from ..frames import AudioSamples
 
 __all__ = ["LogMelSpectrogram", "slaney_mel_filters"]
 
-# Below 1000 Hz a mel is 200/3 Hz; above, 27 mels are a factor of 6.4 in frequency.
+# Below 1000 Hz, a mel is 200/3 Hz. Above, 27 mels are a factor of 6.4 in frequency.
 _HZ_PER_MEL = 200 / 3
 _KNEE_HZ = 1000.0
 _KNEE_MELS = _KNEE_HZ / _HZ_PER_MEL
@@ -23,7 +23,7 @@ _LOG_STEP = math.log(6.4) / 27
 
 
 def hz_to_mels(hz: float) -> float:
-    """A frequency on Slaney's scale.
+    """Convert a frequency to mels on Slaney's scale.
 
     >>> round(hz_to_mels(1000.0), 9), round(hz_to_mels(6400.0), 9)
     (15.0, 42.0)
@@ -32,7 +32,7 @@ def hz_to_mels(hz: float) -> float:
 
 
 def mels_to_hz(mels: float) -> float:
-    """The inverse of `hz_to_mels`.
+    """Convert mels to a frequency, the inverse of `hz_to_mels`.
 
     >>> round(mels_to_hz(15.0), 9), round(mels_to_hz(42.0), 9)
     (1000.0, 6400.0)
@@ -41,8 +41,9 @@ def mels_to_hz(mels: float) -> float:
 
 
 def slaney_mel_filters(sample_rate: int, n_fft: int, num_mels: int) -> Tensor:
-    """Triangles of area 1, evenly spaced in mels from 0 Hz to half the sample rate, each from one peak to the next
-    but one.
+    """Return triangular filters of area 1, evenly spaced in mels from 0 Hz to half the sample rate.
+
+    Each triangle starts at the previous filter's peak and ends at the next filter's peak.
 
     Args:
         sample_rate: Samples per second.
@@ -67,34 +68,33 @@ def slaney_mel_filters(sample_rate: int, n_fft: int, num_mels: int) -> Tensor:
     return (triangles * (2 / (upper - lower))).float()
 
 
-# A band with less power counts as silent.
+# Bands with less power count as silent.
 _MIN_POWER = 1e-10
-# The dynamic range of a clip below its loudest band, in powers of ten.
+# Dynamic range of a clip below its loudest band, in powers of ten.
 _RANGE_DECADES = 8.0
 
 
 class LogMelSpectrogram(nn.Module):
     """Log-mel spectrograms of speech, with Whisper's parameters.
 
-    Periodic Hann windows are centred on every ``hop_length``-th sample, and the sound is mirrored at both ends. The
-    power spectra are summed in triangular bands on Slaney's mel scale, each of area 1. The result is the base-10
-    logarithm x, clipped from below at log10(1e-10) and at 8 below the clip's largest value, and scaled to
-    ``(x + 4) / 4``. The window after the last complete hop is left out.
+    Periodic Hann windows are centred on every ``hop_length``-th sample, and the audio is mirrored at both ends. The
+    power spectra are summed in triangular bands of area 1 on Slaney's mel scale. The base-10 logarithm x of the sums is
+    clipped from below at log10(1e-10) and at 8 below the clip's largest value, then scaled to ``(x + 4) / 4``. The
+    window after the last complete hop is left out.
 
-    **Each clip is normalised by itself.** The largest value is taken over one clip and one channel, never over the
-    batch. A clip therefore has the same spectrogram in any batch, equal to the one of Whisper's own function.
+    **Each clip is normalised separately.** The largest value is taken over one channel of one clip, never over the
+    batch. A clip therefore has the same spectrogram in any batch, equal to the result of Whisper's own function.
 
-    The module works on any device (``.to("cuda")`` moves the window and the filters), under `torch.compile` and
-    autocast, and has gradients. It always computes in float32. It has no parameters, and adds nothing to a
-    ``state_dict``.
+    The module works on any device (``.to("cuda")`` moves the window and the filters), supports `torch.compile`,
+    autocast and gradients, and always computes in float32. It has no parameters and no entries in a ``state_dict``.
 
     Args:
         sample_rate: Samples per second of the input.
         n_fft: Samples of a window; an even number.
         hop_length: Samples from one window to the next.
         num_mels: Number of bands: 80, or 128 for Whisper's large-v3.
-        pad_to_seconds: Append silence up to this length, as Whisper does up to 30 s; a longer clip is an error.
-            ``None`` appends nothing. Silence at the end is part of the clip: each length has its own spectrogram.
+        pad_to_seconds: Append silence up to this length, as Whisper does up to 30 s; a longer clip raises. ``None``
+            appends nothing. Appended silence is part of the clip, so the spectrogram depends on this length.
 
     Raises:
         InvalidArgumentError: if an argument is not positive or of another type, or ``n_fft`` is odd.
@@ -134,18 +134,18 @@ class LogMelSpectrogram(nn.Module):
         self.register_buffer("filters", slaney_mel_filters(self.sample_rate, self.n_fft, self.num_mels), False)
 
     def forward(self, samples: AudioSamples | Tensor) -> Tensor:
-        """The spectrograms of clips.
+        """Compute the spectrograms of clips.
 
         Args:
             samples: `AudioSamples`, or a float tensor (..., samples) with values in [-1, 1].
 
         Returns:
-            float32 (..., num_mels, frames) on the same device, with ``samples // hop_length`` frames: of
-            `AudioSamples`, one spectrogram a channel, (channels, num_mels, frames).
+            float32 (..., num_mels, frames) on the same device, with ``samples // hop_length`` frames. `AudioSamples`
+            give one spectrogram for each channel, (channels, num_mels, frames).
 
         Raises:
-            InvalidArgumentError: if the sample rate is another, there are too few samples (half a window is needed for
-                mirroring) or more than ``pad_to_seconds``, or they are not floats.
+            InvalidArgumentError: if the sample rate differs, the samples are not floats, there are too few of them
+                (mirroring needs half a window), or they are longer than ``pad_to_seconds``.
         """
         waveform = self._padded(self._waveform(samples))
         clips = waveform.reshape(-1, waveform.shape[-1]).float()
@@ -154,20 +154,20 @@ class LogMelSpectrogram(nn.Module):
         return log_mels.reshape(*waveform.shape[:-1], *log_mels.shape[-2:])
 
     def _log_mels(self, clips: Tensor) -> Tensor:
-        """float32 (clips, samples) to (clips, num_mels, frames)."""
+        """Return (clips, num_mels, frames) of float32 (clips, samples)."""
         if len(clips) == 0:
             return clips.new_zeros(0, self.num_mels, clips.shape[-1] // self.hop_length)
         spectrum = torch.stft(
             clips, self.n_fft, self.hop_length, window=self.window, center=True, pad_mode="reflect", return_complex=True
         )[..., :-1]
-        # Not abs() squared: a square root less, and its gradient is finite at silence.
+        # Not abs() squared: this saves a square root, and its gradient is finite at silence.
         power = spectrum.real.square() + spectrum.imag.square()
         levels = (self.filters @ power).clamp(min=_MIN_POWER).log10()
         loudest = levels.amax(dim=(-2, -1), keepdim=True)
         return (torch.maximum(levels, loudest - _RANGE_DECADES) + 4) / 4
 
     def _waveform(self, samples: AudioSamples | Tensor) -> Tensor:
-        """The samples as a tensor, checked."""
+        """Check the samples and return them as a tensor."""
         if isinstance(samples, AudioSamples):
             if samples.sample_rate != self.sample_rate:
                 raise InvalidArgumentError(
@@ -200,7 +200,7 @@ class LogMelSpectrogram(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LogMelSpectrogram:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if self.window.dtype != torch.float32:  # by half(), with the model around it
+        if self.window.dtype != torch.float32:  # changed by half() of the surrounding model
             device = self.window.device
             self.window = torch.hann_window(self.n_fft, device=device, dtype=torch.float32)
             self.filters = slaney_mel_filters(self.sample_rate, self.n_fft, self.num_mels).to(device)

@@ -1,4 +1,4 @@
-"""The base of all transforms: parameters are drawn once, then every image of the sample is transformed."""
+"""The base class of transforms, which draws parameters once and then transforms every image of the sample."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _ACCEPTED = (
 
 
 def map_images(sample: SampleT, function: Callable[[Tensor], Tensor]) -> SampleT:
-    """``sample`` with ``function`` applied to every image tensor in it; everything else passes through.
+    """Return ``sample`` with ``function`` applied to every image tensor. Other values are kept.
 
     Args:
-        sample: Image tensor, `Frame`, `FrameBatch`, or a dict, list or tuple of these, nested at will.
+        sample: Image tensor, `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
         function: Takes and returns a tensor (..., C, H, W).
 
     Returns:
         A new object of the same structure. Times and ``replaced`` of frames are kept.
 
     Raises:
-        InvalidArgumentError: if there is no image in the sample, or one is not channels-first.
+        InvalidArgumentError: if the sample has no image, or an image is not channels-first.
 
     Example:
         >>> import torch
@@ -59,7 +59,7 @@ def map_images(sample: SampleT, function: Callable[[Tensor], Tensor]) -> SampleT
 
 
 def images_in(sample: object) -> list[Tensor]:
-    """The image tensors of a sample, in the order in which `map_images` visits them."""
+    """Return the image tensors of a sample in the order in which `map_images` visits them."""
     found: list[Tensor] = []
 
     def keep(images: Tensor) -> Tensor:
@@ -71,13 +71,13 @@ def images_in(sample: object) -> list[Tensor]:
 
 
 class ImageFunction(Protocol[P]):
-    """A function of a tensor that also takes frames, batches of frames and nested samples."""
+    """A tensor function that also accepts frames, batches of frames and nested samples."""
 
     def __call__(self, images: SampleT, /, *args: P.args, **kwargs: P.kwargs) -> SampleT: ...
 
 
 def over_images(function: Callable[Concatenate[Tensor, P], Tensor]) -> ImageFunction[P]:
-    """Decorator: lets a function of a tensor (..., C, H, W) take whatever `map_images` takes."""
+    """Decorate a function of a tensor (..., C, H, W) so that it accepts all inputs of `map_images`."""
 
     @functools.wraps(function)
     def over_sample(images: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -87,7 +87,7 @@ def over_images(function: Callable[Concatenate[Tensor, P], Tensor]) -> ImageFunc
 
 
 def common_size(images: Sequence[Tensor]) -> tuple[int, int]:
-    """The one (height, width) of all images.
+    """Return the common (height, width) of all images; raise if they differ.
 
     >>> import torch
     >>> common_size([torch.zeros(3, 4, 6), torch.zeros(2, 3, 4, 6)])
@@ -103,7 +103,7 @@ def common_size(images: Sequence[Tensor]) -> tuple[int, int]:
 
 
 def common_clip_count(images: Sequence[Tensor]) -> int:
-    """How many clips every one of the images holds: 1 up to 4 dimensions, else the product of all before them.
+    """Return the number of clips in each image tensor: the product of all but the last 4 dimensions.
 
     >>> import torch
     >>> common_clip_count([torch.zeros(5, 8, 3, 4, 6), torch.zeros(5, 1, 1, 4, 6)])
@@ -123,7 +123,7 @@ def _map_leaves(sample: Any, function: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(sample, Frame | FrameBatch):
         return dataclasses.replace(sample, data=function(sample.data))
     if isinstance(sample, Tensor):
-        # Labels, times and boxes have fewer dimensions; token ids and class maps have integer dtypes.
+        # Labels, times and boxes have fewer dimensions. Token ids and class maps have integer dtypes.
         return function(sample) if sample.ndim >= 3 and sample.dtype in IMAGE_DTYPES else sample
     if isinstance(sample, dict):
         mapped = copy.copy(sample)  # keeps attributes of a subclass, such as a default factory
@@ -156,27 +156,27 @@ def _describe(sample: object) -> str:
 
 
 class Transform(nn.Module, ABC):
-    """A transform of images and clips, whatever they are nested in.
+    """Base class of transforms of images, clips and nested samples.
 
-    Called with a tensor (..., C, H, W) of dtype uint8, uint16 or float, a `Frame`, a `FrameBatch`, or a dict, list or
-    tuple of these, it returns the same structure with every image transformed. Leaves that are not images (tensors
-    of fewer than 3 dimensions or of another integer dtype, numbers, strings) pass through unchanged; the times of
-    frames are kept. Images are channels-first: NHWC is not supported, and refused if the shape shows it.
+    A call accepts a tensor (..., C, H, W) of dtype uint8, uint16 or float, a `Frame`, a `FrameBatch`, or a dict, list
+    or tuple of these. It returns the same structure with every image transformed. Other leaves (tensors of fewer than 3
+    dimensions or of another integer dtype, numbers, strings) and the times of frames are unchanged. Images must be
+    channels-first. NHWC input raises if the shape reveals it.
 
-    **One random draw a clip.** The images of one sample belong together and share the draw::
+    **One random draw for each clip.** All images of a sample share the draw::
 
         shape                    draws
         (C, H, W)                1   an image
         (N, C, H, W)             1   a clip of N frames: all treated alike
         (B, N, C, H, W)          B   B clips of N frames: each has its own
 
-    All random numbers come from torch's global CPU generator: ``torch.manual_seed`` is all it takes to repeat a run.
+    All random numbers come from torch's global CPU generator, so ``torch.manual_seed`` makes a run reproducible.
 
-    To write one, implement `transform` and, if it has parameters to draw or compute, `make_params`.
+    To write a transform, implement `transform` and, if it needs parameters, `make_params`.
 
     Attributes:
-        is_random: Whether `make_params` draws random numbers. If so all images of a sample share the result, and so
-            must hold the same number of clips; if not it is called for each image on its own.
+        is_random: Whether `make_params` draws random numbers. If true, all images of a sample share its result, so they
+            must have the same number of clips. If false, `make_params` is called separately for each image.
 
     Example:
         >>> import torch
@@ -191,7 +191,7 @@ class Transform(nn.Module, ABC):
     is_random: ClassVar[bool] = False
 
     def make_params(self, images: Sequence[Tensor]) -> Any:
-        """What `transform` needs to know, drawn or computed once.
+        """Draw or compute the parameters of `transform` once.
 
         Args:
             images: The image tensors that will be transformed with the result; at least one.
@@ -200,23 +200,23 @@ class Transform(nn.Module, ABC):
 
     @abstractmethod
     def transform(self, images: Tensor, params: Any) -> Tensor:
-        """The transformed images.
+        """Return the transformed images.
 
         Args:
             images: Tensor (..., C, H, W).
-            params: What `make_params` returned.
+            params: The result of `make_params`.
         """
 
     def forward(self, sample: SampleT) -> SampleT:
-        """The sample with all its images transformed.
+        """Return the sample with all images transformed.
 
         Raises:
-            InvalidArgumentError: if the sample holds no images, or they do not suit the transform.
+            InvalidArgumentError: if the sample has no images, or they do not fit the transform.
         """
         if not self.is_random:
             return map_images(sample, lambda images: self.transform(images, self.make_params([images])))
         images = images_in(sample)
-        # A batch of no clips still needs one draw: the shape of its result depends on it.
+        # An empty batch still needs one draw, which determines the shape of the result.
         draws = [self.make_params(images) for _ in range(max(1, common_clip_count(images)))]
         return map_images(sample, lambda images: self._transform_clips(images, draws))
 

@@ -1,9 +1,9 @@
-"""The transforms as functions, without randomness.
+"""The deterministic transforms as functions.
 
-Every function takes, as its first argument, a tensor (..., C, H, W) of dtype uint8, uint16 or float, a `Frame`,
-a `FrameBatch`, or a dict, list or tuple of these, nested at will, and returns the same structure. Leaves that are not
-images (tensors of fewer than 3 dimensions or of another integer dtype, numbers, strings) pass through unchanged; the
-times of frames are kept. Images are channels-first: an input that looks channels-last is refused.
+The first argument of every function is a tensor (..., C, H, W) of dtype uint8, uint16 or float, a `Frame`, a
+`FrameBatch`, or nested dicts, lists and tuples of these. The result has the same structure. Leaves that are not images
+(tensors of fewer than 3 dimensions or of another integer dtype, numbers, strings) and the times of frames are
+unchanged. Images must be channels-first. Input that looks channels-last raises.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ __all__ = [
 def resize(images: Tensor, size: Sequence[int]) -> Tensor:
     """Scale to ``size``, bilinear with antialias.
 
-    Integer images are rounded to the nearest level. The result is within one level of Pillow's ``BILINEAR``; how it
-    compares with a `Resize` in the decoder is said in `DecoderTransform`.
+    Integer images are rounded to the nearest level. The result is within one level of Pillow's ``BILINEAR``.
+    `DecoderTransform` compares it with a `Resize` in the decoder.
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
         size: (height, width) of the result.
 
     Returns:
-        Tensor (..., C, height, width) of the same dtype; ``images`` itself if it has that size.
+        Tensor (..., C, height, width) of the same dtype; ``images`` itself if it already has this size.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
@@ -64,13 +64,13 @@ def resize(images: Tensor, size: Sequence[int]) -> Tensor:
 
 
 def _interpolate(images: Tensor, height: int, width: int) -> Tensor:
-    """Scale (N, C, H, W); the dtypes that ``interpolate`` cannot do go through float32."""
-    # torch (2.13) gets a single column of output wrong, whatever the dtype; a single row is right.
+    """Scale (N, C, H, W), using float32 for dtypes that ``interpolate`` does not support."""
+    # torch (2.13) scales to a single column incorrectly in every dtype. A single row is correct.
     if width == 1 < height:
         return _interpolate(images.mT, 1, height).mT
     dtype = images.dtype
-    # On the CPU, uint8 has its own kernel, which rounds by itself: 10 to 20 times faster, equal within one level.
-    # It mistakes the memory layout of images that are one pixel high or wide.
+    # On the CPU, uint8 has a separate kernel with rounding, 10 to 20 times faster and equal within one level. It
+    # mistakes the memory layout of images that are one pixel high or wide.
     is_thin = min(*images.shape[-2:], height, width) == 1
     has_uint8_kernel = dtype == torch.uint8 and images.device.type == "cpu" and not is_thin
     is_native = dtype in (torch.float32, torch.float64) or has_uint8_kernel
@@ -88,7 +88,7 @@ def _interpolate(images: Tensor, height: int, width: int) -> Tensor:
 
 @over_images
 def crop(images: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
-    """Cut out a window.
+    """Crop a window.
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
@@ -116,7 +116,7 @@ def crop(images: Tensor, top: int, left: int, height: int, width: int) -> Tensor
 
 @over_images
 def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
-    """Cut out the window of ``size`` in the middle; an odd remainder is rounded half to even.
+    """Crop the central window of ``size``. Half pixels are rounded to even.
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
@@ -140,7 +140,7 @@ def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
 
 @over_images
 def resized_crop(images: Tensor, top: int, left: int, height: int, width: int, size: Sequence[int]) -> Tensor:
-    """Cut out a window and scale it: `crop`, then `resize`.
+    """Crop a window and scale it: `crop`, then `resize`.
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
@@ -172,8 +172,8 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
     Args:
         images: Tensor (..., C, H, W), or any sample.
         padding: Pixels on every side, or (left and right, top and bottom), or (left, top, right, bottom).
-        fill: Value of the border: one number, or one for each channel. On the scale of the images: 0 to 255 for
-            uint8, 0 to 1 after `to_float`.
+        fill: Value of the border, one number or one for each channel, on the scale of the images: 0 to 255 for uint8, 0
+            to 1 after `to_float`.
 
     Returns:
         Tensor (..., C, top + H + bottom, left + W + right) of the same dtype.
@@ -210,7 +210,7 @@ def _fill_tensor(fill: tuple[float, ...], images: Tensor) -> Tensor:
 
 
 def _beside(images: Tensor, values: Tensor) -> Tensor:
-    """One value for each channel, (C, 1, 1) on the device of the images."""
+    """Return per-channel values as (C, 1, 1) on the device of the images."""
     return on_device(values.view(-1, 1, 1), images.device)
 
 
@@ -230,7 +230,7 @@ def horizontal_flip(images: Tensor) -> Tensor:
         >>> horizontal_flip(torch.tensor([[[1.0, 2.0, 3.0]]]))
         tensor([[[3., 2., 1.]]])
     """
-    if images.dtype == torch.uint16:  # torch flips no uint16; the bits of an int16 do as well
+    if images.dtype == torch.uint16:  # torch cannot flip uint16; int16 has the same bits
         return images.view(torch.int16).flip(-1).view(torch.uint16)
     return images.flip(-1)
 
@@ -248,8 +248,8 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
         Tensor of the same shape and dtype.
 
     Raises:
-        InvalidArgumentError: if the images are not float, have another number of channels, or ``mean`` and ``std``
-            are not of one length, finite, and ``std`` positive.
+        InvalidArgumentError: if the images are not float or have another number of channels, ``mean`` and ``std``
+            differ in length, a value is not finite, or ``std`` is not positive.
 
     Example:
         >>> import torch
@@ -278,7 +278,7 @@ def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         dtype: Float dtype of the result.
 
     Returns:
-        Tensor of the same shape: uint8 divided by 255, uint16 by 65535, float values as they are.
+        Tensor of the same shape: uint8 divided by 255, uint16 by 65535, float values unscaled.
 
     Raises:
         InvalidArgumentError: if ``dtype`` is not a float dtype.
@@ -292,16 +292,16 @@ def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     check_float_dtype(dtype)
     if images.is_floating_point():
         return images.to(dtype)
-    # The division happens in at least float32: half types cannot hold 65535.
+    # Divide in at least float32, because half types cannot represent 65535.
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     return images.to(wide).div_(torch.iinfo(images.dtype).max).to(dtype)
 
 
-# Checks, which the transforms share
+# Checks that the transforms share
 
 
 def check_fill(fill: object) -> tuple[float, ...]:
-    """``fill`` as a tuple of one number, or one for each channel.
+    """Check ``fill``, and return a tuple of one number, or one for each channel.
 
     >>> check_fill(0.5)
     (0.5,)
@@ -313,7 +313,7 @@ def check_fill(fill: object) -> tuple[float, ...]:
 
 
 def check_statistics(mean: object, std: object) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """``mean`` and ``std`` as tuples of one number for each channel."""
+    """Check ``mean`` and ``std``, and return them as tuples of one number for each channel."""
     means, deviations = finite_numbers(mean), finite_numbers(std)
     if not means or len(means) != len(deviations) or min(deviations) <= 0:
         raise InvalidArgumentError(
@@ -324,7 +324,7 @@ def check_statistics(mean: object, std: object) -> tuple[tuple[float, ...], tupl
 
 
 def check_float_dtype(dtype: object) -> torch.dtype:
-    """``dtype``, if it is a float dtype."""
+    """Return ``dtype``; raise if it is not a float dtype."""
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point:
         return dtype
     raise InvalidArgumentError(f"dtype must be a float dtype such as torch.float32 (got {dtype!r}).")
