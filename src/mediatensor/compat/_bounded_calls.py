@@ -1,4 +1,4 @@
-"""Calls of a decoder with a limit on their time."""
+"""Decoder calls with a time limit."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Result = TypeVar("Result")
 
 
 class BoundedCalls(Generic[Decoder]):
-    """Calls functions on a decoder: in this process, or with a time limit in a process that keeps the decoder open.
+    """Calls functions on an open decoder, either in this process or, with a time limit, in a separate process.
 
     Args:
-        make: Makes the decoder. With a limit, it and the functions must be picklable.
-        timeout_seconds: Time limit of a call; ``None`` for no limit and no process.
+        make: Returns the decoder. With a time limit, ``make`` and all functions must be picklable.
+        timeout_seconds: Time limit of a call; ``None`` for no limit and no separate process.
 
     Raises:
         InvalidArgumentError: if ``timeout_seconds`` is not a positive number.
@@ -35,20 +35,20 @@ class BoundedCalls(Generic[Decoder]):
         """Return ``function(decoder)``.
 
         Raises:
-            IsolatedWorkerError: if it took too long, or its process crashed. The next call has a new process.
+            IsolatedWorkerError: if the call took too long, or its process crashed. The next call uses a new process.
             Exception: whatever the function raises.
         """
         if self._worker is None:
             assert self._decoder is not None
             return function(self._decoder)
-        # `make` may hold a whole file: send it once for each process.
+        # Send `make` only once to each process, because it may contain a whole file.
         result = self._worker.run(_run_on_kept, function)
         if result is None:
             result = self._worker.run(_run_on_new, self._make, function)
         return result[0]
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """End the separate process, if there is one."""
         if self._worker is not None:
             self._worker.close()
 
@@ -60,7 +60,7 @@ def check_timeout(timeout_seconds: float | None) -> None:
 
 
 def run_bounded(function: Callable[[], Result], timeout_seconds: float | None) -> Result:
-    """Return ``function()``, which must be picklable if there is a time limit."""
+    """Return ``function()``. With a time limit, ``function`` must be picklable and runs in a separate process."""
     worker = _worker(timeout_seconds)
     if worker is None:
         return function()
@@ -75,7 +75,7 @@ def _worker(timeout_seconds: float | None) -> IsolatedWorker | None:
     return IsolatedWorker(timeout_seconds=timeout_seconds, max_memory_bytes=None, allow_network=True)
 
 
-# The decoder in a process of a worker, which serves one reader.
+# The open decoder, in the separate process. Each process serves one reader.
 _kept: list[Any] = []
 
 

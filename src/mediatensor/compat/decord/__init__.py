@@ -1,7 +1,7 @@
-"""decord's readers: ``import mediatensor.compat.decord as decord``.
+"""The readers of decord: ``import mediatensor.compat.decord as decord``.
 
 Names, arguments, defaults and results are as in decord 0.6; the page "Coming from decord" lists the differences.
-Results are an `NDArray`, unless `bridge.set_bridge` chooses another type.
+Readers return an `NDArray`, unless `bridge.set_bridge` selects another type.
 
 >>> from mediatensor.compat import decord
 >>> reader = decord.VideoReader("video.mp4", ctx=decord.cpu(0))
@@ -13,7 +13,7 @@ Results are an `NDArray`, unless `bridge.set_bridge` chooses another type.
 
 from __future__ import annotations
 
-# decord raises one type for all its errors; so does every call here.
+# As in decord, all errors have this type.
 from ...errors import MediaTensorError as DECORDError
 from . import bridge, logging
 from ._arrays import DECORDContext, NDArray, cpu, gpu

@@ -1,4 +1,4 @@
-"""The devices, arrays, sources and indices that all readers of decord have."""
+"""Devices, arrays, sources and indices, shared by all readers of decord."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _CPU, _GPU = 1, 2
 
 @dataclass(frozen=True)
 class DECORDContext:
-    """A device: `cpu` and `gpu` make them.
+    """A device. `cpu` and `gpu` create devices.
 
     Attributes:
         device_type: 1 for a CPU, 2 for a GPU.
-        device_id: Number of the device.
+        device_id: Index of the device.
 
     Example:
         >>> from mediatensor.compat.decord import DECORDContext, gpu
@@ -37,7 +37,7 @@ class DECORDContext:
 
     @property
     def device(self) -> str:
-        """The device as torch names it.
+        """The device's name in torch.
 
         Example:
             >>> from mediatensor.compat.decord import cpu, gpu
@@ -62,7 +62,7 @@ def cpu(dev_id: int = 0) -> DECORDContext:
 
 
 def gpu(dev_id: int = 0) -> DECORDContext:
-    """Return a CUDA device: NVDEC decodes if it can, and frames are returned on the device.
+    """Return a CUDA device. Frames are returned on it, and NVDEC decodes the formats that it supports.
 
     Example:
         >>> from mediatensor.compat.decord import gpu
@@ -73,13 +73,13 @@ def gpu(dev_id: int = 0) -> DECORDContext:
 
 
 class NDArray:
-    """An array of decord's readers: values on a device, for `asnumpy` or another library.
+    """The array type of decord's readers: values on a device. `asnumpy` and DLPack convert it.
 
-    As in decord, ``len`` is the number of values in all dimensions, and the array cannot be indexed. In addition,
+    As in decord, ``len`` is the total number of values, and the array cannot be indexed. Unlike in decord,
     ``numpy.asarray(array)`` and ``torch.from_dlpack(array)`` accept it.
 
     Args:
-        tensor: The values, which are not copied.
+        tensor: The values. They are not copied.
 
     Example:
         >>> import torch
@@ -106,14 +106,14 @@ class NDArray:
 
     @property
     def ctx(self) -> DECORDContext:
-        """The device that has the values."""
+        """The device of the values."""
         device = self._tensor.device
         return cpu(0) if device.type == "cpu" else gpu(device.index or 0)
 
     context = ctx
 
     def asnumpy(self) -> NumpyArray[Any]:
-        """Return the values as an array of numpy, without a copy on the CPU.
+        """Return the values as a numpy array. Values on the CPU are not copied.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader
@@ -151,7 +151,7 @@ class NDArray:
 
 
 def source_of(uri: Any) -> Any:
-    """Return a path or URL unchanged, and the bytes of a file object from its position, as decord does."""
+    """Return a path or URL unchanged; of a file object, return the bytes from its position on, as in decord."""
     return bytes(uri.read()) if hasattr(uri, "read") else uri
 
 
@@ -162,11 +162,11 @@ def check_context(ctx: Any) -> DECORDContext:
 
 
 def whole_indices(indices: Any, count: int) -> list[int]:
-    """Return indices counted from the start. As in decord, fractions are cut off, and rows of indices are joined.
+    """Convert indices to a list of non-negative ints. As in decord, truncate floats and flatten nested indices.
 
     Raises:
-        OutOfRangeError: if one is not in -count to count - 1.
-        InvalidArgumentError: if they are not numbers, or a single number.
+        OutOfRangeError: if an index is not in -count to count - 1.
+        InvalidArgumentError: if ``indices`` is a single number, or contains anything but numbers.
     """
     try:
         wanted = np.array(indices, dtype=np.int64)

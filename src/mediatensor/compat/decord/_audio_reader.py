@@ -1,4 +1,4 @@
-"""decord's `AudioReader` and `AVReader`."""
+"""The classes `AudioReader` and `AVReader` of decord."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .bridge import bridge_out
 __all__ = ["AVReader", "AudioReader"]
 
 _CPU = cpu(0)
-# Times of frames are rounded at the sixteenth digit: 0.04 s of 44,100 Hz are 1,764 samples, and not one more.
+# Tolerance for rounding errors of frame times: 0.04 s at 44,100 Hz must be 1,764 samples, not 1,765.
 _ROUNDED = 1e-6
 
 
 class AudioReader:
     """The audio of a file, as an array (channels, samples) of float32 in [-1, 1].
 
-    All of it is decoded into memory at once, as in decord. An encoder's delay and padding are removed.
+    As in decord, the constructor decodes all audio into memory. Encoder delay and padding are removed.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
-        ctx: Any device: audio is decoded on the CPU.
+        ctx: Any device. Audio is always decoded on the CPU.
         sample_rate: Samples per second; the file's if it is not positive.
-        mono: Mix all channels to one.
-        timeout_seconds: Time limit of decoding, in a separate process; ``None`` for no limit. Not in decord.
+        mono: Whether to mix all channels to one.
+        timeout_seconds: Time limit of decoding in a separate process; ``None`` for no limit. Not in decord.
 
     Attributes:
         sample_rate: Samples per second.
@@ -68,15 +68,15 @@ class AudioReader:
         self._is_padded = False
 
     def __len__(self) -> int:
-        """The number of channels, as in decord."""
+        """Return the number of channels, as in decord."""
         return self.shape[0]
 
     def __getitem__(self, idx: Any) -> Any:
         """Return the samples of a slice (channels, N), or of one index (channels,).
 
         Raises:
-            OutOfRangeError: if there is no such sample.
-            InvalidArgumentError: if it is neither a whole number nor a slice.
+            OutOfRangeError: if the sample does not exist.
+            InvalidArgumentError: if ``idx`` is neither a whole number nor a slice.
         """
         if isinstance(idx, slice):
             return bridge_out(self._samples(range(*idx.indices(self.shape[1]))))
@@ -84,11 +84,11 @@ class AudioReader:
         return bridge_out(self._data[:, index].clone())
 
     def get_batch(self, indices: Any) -> Any:
-        """Return the samples of any indices (channels, N), in their order.
+        """Return the samples (channels, N) at any indices, in the order of the indices.
 
         Raises:
-            OutOfRangeError: if one is out of bounds.
-            InvalidArgumentError: if they are not a list of numbers.
+            OutOfRangeError: if an index is out of bounds.
+            InvalidArgumentError: if ``indices`` is not a list of numbers.
 
         Example:
             >>> from mediatensor.compat.decord import AudioReader
@@ -103,7 +103,7 @@ class AudioReader:
         return self._data.shape[0], self._data.shape[1]
 
     def duration(self) -> float:
-        """Return the duration of the samples in seconds.
+        """Return the duration of all samples in seconds.
 
         Example:
             >>> from mediatensor.compat.decord import AudioReader
@@ -113,10 +113,10 @@ class AudioReader:
         return self.shape[1] / self.sample_rate
 
     def add_padding(self) -> int:
-        """Prepend silence to audio that starts late, once, so that sample 0 is at time 0.
+        """Prepend silence to audio that starts late, so that sample 0 is at time 0. Repeated calls have no effect.
 
         Returns:
-            The number of samples of silence.
+            The number of silent samples.
 
         Example:
             >>> from mediatensor.compat.decord import AudioReader
@@ -129,7 +129,7 @@ class AudioReader:
         return self._missing
 
     def get_info(self) -> None:
-        """Print the number of channels and samples, the sample rate, and the start of the audio.
+        """Print the number of channels and samples, the sample rate, and the start time of the audio.
 
         Example:
             >>> from mediatensor.compat.decord import AudioReader
@@ -155,17 +155,17 @@ def _all_samples(source: Any, sample_rate: int | None, mono: bool) -> AudioSampl
 
 
 class AVReader:
-    """The audio and the frames of a video, frame by frame. Audio that starts late is preceded by silence.
+    """The frames of a video, each with its audio. Silence is prepended to audio that starts late.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
         ctx: ``cpu(0)``, or ``gpu(0)`` for frames on a CUDA device.
         sample_rate: Samples per second; the file's if it is not positive.
-        mono: Mix all channels to one.
+        mono: Whether to mix all channels to one.
         width, height, num_threads, fault_tol, timeout_seconds: As for `VideoReader`.
 
     Raises:
-        DECORDError: if the source cannot be read, or lacks audio or video.
+        DECORDError: if the source cannot be read, or has no audio or no video.
 
     Example:
         >>> from mediatensor.compat.decord import AVReader
@@ -197,27 +197,27 @@ class AVReader:
         return len(self._video)
 
     def __getitem__(self, idx: Any) -> tuple[Any, Any]:
-        """Return the audio and the pixels of a frame, or of a slice as `get_batch` does.
+        """Return the audio and the pixels of one frame; for a slice, return the result of `get_batch`.
 
         Raises:
-            OutOfRangeError: if there is no such frame.
-            InvalidArgumentError: if it is neither a whole number nor a slice.
+            OutOfRangeError: if the frame does not exist.
+            InvalidArgumentError: if ``idx`` is neither a whole number nor a slice.
         """
         if isinstance(idx, slice):
             return self.get_batch(range(*idx.indices(len(self))))
         return self._sound_of(index_of(idx)), self._video[idx]
 
     def get_batch(self, indices: Any) -> tuple[list[Any], Any]:
-        """Return the audio of each frame, and the frames.
+        """Return the audio and the pixels of several frames.
 
         Args:
-            indices: Numbers from -len to len - 1, as a list, an array or a tensor.
+            indices: Frame indices from -len to len - 1, as a list, an array or a tensor.
 
         Returns:
-            A list of arrays (channels, samples), and an array (N, H, W, 3).
+            A list with the samples (channels, samples) of each frame, and the frames (N, H, W, 3).
 
         Raises:
-            OutOfRangeError: if one is out of bounds.
+            OutOfRangeError: if an index is out of bounds.
 
         Example:
             >>> from mediatensor.compat.decord import AVReader

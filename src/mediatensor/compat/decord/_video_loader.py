@@ -1,4 +1,4 @@
-"""decord's `VideoLoader`."""
+"""The class `VideoLoader` of decord."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _MAX_OPEN_FILES = 32
 
 
 class VideoLoader:
-    """Batches of frames of several videos, each of one video; it iterates once, and again after `reset`.
+    """An iterator over frame batches of several videos. It iterates once, and once more after each `reset`.
 
-    A batch has every ``interval + 1``-th frame, and the next one starts ``skip`` frames after its last. As in decord,
-    no batch has the last frame of a video, and incomplete batches are dropped.
+    A batch has every ``interval + 1``-th frame of one video. ``skip`` frames separate it from the next batch. As in
+    decord, no batch includes the last frame of a video, and incomplete batches are dropped.
 
     Args:
         uris: Paths or URLs.
-        ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device; of a list, the first.
-        shape: (frames of a batch, height, width, 3); frames are resized.
+        ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device. Only the first of a list is used.
+        shape: (frames per batch, height, width, 3). Frames are resized to this size.
         interval: Number of frames to skip between two frames of a batch.
         skip: Number of frames to skip between two batches.
-        shuffle: 0 for the order of the videos and of time; 1 for random turns of the videos, each in order of time; 2
-            for batches in random order. Python's ``random`` decides: ``random.seed`` repeats an order.
-        prefetch: Accepted, but without effect.
-        timeout_seconds: Time limit of a call, as for `VideoReader`; one process serves all videos.
+        shuffle: 0 for videos in their order; 1 for a random interleaving of the videos, each in time order; 2 for
+            batches in random order. The order depends on Python's ``random.seed``.
+        prefetch: Has no effect.
+        timeout_seconds: Time limit of a call, as for `VideoReader`. One process reads all videos.
 
     Raises:
-        DECORDError: if a source cannot be read or has no video, or an argument is not accepted.
+        DECORDError: if a source cannot be read or has no video, or an argument is invalid.
 
     Example:
         >>> from mediatensor.compat.decord import VideoLoader, cpu
@@ -86,12 +86,12 @@ class VideoLoader:
         self.reset()
 
     def _plan_batches(self, lengths: list[int]) -> list[tuple[int, int]]:
-        """Return the video and the first frame of each batch, in order."""
+        """Return (video number, first frame index) of each batch, unshuffled."""
         span = (self._num_frames - 1) * self._step + 1
         batches = []
         for number, length in enumerate(lengths):
             last = length - 1
-            # Only in this order does decord have a batch that ends with the second to last frame.
+            # In decord, a batch may end with the second to last frame only for this value of shuffle.
             count = (last + self._skip) // (span + self._skip)
             starts = [batch * (span + self._skip) for batch in range(count)]
             is_kept = self._shuffle == _FILES_SHUFFLED
@@ -102,7 +102,7 @@ class VideoLoader:
         return len(self._batches)
 
     def reset(self) -> None:
-        """Start again, in a new order if it is random.
+        """Restart the iteration, in a new order if the order is random.
 
         Example:
             >>> from mediatensor.compat.decord import VideoLoader, cpu
@@ -126,7 +126,7 @@ class VideoLoader:
         return self
 
     def __next__(self) -> tuple[Any, Any]:
-        """Return a batch: frames (N, H, W, 3) of uint8, and (number of the video, index of the frame) of each (N, 2).
+        """Return the next batch: frames (N, H, W, 3) of uint8, and (video number, frame index) of each frame (N, 2).
 
         Raises:
             StopIteration: after the last one.
@@ -146,7 +146,7 @@ class VideoLoader:
         return bridge_out(batch.data), bridge_out(torch.tensor([(number, index) for index in indices]))
 
     def next(self) -> tuple[Any, Any]:
-        """Return the next batch, as ``next(loader)``.
+        """Return the next batch, like ``next(loader)``.
 
         Raises:
             StopIteration: after the last one.
@@ -163,7 +163,7 @@ class VideoLoader:
 
 
 class _Files:
-    """The videos of a loader; the most recently read ones stay open."""
+    """The videos of a loader. Recently read videos stay open."""
 
     def __init__(self, uris: list[Any], device: str, width: int, height: int) -> None:
         self._uris = uris

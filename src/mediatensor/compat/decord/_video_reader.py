@@ -1,4 +1,4 @@
-"""decord's `VideoReader`."""
+"""The class `VideoReader` of decord."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class DECORDLimitReachedError(DecodeError):
 
 
 class VideoReader:
-    """Frames of a video by index, as arrays (H, W, 3) of uint8.
+    """Random access to the frames of a video, as arrays (H, W, 3) of uint8.
 
-    `next` reads at the position of the reader, which is after the last frame that was read.
+    `next` returns the frame after the last frame that was read, or at the position that `seek` set.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
@@ -48,14 +48,14 @@ class VideoReader:
         width: Width of the resized frames; the video's if it is not positive.
         height: Height of the resized frames; the video's if it is not positive.
         num_threads: Codec threads; 0 shares the budget of the process.
-        fault_tol: Number of frames, or below 1 share of all frames, that may fail to decode and be replaced by the
-            nearest one. A negative number, the default, sets no limit, and a warning names the frames. On a GPU, a
-            frame that cannot be decoded raises.
-        timeout_seconds: Time limit of a call, which then runs in a separate process of the reader; ``None`` for no
+        fault_tol: Maximum number of frames (below 1: share of all frames) that may fail to decode. The nearest frame
+            replaces each of them. A negative number, the default, means no limit; a warning names the frames. On a
+            GPU, a frame that cannot be decoded always raises.
+        timeout_seconds: Time limit of a call. With a limit, the reader decodes in a separate process. ``None`` for no
             limit. Not in decord.
 
     Raises:
-        DECORDError: if the source cannot be read or has no video, or an argument is not accepted.
+        DECORDError: if the source cannot be read or has no video, or an argument is invalid.
 
     Example:
         >>> from mediatensor.compat.decord import VideoReader, cpu
@@ -95,11 +95,11 @@ class VideoReader:
         return len(self._times)
 
     def __getitem__(self, idx: Any) -> Any:
-        """Return the frame at an index (H, W, 3), or the batch of a slice (N, H, W, 3).
+        """Return the frame (H, W, 3) at an index, or the frames (N, H, W, 3) of a slice.
 
         Raises:
-            OutOfRangeError: if there is no such frame.
-            InvalidArgumentError: if it is neither a whole number nor a slice.
+            OutOfRangeError: if the frame does not exist.
+            InvalidArgumentError: if ``idx`` is neither a whole number nor a slice.
         """
         if isinstance(idx, slice):
             return self.get_batch(range(*idx.indices(len(self))))
@@ -107,7 +107,7 @@ class VideoReader:
         return bridge_out(self._read([index])[0])
 
     def next(self) -> Any:
-        """Return the frame at the position (H, W, 3), and advance.
+        """Return the frame (H, W, 3) at the current position, and advance by one frame.
 
         Raises:
             StopIteration: at the end of the video.
@@ -124,15 +124,15 @@ class VideoReader:
         return bridge_out(self._read([self._position])[0])
 
     def get_batch(self, indices: Any) -> Any:
-        """Return the frames at any indices, in their order (N, H, W, 3); each is decoded once.
+        """Return the frames (N, H, W, 3) at any indices, in the order of the indices. Duplicates are decoded once.
 
         Args:
-            indices: Numbers from -len to len - 1, as a list, an array or a tensor.
+            indices: Frame indices from -len to len - 1, as a list, an array or a tensor.
 
         Raises:
-            OutOfRangeError: if one of them is out of bounds.
-            InvalidArgumentError: if they are not a list of numbers.
-            DECORDLimitReachedError: if more frames failed than ``fault_tol`` allows.
+            OutOfRangeError: if an index is out of bounds.
+            InvalidArgumentError: if ``indices`` is not a list of numbers.
+            DECORDLimitReachedError: if more frames cannot be decoded than ``fault_tol`` allows.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader
@@ -145,10 +145,10 @@ class VideoReader:
         """Return the start and end times of frames.
 
         Args:
-            idx: An index, a list of them, or a slice.
+            idx: An index, a list of indices, or a slice.
 
         Returns:
-            Seconds as float32: (2,) for one index, else (N, 2).
+            Start and end in seconds as float32: (2,) for one index, otherwise (N, 2).
 
         Raises:
             OutOfRangeError: if an index is out of bounds.
@@ -171,7 +171,7 @@ class VideoReader:
         return list(self._key_indices)
 
     def get_avg_fps(self) -> float:
-        """Return frames per second by the header or, if it has none, by the times of the frames.
+        """Return frames per second from the header or, if the header has no rate, from the frame times.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader
@@ -181,10 +181,10 @@ class VideoReader:
         return self._average_fps
 
     def seek(self, pos: int) -> None:
-        """Go to a key frame near a position: forwards to the next key frame, backwards to the previous one.
+        """Set the position to a key frame: the next one when seeking forwards, the previous one when seeking backwards.
 
         Raises:
-            InvalidArgumentError: if there is no such frame.
+            InvalidArgumentError: if the frame does not exist.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader
@@ -201,10 +201,10 @@ class VideoReader:
             self._position = keys[max(bisect_right(keys, pos) - 1, 0)]
 
     def seek_accurate(self, pos: int) -> None:
-        """Go to a frame.
+        """Set the position to a frame.
 
         Raises:
-            InvalidArgumentError: if there is no such frame.
+            InvalidArgumentError: if the frame does not exist.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader
@@ -216,7 +216,7 @@ class VideoReader:
         """Advance by a number of frames, at most to the end of the video.
 
         Raises:
-            InvalidArgumentError: if it is not positive.
+            InvalidArgumentError: if ``num`` is not a positive whole number.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader
@@ -228,7 +228,7 @@ class VideoReader:
         return whole_number("pos", pos, at_least=0, at_most=len(self) - 1)
 
     def _seconds(self, idx: Any) -> NumpyArray[np.float64]:
-        """Return the times of `get_frame_timestamp` in float64."""
+        """Return the times of `get_frame_timestamp` as float64."""
         if isinstance(idx, slice):
             return self._times[idx]
         if np.ndim(idx) == 0:
@@ -237,7 +237,7 @@ class VideoReader:
         return self._times[whole_indices(idx, len(self))]
 
     def _read(self, indices: list[int]) -> Tensor:
-        """Return frames (N, H, W, 3), and move the position after the last one."""
+        """Return frames (N, H, W, 3), and set the position after the last of them."""
         batch = self._calls.run(partial(_frames_at, indices=indices))
         if indices:
             self._position = indices[-1] + 1
@@ -267,7 +267,7 @@ class VideoReader:
 
 
 def open_decoder(source: Any, device: str, width: int, height: int, num_threads: int) -> VideoDecoder:
-    """Open the decoder of a reader; a width or a height that is not positive is unchanged."""
+    """Open the decoder of a reader. A width or height that is not positive keeps the video's value."""
     decoder = VideoDecoder(
         source,
         dimension_order="NHWC",
@@ -284,7 +284,7 @@ def open_decoder(source: Any, device: str, width: int, height: int, num_threads:
 
 
 def _describe(decoder: VideoDecoder) -> tuple[Tensor, list[int], float]:
-    """Return the start and end times of frames (N, 2), the key frames, and the frame rate."""
+    """Return start and end times of all frames (N, 2), the key frame indices, and the frame rate."""
     index, metadata = decoder.frame_index, decoder.metadata
     begins = index.pts_seconds
     fps = metadata.average_fps_from_header or metadata.average_fps or 0.0

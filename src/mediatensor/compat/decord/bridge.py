@@ -1,4 +1,4 @@
-"""The type of the readers' results: an `NDArray`, or the array of another library.
+"""Selection of the array type that readers return: `NDArray`, or the type of another library.
 
 >>> from mediatensor.compat import decord
 >>> with decord.bridge.use_torch():
@@ -26,19 +26,19 @@ _BRIDGES: dict[str, Callable[[Tensor], Any]] = {
     "numpy": lambda tensor: tensor.cpu().numpy(),
 }
 _thread_bridge = threading.local()
-# Threads that set none use the bridge of the main thread.
+# Threads that did not set a bridge use the bridge of the main thread.
 _main_bridge = ["native"]
 
 
 def set_bridge(new_bridge: str) -> None:
-    """Choose the type of results, in this thread and, from the main thread, in those that choose none.
+    """Select the type of results in this thread. The main thread's choice is the default of other threads.
 
     Args:
         new_bridge: ``"native"`` for `NDArray`, ``"torch"`` for a tensor on the reader's device, or ``"numpy"``.
 
     Raises:
-        InvalidArgumentError: if it is not one of these. decord's other bridges (``"mxnet"``, ``"tensorflow"``,
-            ``"tvm"``) accept a native result through DLPack.
+        InvalidArgumentError: if ``new_bridge`` has another value. The libraries of decord's other bridges
+            (``"mxnet"``, ``"tensorflow"``, ``"tvm"``) accept native results through DLPack.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -54,7 +54,7 @@ def set_bridge(new_bridge: str) -> None:
 
 
 def reset_bridge() -> None:
-    """Return `NDArray` again.
+    """Make readers return `NDArray` again.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -64,7 +64,7 @@ def reset_bridge() -> None:
 
 
 def bridge_out(tensor: Tensor) -> Any:
-    """Convert a tensor to the type of results in this thread.
+    """Convert a tensor to the type that readers return in this thread.
 
     Example:
         >>> import torch
@@ -77,7 +77,7 @@ def bridge_out(tensor: Tensor) -> Any:
 
 @contextmanager
 def use_torch() -> Iterator[None]:
-    """Return tensors within a ``with`` block.
+    """Make readers return tensors within a ``with`` block.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -91,7 +91,7 @@ def use_torch() -> Iterator[None]:
 
 @contextmanager
 def use_numpy() -> Iterator[None]:
-    """Return arrays of numpy within a ``with`` block.
+    """Make readers return numpy arrays within a ``with`` block.
 
     Example:
         >>> from mediatensor.compat import decord

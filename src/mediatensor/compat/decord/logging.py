@@ -35,13 +35,13 @@ CRITICAL = FATAL
 
 
 def set_level(lvl: int = ERROR) -> None:
-    """Do nothing: this library does not log to the terminal, but raises exceptions and warns.
+    """Check the argument, and do nothing: this library does not log, but raises exceptions and warns.
 
     Args:
         lvl: A level of decord.
 
     Raises:
-        InvalidArgumentError: if it is not a whole number.
+        InvalidArgumentError: if ``lvl`` is not a whole number.
 
     Example:
         >>> from mediatensor.compat import decord

@@ -1,4 +1,4 @@
-"""Functions of `torchvision.io` that read and write images."""
+"""The image functions of `torchvision.io`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_file(path: Any) -> Tensor:
     """Return the bytes of a file as a tensor (N,) of uint8.
 
     Raises:
-        SourceNotFoundError, ReadError, OpenError: if it cannot be read, or is empty.
+        SourceNotFoundError, ReadError, OpenError: if the file cannot be read, or is empty.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import read_file
@@ -55,10 +55,10 @@ def read_file(path: Any) -> Tensor:
 
 
 def write_file(filename: Any, data: Tensor) -> None:
-    """Write a tensor (N,) of uint8 as a file.
+    """Write the bytes of a tensor (N,) of uint8 to a file.
 
     Raises:
-        InvalidArgumentError: if it is not such a tensor.
+        InvalidArgumentError: if ``data`` is not such a tensor.
         WriteError: if the file cannot be written.
 
     Example:
@@ -78,7 +78,7 @@ def read_image(
     *,
     timeout_seconds: float | None = None,
 ) -> Tensor:
-    """Read an image file; as `decode_image`.
+    """Read an image file. Arguments, result and errors are as for `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import read_image
@@ -99,17 +99,17 @@ def decode_image(
 
     Args:
         input: The bytes of a file as a tensor (N,) of uint8, or a path.
-        mode: Channels of the result, see `ImageReadMode`; by default as in the file, and RGB for GIF.
-        apply_exif_orientation: Turn the image upright. By default it is returned as stored.
-        timeout_seconds: Time limit, in a separate process; ``None`` for no limit.
+        mode: Channels of the result, see `ImageReadMode`. The default keeps the file's channels, but GIF becomes RGB.
+        apply_exif_orientation: Whether to rotate the image upright according to its EXIF data.
+        timeout_seconds: Time limit of decoding in a separate process; ``None`` for no limit.
 
     Returns:
-        A tensor (C, H, W), or (N, C, H, W) of an animation; uint8, or uint16 if the file has more than 8 bits.
+        A tensor (C, H, W), or (N, C, H, W) for an animation; uint16 if the file has more than 8 bits, otherwise uint8.
 
     Raises:
-        OpenError, DecodeError: if it is not an image, or damaged.
+        OpenError, DecodeError: if the input is not an image, or is damaged.
         SourceTypeError, SourceNotFoundError, ReadError: if the input cannot be read.
-        InvalidArgumentError: if ``mode`` is not accepted.
+        InvalidArgumentError: if ``mode`` is not a known mode.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_image, read_file
@@ -127,14 +127,14 @@ def decode_jpeg(
     *,
     timeout_seconds: float | None = None,
 ) -> Any:
-    """Decode a JPEG file, or a list of them to a list.
+    """Decode a JPEG file to a tensor, or a list of JPEG files to a list of tensors.
 
     Args:
         input, mode, apply_exif_orientation, timeout_seconds: As for `decode_image`.
-        device: Device of the result; the CPU decodes.
+        device: Device of the result. Decoding runs on the CPU.
 
     Raises:
-        OpenError: if it is not a JPEG file; otherwise as `decode_image`.
+        OpenError: if the input is not a JPEG file. Other errors are as for `decode_image`.
 
     Example:
         >>> import torch
@@ -155,7 +155,7 @@ def decode_png(
     *,
     timeout_seconds: float | None = None,
 ) -> Tensor:
-    """Decode a PNG file; as `decode_image`.
+    """Decode a PNG file, like `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_png, read_file
@@ -166,7 +166,7 @@ def decode_png(
 
 
 def decode_gif(input: Any, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a GIF file to RGB; as `decode_image`.
+    """Decode a GIF file to RGB, like `decode_image`.
 
     Example:
         >>> import io, torch
@@ -181,7 +181,7 @@ def decode_gif(input: Any, *, timeout_seconds: float | None = None) -> Tensor:
 
 
 def decode_webp(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a WebP file; as `decode_image`.
+    """Decode a WebP file, like `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_webp, read_file
@@ -192,7 +192,7 @@ def decode_webp(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def decode_avif(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode an AVIF file; as `decode_image`.
+    """Decode an AVIF file, like `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_avif, read_file
@@ -203,7 +203,7 @@ def decode_avif(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a HEIC file; as `decode_image`. Needs the extra ``heic``.
+    """Decode a HEIC file, like `decode_image`. This needs the extra ``heic``.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_heic, read_file
@@ -214,10 +214,10 @@ def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def encode_jpeg(input: Any, quality: int = 75) -> Any:
-    """Encode an image (1 or 3, H, W) of uint8 as the bytes of a JPEG file (N,), or a list of them to a list.
+    """Encode an image (1 or 3, H, W) of uint8 as JPEG bytes (N,), or a list of images as a list.
 
     Raises:
-        InvalidArgumentError: if it is not such an image, or ``quality`` is not in 1 to 100.
+        InvalidArgumentError: if ``input`` is not such an image, or ``quality`` is not in 1 to 100.
 
     Example:
         >>> import torch
@@ -234,7 +234,7 @@ def write_jpeg(input: Tensor, filename: Any, quality: int = 75) -> None:
     """Write an image (1 or 3, H, W) of uint8 as a JPEG file.
 
     Raises:
-        InvalidArgumentError, WriteError: as `encode_jpeg`, and if the file cannot be written.
+        InvalidArgumentError, WriteError: as for `encode_jpeg`, or if the file cannot be written.
 
     Example:
         >>> import torch
@@ -247,10 +247,10 @@ def write_jpeg(input: Tensor, filename: Any, quality: int = 75) -> None:
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
-    """Encode an image (1 or 3, H, W) as the bytes of a PNG file (N,).
+    """Encode an image (1 or 3, H, W) as PNG bytes (N,).
 
     Raises:
-        InvalidArgumentError: if it is not such an image, or ``compression_level`` is not in 0 to 9.
+        InvalidArgumentError: if ``input`` is not such an image, or ``compression_level`` is not in 0 to 9.
 
     Example:
         >>> import torch
@@ -265,7 +265,7 @@ def write_png(input: Tensor, filename: Any, compression_level: int = 6) -> None:
     """Write an image (1 or 3, H, W) as a PNG file.
 
     Raises:
-        InvalidArgumentError, WriteError: as `encode_png`, and if the file cannot be written.
+        InvalidArgumentError, WriteError: as for `encode_png`, or if the file cannot be written.
 
     Example:
         >>> import torch
@@ -285,7 +285,7 @@ def _decode(
     data, name = read_bytes(input)
     wanted = check_mode(mode)
     if wanted is _UNCHANGED and sniff(data) == "gif":
-        wanted = ImageReadMode.RGB  # torchvision drops the transparency of GIF
+        wanted = ImageReadMode.RGB  # as in torchvision, without the transparency of GIF
     is_upright = bool(apply_exif_orientation)
     work = partial(decode, data, name, kind, wanted, None, MAX_PIXELS, is_upright=is_upright)
     return run_bounded(work, timeout_seconds)

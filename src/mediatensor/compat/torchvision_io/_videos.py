@@ -1,4 +1,4 @@
-"""Functions and the class of `torchvision.io` that read and write videos."""
+"""The video functions of `torchvision.io`, and its class `VideoReader`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .. import BoundedCalls, run_bounded
 
 __all__ = ["Time", "VideoReader", "read_video", "read_video_timestamps", "write_video"]
 
-#: A time, in seconds or in units of a stream.
+#: A time in seconds, or in units of a stream's time base.
 Time: TypeAlias = float | Fraction
 
-# torchvision returns the frames of the codec, which have this many samples for AAC.
+# Samples per audio frame. torchvision returns codec frames, which have 1,024 samples for AAC.
 _SAMPLES_AT_A_TIME = 1024
 _SECONDS_DECODED_AT_A_TIME = 1.0
 
@@ -44,25 +44,25 @@ def read_video(
 ) -> tuple[Tensor, Tensor, dict[str, Any]]:
     """Read the frames and the audio of a time range.
 
-    Frames have start_pts <= pts <= end_pts; the frame that is shown at ``start_pts`` is included if it started before.
-    The audio is from [start_pts, end_pts). The first video and the first audio stream of the file are read.
+    The result has all frames with start_pts <= pts <= end_pts, and the frame that is already shown at ``start_pts``.
+    Audio is from [start_pts, end_pts). Only the first video stream and the first audio stream are read.
 
     Args:
         filename: A path or URL.
         start_pts: Start of the range.
-        end_pts: End of the range, included; ``None`` for the end of the file.
-        pts_unit: ``"sec"`` for seconds, or ``"pts"`` for units of the video stream (without video, of the audio).
-        output_format: ``"THWC"`` or ``"TCHW"``, in any case.
-        timeout_seconds: Time limit, in a separate process; ``None`` for no limit.
+        end_pts: End of the range, inclusive for frames; ``None`` for the end of the file.
+        pts_unit: ``"sec"`` for seconds, or ``"pts"`` for time base units of the video (without video, of the audio).
+        output_format: ``"THWC"`` or ``"TCHW"``, in upper or lower case.
+        timeout_seconds: Time limit of reading in a separate process; ``None`` for no limit.
 
     Returns:
         Frames (T, H, W, 3) or (T, 3, H, W) of uint8, samples (channels, N) of float32 in [-1, 1], and a dictionary with
-        ``"video_fps"`` and ``"audio_fps"`` for existing streams. Without frames, (0, 1, 1, 3); without samples, (1, 0).
+        ``"video_fps"`` and ``"audio_fps"`` of existing streams. Empty frames are (0, 1, 1, 3), empty samples (1, 0).
 
     Raises:
-        InvalidArgumentError: if an argument is not accepted, or end_pts < start_pts.
+        InvalidArgumentError: if an argument is invalid, or end_pts < start_pts.
         SourceNotFoundError, OpenError, ReadError: if the file cannot be read.
-        DecodeError: if the audio is damaged. Frames that cannot be decoded are left out, with a warning.
+        DecodeError: if the audio is damaged. Frames that cannot be decoded are omitted, with a warning.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import read_video
@@ -92,14 +92,14 @@ def read_video_timestamps(
 
     Args:
         filename: A path or URL.
-        pts_unit: ``"sec"`` for seconds, as fractions, or ``"pts"`` for units of the stream, as whole numbers.
-        timeout_seconds: Time limit, in a separate process; ``None`` for no limit.
+        pts_unit: ``"sec"`` for seconds as `Fraction`, or ``"pts"`` for whole numbers of time base units.
+        timeout_seconds: Time limit of reading in a separate process; ``None`` for no limit.
 
     Returns:
-        The times in order, and frames per second by the header; ``([], None)`` without video.
+        Ascending times, and frames per second from the header; ``([], None)`` for a file without video.
 
     Raises:
-        InvalidArgumentError: if ``pts_unit`` is not accepted.
+        InvalidArgumentError: if ``pts_unit`` has another value.
         SourceNotFoundError, OpenError, ReadError: if the file cannot be read.
 
     Example:
@@ -117,12 +117,12 @@ def read_video_timestamps(
 
 
 def _streams_of(source: Any, media_type: str) -> list[Any]:
-    """Return the headers of the streams of a type, in the order of the file."""
+    """Return the headers of all streams of one media type, in file order."""
     return [stream for stream in get_container_metadata(source).streams if stream.media_type == media_type]
 
 
 def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor, Tensor, dict[str, Any], int]:
-    """Return frames (T, H, W, 3), samples, their rates, and the number of frames that could not be decoded."""
+    """Return frames (T, H, W, 3), samples, the rates of both, and the number of undecodable frames."""
     info: dict[str, Any] = {}
     frames, num_lost = torch.empty((0, 1, 1, 3), dtype=torch.uint8), 0
     unit = None
@@ -155,7 +155,7 @@ def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor
 
 
 def _frames_of(index: FrameIndex, start: Time, end: Time, is_seconds: bool) -> list[int]:
-    """Return the frames of a range, whose ends torchvision rounds outwards to units of the stream."""
+    """Return the frame indices of a range. As in torchvision, its ends are rounded outwards to time base units."""
     if is_seconds:
         start = math.floor(start * (1 / index.time_base))
         end = end if end == math.inf else math.ceil(end * (1 / index.time_base))
@@ -184,22 +184,22 @@ def _timestamps(source: Any) -> tuple[list[int], Fraction, float | None] | None:
 
 
 class VideoReader:
-    """The frames of one stream, each a dictionary with ``"data"`` and its time ``"pts"`` in seconds.
+    """An iterator over one stream that yields dictionaries with ``"data"`` and the time ``"pts"`` in seconds.
 
-    Data of a video are (3, H, W) of uint8, data of audio (samples, channels) of float32 in [-1, 1], 1,024 samples at a
-    time.
+    The data of a video frame is (3, H, W) of uint8. Audio comes in pieces of 1,024 samples, (samples, channels) of
+    float32 in [-1, 1].
 
     Args:
-        src: A path or URL, the ``bytes`` of a file, or the same as a 1-D uint8 tensor.
-        stream: The stream: ``"video"`` or ``"audio"``, or ``"audio:1"`` for the second of its type.
+        src: A path or URL, or the contents of a file as ``bytes`` or a 1-D uint8 tensor.
+        stream: ``"video"`` or ``"audio"`` for the first stream of a type; ``"audio:1"`` for the second audio stream.
         num_threads: Codec threads; 0 shares the budget of the process.
-        timeout_seconds: Time limit of a call, which then runs in a separate process of the reader; ``None`` for no
+        timeout_seconds: Time limit of a call. With a limit, the reader decodes in a separate process. ``None`` for no
             limit.
 
     Raises:
-        InvalidArgumentError: if an argument is not accepted.
+        InvalidArgumentError: if an argument is invalid.
         SourceNotFoundError, OpenError, ReadError: if the source cannot be read.
-        StreamError: if there is no such stream.
+        StreamError: if the stream does not exist.
 
     Example:
         >>> import itertools
@@ -231,7 +231,7 @@ class VideoReader:
         """Return the next frame of the current stream.
 
         Raises:
-            DecodeError: if it cannot be decoded.
+            DecodeError: if the frame cannot be decoded.
         """
         read = _frame if self._is_video else _sound
         frame = self._calls.run(partial(read, stream_index=self._stream_index, position=self._position))
@@ -242,11 +242,11 @@ class VideoReader:
         return {"data": data, "pts": pts_seconds}
 
     def seek(self, time_s: float, keyframes_only: bool = False) -> VideoReader:
-        """Go to the first frame at or after a time.
+        """Set the position to the first frame at or after a time.
 
         Args:
-            time_s: Seconds; a negative time is 0.
-            keyframes_only: Go to the last key frame up to the time instead.
+            time_s: Time in seconds. Negative times mean 0.
+            keyframes_only: Whether to seek to the last key frame at or before the time instead.
 
         Returns:
             The reader itself.
@@ -271,7 +271,7 @@ class VideoReader:
         return self
 
     def get_metadata(self) -> dict[str, dict[str, list[float | None]]]:
-        """Return the duration and rate of every stream, by type.
+        """Return the rate and duration of every stream, by media type.
 
         Example:
             >>> from mediatensor.compat.torchvision_io import VideoReader
@@ -288,16 +288,16 @@ class VideoReader:
         }
 
     def set_current_stream(self, stream: str) -> bool:
-        """Read another stream from its start.
+        """Select another stream, and read it from its start.
 
         Args:
-            stream: As for the reader.
+            stream: The stream, as for the constructor.
 
         Returns:
-            Whether there is such a stream; if not, the reader does not change.
+            Whether the stream exists. If not, the reader keeps its stream and position.
 
         Raises:
-            InvalidArgumentError: if it is not a name such as ``"video:0"``.
+            InvalidArgumentError: if ``stream`` is not a name such as ``"video:0"``.
 
         Example:
             >>> from mediatensor.compat.torchvision_io import VideoReader
@@ -322,13 +322,13 @@ class VideoReader:
 
 @dataclass
 class _Streams:
-    """The decoders of a file, made when their stream is first read."""
+    """The decoders of a file. Each is opened when its stream is first read."""
 
     source: Any
     num_threads: int
     videos: dict[int, VideoDecoder] = field(default_factory=dict)
     sounds: dict[int, AudioDecoder] = field(default_factory=dict)
-    # The last decoded samples: their stream, the number of the first one, and the samples (channels, N).
+    # The last decoded audio: stream index, number of its first sample, and the samples (channels, N).
     decoded: tuple[int, int, Tensor] | None = None
 
     def video(self, index: int) -> VideoDecoder:
@@ -345,7 +345,7 @@ class _Streams:
 
 
 def _headers(streams: _Streams) -> list[tuple[str, int, float | None, float | None]]:
-    """Return type, index, rate and duration of each video and audio stream."""
+    """Return (media type, index, rate, duration) of each video and audio stream, from the headers."""
     headers = []
     for stream in get_container_metadata(streams.source).streams:
         if stream.media_type in ("video", "audio"):
@@ -369,7 +369,7 @@ def _frame(streams: _Streams, stream_index: int, position: int) -> tuple[Tensor,
 
 
 def _sample(streams: _Streams, stream_index: int, seconds: float) -> int:
-    """Return the first sample at or after a time."""
+    """Return the number of the first sample at or after a time."""
     metadata = streams.sound(stream_index).metadata
     return max(math.ceil((seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6), 0)
 
@@ -379,7 +379,7 @@ def _sound(streams: _Streams, stream_index: int, position: int) -> tuple[Tensor,
     begin, rate = decoder.metadata.begin_stream_seconds, decoder.metadata.sample_rate or 1
     kept = streams.decoded
     if kept is None or kept[0] != stream_index or not kept[1] <= position < kept[1] + kept[2].shape[1]:
-        # Whole pieces, so that none is cut at the start of the next second.
+        # Decode a multiple of the piece size, so that every piece is complete.
         count = math.ceil(_SECONDS_DECODED_AT_A_TIME * rate / _SAMPLES_AT_A_TIME) * _SAMPLES_AT_A_TIME
         try:
             samples = decoder.get_samples_played_in_range(begin + position / rate, begin + (position + count) / rate)
@@ -403,23 +403,23 @@ def write_video(
     *,
     timeout_seconds: float | None = None,
 ) -> None:
-    """Write frames, and optionally audio, into a file, which appears when it is complete.
+    """Write frames, and optionally audio, to a file atomically.
 
     Args:
         filename: A path; its extension selects the container.
-        video_array: Frames (T, H, W, 3), which are converted to uint8.
-        fps: Frames per second, which need not be a whole number.
-        video_codec: Name of an encoder. Pixels are stored as ``"yuv420p"``, those of ``"libx264rgb"`` as RGB.
-        options: Options of the encoder, such as ``{"crf": "17"}``.
-        audio_array: Samples (channels, N): floating point in [-1, 1], or whole numbers in the range of their type.
+        video_array: Frames (T, H, W, 3). They are converted to uint8.
+        fps: Frames per second. It may be fractional.
+        video_codec: Name of an FFmpeg encoder. Its pixel format is ``"yuv420p"``, but RGB for ``"libx264rgb"``.
+        options: Encoder options, such as ``{"crf": "17"}``.
+        audio_array: Samples (channels, N): floats in [-1, 1], or integers in the range of their type.
         audio_fps: Samples per second.
-        audio_codec: Name of an audio encoder; by default the container's.
+        audio_codec: Name of an audio encoder; ``None`` for the container's default.
         audio_options: ``{"b": bits_per_second}``.
-        timeout_seconds: Time limit, in a separate process; ``None`` for no limit.
+        timeout_seconds: Time limit of encoding in a separate process; ``None`` for no limit.
 
     Raises:
-        InvalidArgumentError: if an argument is not accepted.
-        EncodeError: if FFmpeg cannot encode it like this.
+        InvalidArgumentError: if an argument is invalid.
+        EncodeError: if FFmpeg cannot encode the input with these options.
         WriteError: if the file cannot be written.
 
     Example:

@@ -1,6 +1,6 @@
-"""Video and audio for the processors of Hugging Face's transformers.
+"""Video and audio reading for Hugging Face transformers.
 
-`register` lets its processors and chat templates read video and audio with this library; `load_video` and `load_audio`
+`register` makes processors and chat templates read video and audio with this library. `load_video` and `load_audio`
 have transformers' arguments and results. The page "Coming from transformers and vLLM" lists the differences.
 
 >>> from mediatensor.compat import transformers

@@ -1,4 +1,4 @@
-"""`load_video`, `read_video` and `load_audio`, as transformers calls them, and `VideoMetadata`."""
+"""`load_video`, `read_video`, `load_audio` and `VideoMetadata`, with the interfaces of transformers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .. import BoundedCalls, run_bounded
 __all__ = ["NAME", "VideoMetadata", "load_audio", "load_video", "read_video"]
 
 NAME = "mediatensor"
-#: The layout of frames by the name of a backend: NCHW for tensors, NHWC for arrays of numpy.
+#: Frame layout by backend name: NCHW for backends that return tensors, NHWC for numpy arrays.
 _LAYOUTS: Mapping[str, str] = MappingProxyType(
     {NAME: "NCHW", "torchcodec": "NCHW", "torchvision": "NCHW", "pyav": "NHWC", "decord": "NHWC", "opencv": "NHWC"}
 )
-#: Backends that take rate and duration from the index of frames, as torchcodec does, and not from the header.
+#: Backends that compute rate and duration from the frames, as torchcodec does, instead of reading the header.
 _BY_CONTENT = frozenset((NAME, "torchcodec"))
-#: Whether a backend mixes to the mean of all channels; FFmpeg mixes stereo to 0.707 times the sum.
+#: Whether a backend mixes audio to the mean of all channels. FFmpeg mixes stereo to 0.707 times the sum.
 _IS_MEAN = {
     "mediatensor": False,
     "auto": False,
@@ -46,16 +46,16 @@ _URLS = ("http://", "https://")
 
 @dataclass
 class VideoMetadata(Mapping[str, Any]):
-    """Facts about a video, as attributes and as a mapping, as in transformers' class of this name.
+    """Metadata of a video, as attributes and as a mapping, like the class of this name in transformers.
 
     Attributes:
-        total_num_frames: Number of frames of the whole video.
+        total_num_frames: Number of frames in the whole video.
         fps: Frames per second.
         width: Displayed width in pixels.
         height: Displayed height in pixels.
         duration: Duration in seconds.
         video_backend: Name of the backend.
-        frames_indices: Indices of the frames that were read.
+        frames_indices: Indices of the returned frames.
 
     Example:
         >>> from mediatensor.compat.transformers import VideoMetadata
@@ -89,10 +89,10 @@ class VideoMetadata(Mapping[str, Any]):
 
     @property
     def timestamps(self) -> list[float]:
-        """Times of the frames that were read, in seconds, for a constant frame rate.
+        """Times of the returned frames in seconds, assuming a constant frame rate.
 
         Raises:
-            ValueError: if the rate or the indices are unknown.
+            ValueError: if the frame rate or the indices are unknown.
         """
         if self.fps is None or self.frames_indices is None:
             raise ValueError("The times of frames need fps and frames_indices (one of them is None).")
@@ -100,13 +100,13 @@ class VideoMetadata(Mapping[str, Any]):
 
     @property
     def sampled_fps(self) -> float:
-        """Frame rate of the frames that were read; 24 if it is unknown."""
+        """Frame rate of the returned frames; 24 if it is unknown."""
         if self.frames_indices is None or self.fps is None:
             return self.fps or 24
         return len(self.frames_indices) / self.total_num_frames * self.fps
 
     def update(self, values: Mapping[str, Any]) -> None:
-        """Set the attributes that a mapping names.
+        """Set attributes from a mapping of names to values.
 
         Example:
             >>> from mediatensor.compat.transformers import VideoMetadata
@@ -121,7 +121,7 @@ class VideoMetadata(Mapping[str, Any]):
 
 
 def _metadata_type() -> type[Any]:
-    """Return transformers' class in a program that uses transformers, so that it passes its checks; otherwise ours."""
+    """Return transformers' `VideoMetadata` if transformers is imported, because it checks the type; otherwise ours."""
     theirs = sys.modules.get("transformers.video_utils")
     return getattr(theirs, "VideoMetadata", VideoMetadata)
 
@@ -136,32 +136,32 @@ def load_video(
     timeout_seconds: float | None = None,
     **kwargs: Any,
 ) -> tuple[Any, Any]:
-    """Read frames of a video, as ``transformers.video_utils.load_video`` does.
+    """Read frames of a video, like ``transformers.video_utils.load_video``.
 
     Args:
-        video: A path or URL; also the bytes of a file, a ``pathlib.Path`` or a file object. Of a URL only the bytes
-            that the frames need are fetched. Arrays, tensors and lists of images are returned as they are.
-        num_frames: Number of frames, evenly over the whole video; ``None`` for all.
+        video: A path or URL, the bytes of a file, or a file object. From a URL, only the bytes that the frames need are
+            fetched. Decoded frames (arrays, tensors, lists of images) are returned unchanged.
+        num_frames: Number of frames, spread evenly over the video; ``None`` for all frames.
         fps: Frames per second, instead of ``num_frames``.
-        backend: ``"mediatensor"``, or the name of a backend of transformers that selects the type of the result:
-            tensors for ``"torchcodec"`` and ``"torchvision"``, arrays of numpy for ``"pyav"``, ``"decord"`` and
-            ``"opencv"``. This library always decodes.
+        backend: ``"mediatensor"``, or a backend of transformers whose result type to return: tensors for
+            ``"torchcodec"`` and ``"torchvision"``, numpy arrays for ``"pyav"``, ``"decord"`` and ``"opencv"``. The
+            decoder is always this library.
         sample_indices_fn: ``sample_indices_fn(metadata=..., **kwargs)`` returns the indices of the frames, instead of
             ``num_frames`` and ``fps``.
-        timeout_seconds: Time limit of reading the header, and of decoding, in a separate process; ``None`` for no
-            limit. Not in transformers.
-        **kwargs: For ``sample_indices_fn``; ``device="cuda"`` also decodes on a GPU.
+        timeout_seconds: Time limit of each of two steps, reading the header and decoding, in a separate process;
+            ``None`` for no limit. Not in transformers.
+        **kwargs: Arguments for ``sample_indices_fn``. ``device="cuda"`` also selects decoding on a GPU.
 
     Returns:
         Frames of uint8, as a tensor (N, 3, H, W) or an array (N, H, W, 3), and a `VideoMetadata`, of transformers' own
-        class if transformers was imported. For frames that are given, the frames and a list of ``None``.
+        class if transformers was imported. For decoded input, the input and a list of ``None``.
 
     Raises:
-        InvalidArgumentError: if arguments contradict each other, or there are fewer frames than ``num_frames``.
+        InvalidArgumentError: if arguments contradict each other, or the video has fewer frames than ``num_frames``.
         OutOfRangeError: if ``sample_indices_fn`` returns an index that the video does not have.
         OpenError, ReadError, StreamError: if the video cannot be read.
-        DecodeError: if one of its frames cannot be decoded.
-        IsolatedWorkerError: if it took longer than ``timeout_seconds``.
+        DecodeError: if one of the frames cannot be decoded.
+        IsolatedWorkerError: if a step took longer than ``timeout_seconds``.
 
     Example:
         >>> from mediatensor.compat.transformers import load_video
@@ -198,20 +198,20 @@ def read_video(
     timeout_seconds: float | None = None,
     **kwargs: Any,
 ) -> tuple[Any, Any]:
-    """Read frames chosen by a function, as a reader of ``transformers.video_utils.VIDEO_DECODERS``.
+    """Read the frames that a function selects, like the functions in ``transformers.video_utils.VIDEO_DECODERS``.
 
     Args:
-        video_path: A path or URL, the bytes of a file, or a file object, which is read to its end.
+        video_path: A path or URL, the bytes of a file, or a file object, which is read to the end.
         sample_indices_fn: ``sample_indices_fn(metadata=..., **kwargs)`` returns the indices of the frames.
-        backend: Type of the result, as for `load_video`.
+        backend: Selects the result type, as for `load_video`.
         timeout_seconds: Time limit of each of the two steps, as for `load_video`.
-        **kwargs: For the function; ``device`` also selects the device of decoding.
+        **kwargs: Arguments for ``sample_indices_fn``. ``device`` also selects the decoding device.
 
     Returns:
-        The frames and a `VideoMetadata`, as `load_video`.
+        The frames and a `VideoMetadata`, as for `load_video`.
 
     Raises:
-        MediaTensorError: as `load_video`.
+        MediaTensorError: as for `load_video`.
 
     Example:
         >>> from mediatensor.compat.transformers import read_video
@@ -232,7 +232,7 @@ def read_video(
 
 
 def _evenly(metadata: Any, *, num_frames: int | None, fps: float | None, **_: Any) -> Any:
-    """Spread indices over the whole video as transformers does."""
+    """Return indices spread evenly over the video, with the rounding of transformers."""
     total = metadata.total_num_frames
     if num_frames is None and fps is not None:
         if not metadata.fps:
@@ -260,7 +260,6 @@ def _decoder(source: Any, device: str, layout: Any) -> VideoDecoder:
 
 
 def _describe(by_content: bool, decoder: VideoDecoder) -> dict[str, Any]:
-    """Fields of `VideoMetadata`."""
     metadata, num_frames = decoder.metadata, len(decoder)
     fps, duration = metadata.average_fps, metadata.duration_seconds
     if not by_content:
@@ -282,25 +281,25 @@ def _frames_at(indices: list[int], decoder: VideoDecoder) -> Tensor:
 def load_audio(
     audio: Any, sampling_rate: int = 16_000, timeout: float | None = None, backend: str = "mediatensor"
 ) -> NDArray[np.float32]:
-    """Read the audio of a file as one channel, as ``transformers.audio_utils.load_audio`` does.
+    """Read the audio of a file as one channel, like ``transformers.audio_utils.load_audio``.
 
     Args:
-        audio: A path or URL of audio or video, a file in base64, also as a ``data:`` URI, or the bytes of a file. An
-            array is returned unchanged.
-        sampling_rate: Samples per second.
-        timeout: Time limit of the whole call, in a separate process; ``None`` for no limit.
-        backend: ``"mediatensor"``, or the name of a backend of transformers that selects how channels are mixed:
-            ``"torchcodec"`` and ``"auto"`` as FFmpeg does, to 0.707 times the sum of left and right; ``"soundfile"``,
-            ``"librosa"`` and ``"torchaudio"`` to the mean. This library always decodes.
+        audio: A path or URL of audio or video, the bytes of a file, or a file in base64, with or without a ``data:``
+            prefix. An array is returned unchanged.
+        sampling_rate: Samples per second of the result.
+        timeout: Time limit of the whole call in a separate process; ``None`` for no limit.
+        backend: ``"mediatensor"``, or a backend of transformers whose channel mix to use. ``"torchcodec"`` and
+            ``"auto"`` mix stereo to 0.707 times the sum of left and right, like FFmpeg. ``"soundfile"``, ``"librosa"``
+            and ``"torchaudio"`` mix to the mean. The decoder is always this library.
 
     Returns:
         Samples (N,) of float32.
 
     Raises:
-        InvalidArgumentError: if an argument is not accepted, or ``audio`` is neither a file nor base64.
+        InvalidArgumentError: if an argument is invalid, or ``audio`` is neither a file nor base64.
         OpenError, ReadError, StreamError: if the source cannot be read, or has no audio.
         DecodeError: if the audio cannot be decoded.
-        IsolatedWorkerError: if it took longer than ``timeout``.
+        IsolatedWorkerError: if the call took longer than ``timeout``.
 
     Example:
         >>> from mediatensor.compat.transformers import load_audio

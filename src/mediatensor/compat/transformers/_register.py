@@ -1,4 +1,4 @@
-"""`register`: let transformers read video and audio with this library."""
+"""`register`, which makes transformers read video and audio with this library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._loading import NAME, load_audio, load_video, read_video
 
 __all__ = ["register", "unregister"]
 
-#: Undoes the changes of transformers; guarded by the lock.
+#: Callbacks that undo the changes to transformers; guarded by the lock.
 _changes = ExitStack()
 _lock = ForkSafeLock()
 
@@ -28,21 +28,21 @@ _AUDIO_MODULES = ("audio_utils", "processing_utils", "feature_extraction_sequenc
 def register(
     *, in_processors: bool = True, in_place_of: Sequence[str] = (), timeout_seconds: float | None = None
 ) -> None:
-    """Let transformers read video and audio with this library, in this process, until `unregister`.
+    """Make transformers read video and audio with this library in this process, until `unregister` is called.
 
-    ``transformers.video_utils.load_video(..., backend="mediatensor")`` then works, and so does
-    ``VIDEO_DECODERS["mediatensor"]``. Calling it again replaces the choice.
+    ``transformers.video_utils.load_video(..., backend="mediatensor")`` and ``VIDEO_DECODERS["mediatensor"]`` then work.
+    Another call replaces the arguments of the previous call.
 
     Args:
-        in_processors: Whether video processors, feature extractors and chat templates use it for paths and URLs,
-            instead of torchcodec or soundfile, which then need not be installed.
-        in_place_of: Backends of ``load_video`` that this library replaces, with results of their type, even if they are
-            not installed: ``"torchcodec"``, ``"pyav"``, ``"decord"``, ``"opencv"``, ``"torchvision"``.
+        in_processors: Whether video processors, feature extractors and chat templates read paths and URLs with this
+            library. Then torchcodec and soundfile need not be installed.
+        in_place_of: Backends of ``load_video`` that this library replaces: ``"torchcodec"``, ``"pyav"``, ``"decord"``,
+            ``"opencv"``, ``"torchvision"``. They need not be installed, and results have their type.
         timeout_seconds: Time limit of each step of reading a file, as for `load_video`.
 
     Raises:
-        InvalidArgumentError: if an argument is not accepted.
-        MissingDependencyError: if transformers, or a package that its video processors need, is missing.
+        InvalidArgumentError: if an argument is invalid.
+        MissingDependencyError: if transformers or a package that its video processors need is not installed.
 
     Example:
         >>> from mediatensor.compat import transformers
@@ -78,7 +78,7 @@ def register(
 
 
 def unregister() -> None:
-    """Undo `register`.
+    """Undo the changes of `register`.
 
     Example:
         >>> from mediatensor.compat import transformers
@@ -97,7 +97,7 @@ def _put(mapping: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _replace(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
-    """Replace a function of a class or a module by ``made(original)``, if there is one."""
+    """Replace a function of a class or module by ``made(original)``, if the function exists."""
     if name in vars(owner):
         original = vars(owner)[name]
         _changes.callback(setattr, owner, name, original)
@@ -136,7 +136,7 @@ def _audio_loader(timeout_seconds: float | None, original: Any) -> Any:
 
 def _fetch_videos(timeout_seconds: float | None) -> Any:
     def fetch_videos(self: Any, video_url_or_urls: Any, sample_indices_fn: Callable[..., Any] | None = None) -> Any:
-        """Return the frames and the metadata of a path or URL, or of each in a list."""
+        """Return the frames and metadata of a path or URL, or of each path or URL in a list."""
         if isinstance(video_url_or_urls, list):
             videos = [self.fetch_videos(video, sample_indices_fn=sample_indices_fn) for video in video_url_or_urls]
             return list(zip(*videos, strict=True))

@@ -1,7 +1,7 @@
 """A video loader for vLLM, with the protocol of its ``VIDEO_LOADER_REGISTRY``.
 
-vLLM finds `register` if this library is installed; ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` selects it. Videos are
-untrusted: they are decoded in separate processes, with limits of time and memory.
+If this library is installed, vLLM calls `register`; ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` selects the loader.
+Because videos are untrusted, separate processes with time and memory limits decode them.
 
 >>> from pathlib import Path
 >>> from mediatensor.compat.vllm import VideoLoader

@@ -1,4 +1,4 @@
-"""Untrusted videos, decoded in processes that all requests share."""
+"""Decoding of untrusted videos in processes that all requests share."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ...isolate import IsolatedWorker
 
 __all__ = ["OpenedVideo", "VideoSource"]
 
-#: vLLM loads this many media at a time by default.
+#: Maximum number of processes: by default, vLLM loads this many media files in parallel.
 _MAX_PROCESSES = 8
 
 
 class VideoSource(NamedTuple):
-    """Facts about a video, with the fields of vLLM's ``VideoSourceMetadata``.
+    """Metadata of a video, with the fields of vLLM's ``VideoSourceMetadata``.
 
     Attributes:
-        total_frames_num: Counted number of frames.
-        original_fps: Frames per second; 0 for a single time.
+        total_frames_num: Exact number of frames.
+        original_fps: Frames per second; 0 if unknown, as for a single frame.
         duration: Duration in seconds.
 
     Example:
@@ -42,14 +42,14 @@ class VideoSource(NamedTuple):
 
 @cache
 def _worker(timeout_seconds: float) -> IsolatedWorker:
-    """Return the processes that all loaders with this limit share."""
+    """Return the process pool that all loaders with this time limit share."""
     return IsolatedWorker(timeout_seconds=timeout_seconds, num_processes=min(_MAX_PROCESSES, os.cpu_count() or 1))
 
 
 class OpenedVideo:
-    """The video of one call, opened in this process, or with a time limit of each step in another one.
+    """The video of one request. With a time limit of each step, it is opened in a separate process.
 
-    With ``is_nearest``, the nearest frame replaces one that cannot be decoded.
+    If ``is_nearest``, the nearest frame replaces a frame that cannot be decoded.
     """
 
     def __init__(self, data: bytes, timeout_seconds: float | None, is_nearest: bool) -> None:
@@ -62,15 +62,15 @@ class OpenedVideo:
         return VideoSource(*self._run(_describe, self._call, self._data, self._is_nearest))
 
     def frames(self, indices: list[int]) -> tuple[NDArray[np.uint8], list[int]]:
-        """Return the frames, and the indices of those that could be decoded."""
+        """Return the frames and their indices, which lack frames that could not be decoded."""
         result = self._run(_frames_at, self._call, None, self._is_nearest, indices)
-        if result is None:  # not the process of the first step
+        if result is None:  # this process did not run the first step and has no open video
             result = self._run(_frames_at, self._call, self._data, self._is_nearest, indices)
         batch, read = result
         return batch.data.numpy(), read
 
     def close(self) -> None:
-        """Close the video in this process."""
+        """Close a video that is open in this process."""
         _kept.call = _kept.decoder = None
 
     def _run(self, function: Any, *arguments: Any) -> Any:
@@ -78,7 +78,7 @@ class OpenedVideo:
 
 
 class _Kept(threading.local):
-    """The last video that was opened in this thread, and its call."""
+    """The last video that this thread opened, and the identifier of its request."""
 
     call: str | None = None
     decoder: VideoDecoder | None = None
@@ -106,7 +106,7 @@ def _describe(call: str, data: bytes, is_nearest: bool) -> tuple[int, float, flo
 def _frames_at(
     call: str, data: bytes | None, is_nearest: bool, indices: list[int]
 ) -> tuple[FrameBatch, list[int]] | None:
-    """Return the frames, and the indices of decoded ones; ``None`` if the video is not open in this process."""
+    """Return decoded frames and their indices; ``None`` if this process has not opened the video and has no data."""
     decoder = _decoder(call, data, is_nearest)
     if decoder is None:
         return None

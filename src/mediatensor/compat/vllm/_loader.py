@@ -1,4 +1,4 @@
-"""`VideoLoader`, and `register`, which makes it a loader of vLLM."""
+"""`VideoLoader`, and `register`, which adds it to vLLM."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _NAME = "mediatensor"
 
 
 class VideoTarget(NamedTuple):
-    """The wanted frames, with the fields of vLLM's ``VideoTargetMetadata``.
+    """Limits that select frames, with the fields of vLLM's ``VideoTargetMetadata``.
 
     Attributes:
-        num_frames: Maximum number of frames; -1 for all.
-        fps: Maximum number of frames per second; -1 for all.
-        max_duration: Seconds, for loaders whose choice depends on it.
+        num_frames: Maximum number of frames; -1 for no limit.
+        fps: Maximum number of frames per second; -1 for no limit.
+        max_duration: Maximum duration in seconds, which only some loaders use.
 
     Example:
         >>> from mediatensor.compat.vllm import VideoTarget
@@ -53,7 +53,7 @@ class VideoTarget(NamedTuple):
 
 
 class VideoLoader:
-    """Read videos for vLLM. `register` makes it a loader of vLLM; its methods also work without vLLM.
+    """A video loader for vLLM, which `register` adds to vLLM. Its methods also work without vLLM.
 
     Example:
         >>> from pathlib import Path
@@ -63,18 +63,18 @@ class VideoLoader:
         (10, 360, 640, 3)
     """
 
-    #: The loader of vLLM that chooses the frames instead of this one.
+    #: The loader of vLLM that selects the frames; ``None`` if this class selects them.
     _sampling: ClassVar[Any] = None
     _timeout_seconds: ClassVar[float | None] = DEFAULT_TIMEOUT_SECONDS
 
     @classmethod
     def compute_frames_index_to_sample(cls, source: VideoSource, target: VideoTarget, **kwargs: Any) -> list[int]:
-        """Return the indices of the frames to read, evenly from the first to the last, as vLLM's loader "opencv".
+        """Return frame indices spread evenly from the first to the last frame, like vLLM's loader "opencv".
 
         Args:
             source: The video.
-            target: The wanted frames: the fewer of ``num_frames`` and ``fps`` times the duration, and at least one.
-            **kwargs: For the loader that chooses instead, see `register`.
+            target: The limits. The number of frames is the lower limit, but at least one.
+            **kwargs: Arguments for the loader that `register` selected with ``sampling``.
 
         Example:
             >>> from mediatensor.compat.vllm import VideoLoader, VideoSource, VideoTarget
@@ -108,25 +108,25 @@ class VideoLoader:
 
         Args:
             data: The bytes of a file.
-            num_frames: Maximum number of frames; -1 for all. ``None`` is the default of the loader that chooses the
-                frames, which is -1 for this one; likewise for the next two.
-            fps: Maximum number of frames per second; -1 for all.
-            max_duration: Seconds, for loaders whose choice depends on it; 300 for this one.
-            frame_recovery: Return the nearest frame for one that cannot be decoded. Otherwise it is left out, with a
-                warning.
-            timeout_seconds: Time limit of reading the header, and of decoding. ``None`` is no limit and no process:
-                damage in a video may then end the program. ``"default"`` is the value given to `register`.
-            backend: Accepted for compatibility with vLLM's other loaders, but without effect.
-            **kwargs: For the loader that chooses the frames.
+            num_frames: Maximum number of frames; -1 for no limit. Here and for the next two, ``None`` means the
+                default of the loader that selects the frames. The default of this class is -1.
+            fps: Maximum number of frames per second; -1 (the default of this class) for no limit.
+            max_duration: Maximum duration in seconds, which only some loaders use. The default of this class is 300.
+            frame_recovery: Whether the nearest frame replaces a frame that cannot be decoded. Otherwise the frame is
+                omitted, with a warning.
+            timeout_seconds: Time limit of each of two steps, reading the header and decoding. ``None`` decodes in this
+                process, which a damaged video may crash. ``"default"`` is the value given to `register`.
+            backend: Has no effect; accepted because vLLM's other loaders have it.
+            **kwargs: Arguments for the loader that selects the frames.
 
         Returns:
-            Frames (N, H, W, 3) of uint8, and the facts that vLLM passes to a processor: ``total_num_frames``, ``fps``,
-            ``duration``, ``video_backend``, ``frames_indices`` and ``do_sample_frames``, whether these are all frames.
+            Frames (N, H, W, 3) of uint8, and a dictionary for vLLM's processors: ``total_num_frames``, ``fps``,
+            ``duration``, ``video_backend``, ``frames_indices``, and ``do_sample_frames``, true if these are all frames.
 
         Raises:
-            OpenError: if the bytes are not a video, no frame can be decoded, or decoding took too long or too much
-                memory. It is a ``ValueError``, which vLLM expects.
-            InvalidArgumentError: if another argument is not accepted.
+            OpenError: if the bytes are not a video, no frame can be decoded, or decoding exceeds a limit. It is a
+                ``ValueError``, which vLLM expects.
+            InvalidArgumentError: if another argument is invalid.
 
         Example:
             >>> from pathlib import Path
@@ -169,7 +169,7 @@ class VideoLoader:
 
 
 def _target(given: Mapping[str, Any], sampling: Any) -> VideoTarget:
-    """Return the wanted frames; missing values are the defaults of the loader that chooses."""
+    """Return the limits; missing values become the defaults of the loader that selects the frames."""
     defaults: dict[str, Any] = {"num_frames": -1, "fps": -1, "max_duration": 300}
     if sampling is not None:
         parameters = inspect.signature(sampling.load_bytes).parameters
@@ -193,12 +193,12 @@ def register(
 ) -> type[VideoLoader]:
     """Make this library a video loader of vLLM, selected by ``VLLM_VIDEO_LOADER_BACKEND=mediatensor``.
 
-    vLLM calls it as a plugin, with these defaults. Call it in your own plugin for other values.
+    vLLM calls this function as a plugin with the default arguments. For other values, call it in your own plugin.
 
     Args:
         name: The name of the loader.
-        sampling: A loader of vLLM that chooses the frames, such as ``"qwen3_vl"``; ``None`` for evenly spaced ones.
-        video_processor: Processors of transformers for which vLLM uses it by default.
+        sampling: A loader of vLLM that selects the frames, such as ``"qwen3_vl"``; ``None`` for evenly spaced frames.
+        video_processor: Processors of transformers for which vLLM uses this loader by default.
         timeout_seconds: Time limit of each step of reading a video, as for `VideoLoader.load_bytes`.
         registry: vLLM's ``VIDEO_LOADER_REGISTRY``; ``None`` to find it.
 
@@ -207,7 +207,7 @@ def register(
 
     Raises:
         MissingDependencyError: if vLLM is not installed.
-        InvalidArgumentError: if there is no such loader, or an argument is not accepted.
+        InvalidArgumentError: if the loader ``sampling`` does not exist, or an argument is invalid.
 
     Example:
         >>> from mediatensor.compat import vllm
