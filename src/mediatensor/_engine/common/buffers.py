@@ -1,11 +1,11 @@
-"""Memory for batches: allocated in fast pages, and reused when a batch is gone.
+"""Memory for batches: allocated in pages that are fast to touch, and reused when a batch is gone.
 
 The first touch of a page takes longer than the copy into it::
 
     `empty` ──► an idle block of about the size, or new pages ──► array, tensor, views
-                        ▲            (huge ones while they are         │
-                        │                fast, else small)             ▼
-                        └─── as much as was in use at once ◄── the last one is gone
+                        ▲            (huge pages while they are        │
+                        │             fast, else small pages)          ▼
+                        └── limited by the recent peak use ◄── the last reference is gone
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-# The system's allocator reuses smaller arrays itself.
+# The system's allocator already reuses smaller arrays.
 _MIN_BYTES = 1 << 19
 
 _HUGE_PAGE_BYTES = 1 << 21
-# A fast huge page takes about 0.1 ms to zero, and small ones in its place 0.7 ms. It takes 5 ms if a hypervisor has yet
-# to back it, or if the kernel must move other memory for it.
+# Zeroing a huge page usually takes about 0.1 ms, and zeroing small pages of the same size 0.7 ms. A huge page takes 5
+# ms if a hypervisor has yet to back it, or if the kernel must move other memory first.
 _MAX_HUGE_PAGE_NS = 400_000
-# Bytes to take in small pages before huge ones are tried again: the trial then costs 1 %.
+# Allocate this many bytes in small pages before huge pages are tried again. A trial then costs 1 %.
 _SMALL_BYTES = 1 << 30
 _HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE") and mmap.PAGESIZE == 4096
 
 
 @dataclass(slots=True, eq=False)
 class _Memory:
-    """A block. Its address identifies it; ``pages`` is its mapping, or `None` if numpy allocated it."""
+    """A block, identified by its address. ``pages`` is its mapping, or `None` if numpy allocated it."""
 
     content: NDArray[np.uint8]
     address: int
@@ -48,23 +48,23 @@ class _Memory:
 class Pool:
     """Free blocks of memory, kept for the next batch of about the same size.
 
-    Idle blocks and blocks in use together have at most 128 MiB more than were recently in use at once, and idle ones at
-    most 1 GiB. A block that was idle for a minute returns to the system with the next call.
+    Idle blocks and blocks in use together exceed the recent peak use by at most 128 MiB. Idle blocks have at most 1
+    GiB. A block that was idle for a minute returns to the system at the next call.
 
-    There is no lock. Blocks return from any thread that drops the last reference, during garbage collection and in
-    forked processes. So every step is one atomic operation on a dictionary or a deque.
+    There is no lock, because blocks return from any thread that drops the last reference, during garbage collection and
+    in forked processes. Instead, every step is one atomic operation on a dictionary or a deque.
     """
 
     # Class attributes, because the interpreter clears a module before the last arrays are gone.
     always_idle_bytes = 1 << 27  # one batch of about twenty 1080p frames
     max_idle_bytes = 1 << 30
     max_idle_seconds = 60.0
-    num_remembered = 32  # blocks taken or given back, over which the most in use at once counts
+    num_remembered = 32  # peak use is the maximum over this many allocations and returns
     free_lazily = getattr(mmap, "MADV_FREE", None)
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._idle: dict[int, _Memory] = {}  # by address; the one that has been idle longest is first
+        self._idle: dict[int, _Memory] = {}  # by address; the longest idle block comes first
         self._lent: dict[int, int] = {}  # bytes by address
         self._bytes_in_use: deque[int] = deque(maxlen=self.num_remembered)
 
@@ -79,7 +79,7 @@ class Pool:
         return block[:num_bytes].view(dtype).reshape(shape)
 
     def idle_blocks(self) -> list[NDArray[np.uint8]]:
-        """Return the idle blocks."""
+        """Return the idle blocks as byte arrays."""
         return [memory.content for memory in list(self._idle.values())]
 
     def free_idle_blocks(self) -> None:
@@ -90,7 +90,7 @@ class Pool:
         memory = self._take_idle(num_bytes)
         size = num_bytes if memory is None else memory.content.size
         self._bytes_in_use.append(sum(list(self._lent.values())) + size)
-        # Before new pages are taken: the system has those ready that were just returned.
+        # Trim before allocating, because the system can reuse pages that were just returned.
         self._trim(size)
         if memory is None:
             try:
@@ -104,15 +104,13 @@ class Pool:
     def _take_idle(self, num_bytes: int) -> _Memory | None:
         for memory in reversed(list(self._idle.values())):
             fits = num_bytes <= memory.content.size <= num_bytes + num_bytes // 4
-            # In the meantime, another thread may have taken it, and another block may have the same address.
+            # Another thread may have taken this block since, and another block may have got the same address.
             if fits and self._idle.pop(memory.address, None) is memory:
                 return memory
         return None
 
     def give_back(self, memory: _Memory) -> None:
-        """Take back a block that is no longer used. At the end of the program, this runs when modules are already
-        empty.
-        """
+        """Take back a block. At interpreter exit, this runs after modules have been cleared."""
         self._bytes_in_use.append(sum(list(self._lent.values())))
         self._lent.pop(memory.address, None)
         size = memory.content.size
@@ -120,8 +118,8 @@ class Pool:
             return
         is_much = size + sum([other.content.size for other in list(self._idle.values())]) > self.always_idle_bytes
         if is_much and memory.pages is not None and self.free_lazily is not None:
-            # The kernel takes these pages only if memory runs short. This must come before the block can be reused, or
-            # it would free data of the next owner.
+            # The kernel frees these pages only if memory runs short. Do this before the block can be reused, so that
+            # the next owner's data cannot be freed.
             try:
                 memory.pages.madvise(self.free_lazily)
             except OSError:  # an old kernel
@@ -131,7 +129,7 @@ class Pool:
         self._trim(0)
 
     def _trim(self, num_new_bytes: int) -> None:
-        """Free the blocks that were idle longest until the bounds hold, given new bytes that will be taken."""
+        """Free the longest idle blocks until the limits hold, given ``num_new_bytes`` about to be allocated."""
         self._free_expired()
         in_use = sum(list(self._lent.values())) + num_new_bytes
         spare = max(list(self._bytes_in_use), default=0) - in_use
@@ -153,7 +151,7 @@ class Pool:
 
 
 class _Block:
-    """Memory that returns to its pool when the last array on it is gone."""
+    """Memory that returns to its pool when no array uses it any more."""
 
     def __init__(self, pool: Pool, memory: _Memory) -> None:
         self._pool = pool
@@ -168,10 +166,10 @@ class _HugePages:
     """Requests huge pages as long as they are fast."""
 
     def __init__(self) -> None:
-        self._small_bytes = 0  # to be taken in small pages before the next trial
+        self._small_bytes = 0  # bytes to allocate in small pages before the next trial
 
     def ask(self, pages: mmap.mmap, address: int) -> None:
-        """Choose the size of the pages of a new mapping, which starts at ``address``."""
+        """Choose the page size of a new mapping, which starts at ``address``."""
         size = len(pages)
         if size < 2 * _HUGE_PAGE_BYTES:
             return
@@ -181,14 +179,14 @@ class _HugePages:
             return
         pages.madvise(mmap.MADV_HUGEPAGE)
         num_slow = 0
-        # Touch all pages now. Samples are not enough: the system hands out fast pages first, so the samples would get
-        # these, and later pages would be slow.
+        # Touch all pages now. Touching a sample is not enough: the system hands out fast pages first, so the sample
+        # would be fast and later pages slow.
         for begin in range(-address % _HUGE_PAGE_BYTES, size - _HUGE_PAGE_BYTES, _HUGE_PAGE_BYTES):
-            before = time.thread_time_ns()  # of this thread, so that a wait for a processor does not count
+            before = time.thread_time_ns()  # CPU time of this thread, so waiting for a core does not count
             pages[begin] = 0
             is_slow = time.thread_time_ns() - before > _MAX_HUGE_PAGE_NS
             num_slow = num_slow + 1 if is_slow else 0
-            if num_slow > 1:  # a single one may be chance
+            if num_slow > 1:  # a single slow page may be chance
                 self._small_bytes = _SMALL_BYTES
                 pages.madvise(mmap.MADV_NOHUGEPAGE, begin + _HUGE_PAGE_BYTES)
                 return
@@ -216,5 +214,5 @@ idle_blocks = _pool.idle_blocks
 free_idle_blocks = _pool.free_idle_blocks
 
 if hasattr(os, "register_at_fork"):
-    # Writing to a page shared with the parent takes longer than writing to a new one.
+    # Writing to a page shared with the parent takes longer than writing to a new page.
     os.register_at_fork(after_in_child=free_idle_blocks)

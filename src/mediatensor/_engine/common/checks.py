@@ -1,8 +1,7 @@
-"""Check arguments: each function returns its argument in one plain form, or raises.
+"""Check arguments: each function returns its argument in one plain type, or raises.
 
-First come checks of any argument, then checks of frames and times of a video. An argument with a wrong type or out of
-bounds raises `InvalidArgumentError`; a frame or a time that the video does not have raises `OutOfRangeError`. A source
-or destination of the wrong type raises `SourceTypeError`.
+An argument of the wrong type or out of bounds raises `InvalidArgumentError`. A frame or time that the video does not
+have raises `OutOfRangeError`. A source or destination of the wrong type raises `SourceTypeError`.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 #: FFmpeg's limit for threads, channels, pixels and rates.
 MAX_INT = 2**31 - 1
 
-#: Times at most this many seconds apart are equal: half a nanosecond, the finest unit of times in files.
-#: Up to a million seconds, the rounding error of ``start + k / fps`` in float64 is smaller.
+#: Times at most this many seconds apart count as equal. The finest unit of times in files is a nanosecond. Up to a
+#: million seconds, the rounding error of ``start + k / fps`` in float64 is smaller than the tolerance.
 TIME_TOLERANCE = 0.5e-9
 
 F = TypeVar("F", bound=Callable[..., Any] | None)
@@ -41,7 +40,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 
 
 def shown(value: object) -> str:
-    """Return the text of a value for an error message: short for values of any size.
+    """Return a short text of a value of any size, for an error message.
 
     >>> shown("clip.mp4"), shown(b"many bytes"), shown(list(range(100)))
     ("'clip.mp4'", 'bytes of length 10', '[0, 1, 2, 3, 4, 5, ...]')
@@ -56,9 +55,9 @@ def shown(value: object) -> str:
 def whole_number(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None, or_none: bool = False
 ) -> int:
-    """Return ``value`` as an int, if it is an integer of any library within the bounds, but not a bool.
+    """Return ``value`` as an int if it is an integer of any library (not a bool) within the bounds.
 
-    With ``or_none``, the message says that ``None`` is accepted; the caller handles ``None``.
+    With ``or_none``, the error message says that ``None`` is accepted. The caller must handle ``None``.
 
     >>> whole_number("batch_size", 4, at_least=1)
     4
@@ -77,11 +76,11 @@ def whole_number(
 
 
 def real_number(name: str, value: Any) -> float:
-    """Return ``value`` as a float, if it is a number of any library; it may be infinite or NaN."""
+    """Return ``value`` as a float if it is a number of any library. It may be infinite or NaN."""
     try:
         if not isinstance(value, (str, bytes, bytearray)):
             return float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last one is torch's
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # torch raises RuntimeError
         pass
     raise InvalidArgumentError(f"{name} must be a number (got {shown(value)}).")
 
@@ -95,7 +94,7 @@ def finite_number(name: str, value: Any) -> float:
 
 
 def finite_numbers(values: object) -> tuple[float, ...]:
-    """Return ``values`` as a tuple of finite floats; empty for anything but a series of such numbers.
+    """Return ``values`` as a tuple of floats, or an empty tuple if they are not a series of finite numbers.
 
     >>> finite_numbers([1, 0.5]), finite_numbers(1), finite_numbers([float("nan")])
     ((1.0, 0.5), (), ())
@@ -122,14 +121,14 @@ def path_text(name: str, value: Any) -> str:
 
 
 def function(name: str, value: F) -> F:
-    """Return ``value`` if it is callable, or ``None``."""
+    """Return ``value`` if it is callable or ``None``."""
     if value is None or callable(value):
         return value
     raise InvalidArgumentError(f"{name} must be a function, or None (got {shown(value)}).")
 
 
 def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[str, Any]:
-    """Return a copy of a dictionary of keyword arguments; empty for ``None``.
+    """Return a copy of a dictionary of keyword arguments; ``None`` gives an empty one.
 
     If functions ``takers`` are given, each keyword must be a keyword-only parameter of one of them.
     """
@@ -152,7 +151,7 @@ def optional_text(name: str, value: str | None) -> None:
 
 
 def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
-    """Return the elements of a series, ``of`` being a word for them. A string, a series of letters, is refused."""
+    """Return the elements of a series as a list. Strings are refused. ``of`` names the elements in the message."""
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray)):
         return list(values)
     raise InvalidArgumentError(f"{name} must be a series of {of} (got {shown(values)}).")
@@ -162,14 +161,14 @@ def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
 
 
 def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
-    """Raise unless ``value`` is one of the accepted ones."""
+    """Raise unless ``value`` is in ``accepted``."""
     if not any(value is choice or value == choice for choice in accepted):
         supported = ", ".join(repr(choice) if choice == "auto" else str(choice) for choice in accepted)
         raise InvalidArgumentError(f"Invalid {name} ({value}). Supported values are {supported}.")
 
 
 def check_num_threads(num_ffmpeg_threads: int | None) -> None:
-    """Raise unless it is a number of threads that FFmpeg accepts, or ``None``."""
+    """Raise unless FFmpeg accepts this number of threads, or it is ``None``."""
     if num_ffmpeg_threads is None:
         return
     try:
@@ -196,7 +195,7 @@ def valid_index(index: int, num_frames: int, stream_index: int) -> int:
 
 
 def index_of(index: SupportsIndex) -> int:
-    """Return one frame index as an int; errors have the same words as in `indices_of`."""
+    """Return one frame index as an int. Error messages are the same as in `indices_of`."""
     try:
         return operator.index(index)
     except TypeError:
@@ -216,7 +215,7 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
     try:
         return [operator.index(i) for i in indices]
     except TypeError as error:
-        # torch's wording for a list of floats, which callers may look for.
+        # Use torch's wording for a list of floats, because callers may match it.
         is_series = isinstance(indices, Iterable)
         kind = "Float" if is_series and any(isinstance(i, float) for i in indices) else "another type"
         raise InvalidArgumentError(
@@ -226,7 +225,7 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
 
 
 def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
-    """Return times as a float64 array, or as float32 if they have that precision."""
+    """Return times as a float64 array, or as a float32 array if the input is float32."""
     import torch
 
     is_single = (is_tensor(seconds) or isinstance(seconds, np.ndarray)) and str(seconds.dtype).endswith("float32")
@@ -249,12 +248,12 @@ def one_time(seconds: float) -> NDArray[np.float64]:
 
 
 def latest(seconds: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the latest times that count as equal to the given ones (`TIME_TOLERANCE`, precision of the floats).
+    """Return the latest times that count as equal to ``seconds`` (`TIME_TOLERANCE`, float precision).
 
     >>> sum([0.1] * 10) < 1.0, bool(latest(np.array([sum([0.1] * 10)]))[0] >= 1.0)
     (True, True)
     """
-    tolerance = np.fmax(TIME_TOLERANCE, 2 * np.spacing(np.abs(seconds)))  # of infinity it is NaN
+    tolerance = np.fmax(TIME_TOLERANCE, 2 * np.spacing(np.abs(seconds)))  # the spacing at infinity is NaN
     times: NDArray[np.float64] = seconds.astype(np.float64) + tolerance
     return times
 
@@ -270,7 +269,7 @@ def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> Non
 
 
 def bounds_of(start: int | None, stop: int | None, step: int | None) -> tuple[int | None, int | None, int | None]:
-    """Return the parts of a Python slice as ints."""
+    """Return the start, stop and step of a Python slice as ints or ``None``."""
     named = (("start", start), ("stop", stop), ("step", step))
     try:
         start, stop, step = (None if value is None else operator.index(value) for _, value in named)
@@ -308,7 +307,7 @@ def check_seconds_range(start: float, stop: float, begin: float, end: float) -> 
 
 
 def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float64]:
-    """Return times ``start + k / fps`` of a resampled range; their number is (stop - start) * fps, rounded, halves up.
+    """Return the times ``start + k / fps`` of a range. Their number is (stop - start) * fps, with halves rounded up.
 
     >>> frame_rate_times(0.0, 1.0, 4)
     array([0.  , 0.25, 0.5 , 0.75])
@@ -317,5 +316,5 @@ def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float6
     if not (fps > 0 and math.isfinite(fps)):
         raise InvalidArgumentError(f"fps must be positive, got {fps}")
     check_frames((stop - start) * fps, f"fps ({fps}) over {stop - start} seconds")
-    # Slightly more than a half, because rounding may have made a half smaller.
+    # Add slightly more than a half, because rounding may have made the product smaller.
     return start + np.arange(math.floor((stop - start) * fps + 0.5 + 1e-9)) / fps

@@ -12,9 +12,9 @@ from ...errors import DeviceError, InvalidArgumentError
 
 
 def checked_device(device: Any) -> torch.device:
-    """Return the `torch.device` of an argument (``None`` for torch's default), if tensors can be put on it here.
+    """Return ``device`` (``None`` for torch's default) as a `torch.device`, if this process can create tensors on it.
 
-    Raises `InvalidArgumentError` if torch does not have the device here, or it is ``"meta"``, and `DeviceError` for a
+    Raises `InvalidArgumentError` if torch does not have the device, or it is ``"meta"``. Raises `DeviceError` for a
     CUDA device in a process that was forked from one that uses CUDA.
     """
     try:
@@ -35,14 +35,14 @@ def checked_device(device: Any) -> torch.device:
 
 
 def resolve_device(device: object) -> torch.device:
-    """Return the device of an argument, initialised and with its index; see `checked_device`."""
+    """Return ``device`` as an initialised `torch.device` with its index; see `checked_device`."""
     resolved = checked_device(device)
-    # An empty tensor initialises the device, and knows its index.
+    # Creating an empty tensor initialises the device. The tensor's device has the index.
     return resolved if resolved.type == "cpu" else torch.empty(0, device=resolved).device
 
 
 def check_has_values(name: str, data: Tensor) -> None:
-    """Raise `InvalidArgumentError` if a tensor is on the device ``"meta"``, where tensors have no values."""
+    """Raise `InvalidArgumentError` if a tensor is on the ``"meta"`` device, where tensors have no values."""
     if data.is_meta:
         raise InvalidArgumentError(
             f"The {name} are on the device 'meta', where tensors have no values. Give a tensor with values, on the "
@@ -82,30 +82,30 @@ def has_lost_cuda() -> bool:
 
 
 def pinned(tensor: Tensor) -> Tensor:
-    """Return a CPU tensor in page-locked memory, and any other unchanged."""
+    """Return a CPU tensor in page-locked memory. Tensors on other devices are returned unchanged."""
     return tensor.pin_memory() if tensor.device.type == "cpu" else tensor
 
 
 def pinned_for(device: torch.device, tensor: Tensor) -> Tensor:
-    """Return the tensor in memory from which it can be copied to the device asynchronously: for CUDA, page-locked."""
+    """Return the tensor in memory from which a copy to the device can be asynchronous: page-locked for CUDA."""
     return pinned(tensor) if device.type == "cuda" else tensor
 
 
 def on_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor to a device in the order of the current stream; the program does not wait for the copy.
+    """Copy a tensor to a device in current-stream order, without waiting for the copy.
 
-    The source may be dropped at once: CUDA and XPU have read pageable memory by the time the call returns, and torch
-    keeps page-locked memory until it is read. On MPS the copy may read memory that was already freed
-    (https://github.com/pytorch/pytorch/issues/189690), so the program waits for that copy.
+    The source may be dropped at once: CUDA and XPU have read pageable memory when the call returns, and torch keeps
+    page-locked memory until it is read. On MPS the copy may read freed memory
+    (https://github.com/pytorch/pytorch/issues/189690), so this function waits for the copy.
     """
     return tensor.to(device, non_blocking=device.type not in ("cpu", "mps"))
 
 
 def tensors_on_cpu() -> AbstractContextManager[object]:
-    """Create new tensors on the CPU in a ``with`` block, whatever ``torch.set_default_device`` says.
+    """Create new tensors on the CPU in a ``with`` block, even under ``torch.set_default_device``.
 
-    Media are decoded and collated on the CPU, with random numbers of the CPU: a GPU would generate other numbers, and
-    forked workers cannot use it.
+    Media are decoded and collated on the CPU, and random numbers come from the CPU generator. A GPU would generate
+    other numbers, and forked workers cannot use a GPU.
     """
     # A device used as a context slows down every function of torch, so it is used only where needed.
     return nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")

@@ -1,4 +1,4 @@
-"""Show frames and audio in notebooks and with `show`: small images, and a player."""
+"""Show frames and audio in notebooks and with `show`: small images, and an audio player."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from torch import Tensor
 
 from ...errors import InvalidArgumentError, MissingDependencyError
 
-# Largest number of frames drawn, spread evenly over a batch, and their largest width.
+# Draw at most this many frames, spread evenly over a batch, each at most this wide.
 _MAX_FRAMES = 16
 _TILE_WIDTH = 240
 _CAPTION_HEIGHT = 16
 
-# A player's samples are part of the page.
+# The samples are embedded in the page, so their number is limited.
 _MAX_PLAYED_SECONDS = 120.0
 
 
 def frame_picture(data: Tensor) -> Image.Image:
-    """Return a frame as an image; its channels may come first or last, and its dtype is any that decoders return.
+    """Return a frame as an image. Channels may come first or last, and the dtype may be any that decoders return.
 
-    Raises `InvalidArgumentError` if it does not have 1, 3 or 4 channels.
+    Raises `InvalidArgumentError` if the frame does not have 1, 3 or 4 channels.
     """
     channels = (1, 3, 4)
     if data.shape[-3] not in channels and data.shape[-1] not in channels:
         raise InvalidArgumentError(f"A frame must have 1, 3 or 4 channels to be drawn (got shape {tuple(data.shape)}).")
-    # A height or width of 3 pixels is ambiguous; decoders put the channels first.
+    # If a height or width of 3 pixels makes the shape ambiguous, assume that channels come first, as decoders do.
     pixels = data.permute(1, 2, 0) if data.shape[-3] in channels else data
     pixels = pixels.detach().cpu()
     if pixels.is_floating_point():
@@ -44,7 +44,7 @@ def frame_picture(data: Tensor) -> Image.Image:
 
 
 def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
-    """Return frames (..., C, H, W) side by side, with their times; raise `InvalidArgumentError` if there are none."""
+    """Return one image of frames (..., C, H, W) with their times. Raise `InvalidArgumentError` if there are none."""
     flat, times = data.reshape(-1, *data.shape[-3:]), pts_seconds.flatten().tolist()
     if not len(flat):
         raise InvalidArgumentError("There is no frame to draw.")
@@ -65,7 +65,7 @@ def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
 
 
 def png_or_none(draw: Callable[[], Image.Image]) -> bytes | None:
-    """Return an image as a PNG file; ``None`` if it cannot be drawn, and the notebook prints text instead."""
+    """Return an image as a PNG file, or ``None`` if it cannot be drawn, so that the notebook prints text instead."""
     try:
         return png_of(draw())
     except (ValueError, NotImplementedError, SystemError):  # other channels, no pixels, no memory
@@ -79,7 +79,7 @@ def png_of(picture: Image.Image) -> bytes:
 
 
 def html_player(data: Tensor, sample_rate: int) -> str:
-    """Return a player for samples (channels, samples), embedded as 16-bit WAV; at most the first two minutes."""
+    """Return an HTML player for samples (channels, samples), with at most two minutes embedded as 16-bit WAV."""
     length = int(_MAX_PLAYED_SECONDS * sample_rate)
     steps = (data[:, :length].detach().cpu().float().nan_to_num() * 32768).round().clamp(-32768, 32767)
     file = io.BytesIO()
@@ -95,7 +95,7 @@ def html_player(data: Tensor, sample_rate: int) -> str:
 
 
 def show_picture(picture: Image.Image, title: str) -> None:
-    """Show an image in a window, or below the cell of a notebook; needs matplotlib."""
+    """Show an image in a window, or below a notebook cell. Needs matplotlib."""
     pyplot = _pyplot()
     _, axes = pyplot.subplots(figsize=(min(12.0, 1 + picture.width / 80), min(9.0, 1 + picture.height / 80)))
     axes.imshow(picture, cmap="gray" if picture.mode == "L" else None)
@@ -105,7 +105,7 @@ def show_picture(picture: Image.Image, title: str) -> None:
 
 
 def show_sound(channels: Sequence[Tensor], sample_rate: int, begin_seconds: float, title: str) -> None:
-    """Draw the wave of each channel over time; needs matplotlib."""
+    """Plot the waveform of each channel. Needs matplotlib."""
     pyplot = _pyplot()
     _, axes = pyplot.subplots(len(channels), sharex=True, squeeze=False, figsize=(10, 1 + 1.5 * len(channels)))
     for axis, samples in zip(axes[:, 0], channels, strict=True):

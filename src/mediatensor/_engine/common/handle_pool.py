@@ -1,7 +1,7 @@
-"""Lend open handles of a decoder, each to one call at a time.
+"""Lend the open handles of a decoder, each to one call at a time.
 
-A decoder may be used from several threads: every call borrows a handle of its own, or opens one. After a fork, the
-child starts without handles: they share the parent's file offset, and their codec threads do not exist in the child.
+Several threads may use a decoder, because every call borrows its own handle or opens one. After a fork, the child
+starts without handles. The parent's handles share its file offset, and their codec threads do not exist in the child.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from .interrupts import interrupts_kept
 from .locks import ForkSafeLock
 from .threads import ThreadLease, busy_threads
 
-# Idle handles to keep; more were only needed while this many threads called at once.
+# Idle handles to keep. More handles were needed only if more threads than this called at once.
 _MAX_IDLE = 8
 
-# How long an idle handle keeps its threads if other decoders want them.
+# How long an idle handle keeps its threads if other decoders need them.
 _REST_SECONDS = 1.0
 
 
 class PooledHandle(Protocol):
-    """The pool's view of a handle.
+    """The interface of handles that a pool can lend.
 
     Attributes:
-        lease: The threads of its codec.
-        idle_since: When it was returned, by the monotonic clock.
-        keeps_interrupts: Whether FFmpeg calls a Python file object for it, and could lose what a signal raises there.
+        lease: The threads of the handle's codec.
+        idle_since: Monotonic time at which the handle was returned.
+        keeps_interrupts: Whether FFmpeg reads from a Python file object, in which signal exceptions could be lost.
     """
 
     lease: ThreadLease
@@ -51,7 +51,7 @@ H = TypeVar("H", bound=PooledHandle)
 class HandlePool(Generic[H]):
     """Lends handles made by ``open_handle``.
 
-    ``check`` is called before a handle is reused; the borrower gets its errors.
+    ``check`` is called before a handle is reused. Its errors are raised in the borrower.
     """
 
     def __init__(self, open_handle: Callable[[], H], check: Callable[[], object] | None = None) -> None:
@@ -65,14 +65,14 @@ class HandlePool(Generic[H]):
             _pools.add(self)
 
     def change(self, open_handle: Callable[[], H], adapt: Callable[[H], object]) -> None:
-        """Open future handles in another way, and adapt the idle ones; none may be in use."""
+        """Use ``open_handle`` for new handles, and adapt the idle handles. No handle may be in use."""
         with self._lock:
             self._open_handle = open_handle
             for handle in self._idle:
                 adapt(handle)
 
     def replace(self, open_handle: Callable[[], H]) -> None:
-        """Open future handles in another way; the current ones are not used again."""
+        """Use ``open_handle`` for new handles. Existing handles are not used again."""
         with self._lock:
             self._open_handle = open_handle
             self._generation += 1
@@ -81,7 +81,7 @@ class HandlePool(Generic[H]):
             handle.close()
 
     def borrow(self) -> _Loan[H]:
-        """Borrow a handle for a ``with`` block; after an exception it is closed, because its state is unknown."""
+        """Borrow a handle for a ``with`` block. After an exception the handle is closed, as its state is unknown."""
         return _Loan(self)
 
     def _open(self, open_handle: Callable[[], H]) -> H:
@@ -94,17 +94,17 @@ class HandlePool(Generic[H]):
             return open_handle()
 
     def close(self) -> None:
-        """Close all idle handles now, and the rest when they are returned."""
+        """Close idle handles now, and other handles when they are returned."""
         with self._lock:
             self._is_closed = True
         self._close_where(lambda _: True)
 
     def close_idle(self, before: float) -> None:
-        """Close handles with threads that were last used before a time of the monotonic clock."""
+        """Close handles that hold several threads and were returned before a monotonic time."""
         self._close_where(lambda handle: handle.lease.num_threads > 1 and handle.idle_since < before)
 
     def close_until(self, time: float) -> int:
-        """Close handles that were returned until a time of the monotonic clock; return their number."""
+        """Close handles that were returned at or before a monotonic time, and return their number."""
         return self._close_where(lambda handle: handle.idle_since <= time)
 
     def _close_where(self, is_stale: Callable[[H], bool]) -> int:
@@ -116,7 +116,7 @@ class HandlePool(Generic[H]):
         return len(stale)
 
     def idle_times(self) -> list[float]:
-        """Return when the idle handles were returned."""
+        """Return the monotonic times at which the idle handles were returned."""
         with self._lock:
             return [handle.idle_since for handle in self._idle]
 
@@ -131,7 +131,7 @@ class HandlePool(Generic[H]):
 
 
 class _Loan(Generic[H]):
-    """The ``with`` block of a call. A generator would take longer than decoding a small frame."""
+    """The ``with`` block of a call. A class, because a generator would take longer than decoding a small frame."""
 
     __slots__ = ("_generation", "_handle", "_interrupts", "_pool")
 
@@ -192,15 +192,15 @@ _handles_of_the_parent: list[Any] = []
 
 
 def reclaim_threads() -> None:
-    """Close idle decoders' handles to free their threads; they open the source again when needed."""
-    with _pools_lock:  # other threads may make decoders meanwhile
+    """Close idle handles of all decoders to free their threads. Decoders open the source again when needed."""
+    with _pools_lock:  # other threads may create decoders concurrently
         pools = list(_pools)
     for pool in pools:
         pool.close_idle(time.monotonic() - _REST_SECONDS)
 
 
 def close_least_recent() -> int:
-    """Close the least recently used half of all idle handles; return their number."""
+    """Close the least recently used half of all idle handles, and return their number."""
     with _pools_lock:
         pools = list(_pools)
     times = sorted(time for pool in pools for time in pool.idle_times())
@@ -208,7 +208,7 @@ def close_least_recent() -> int:
 
 
 def _is_out_of_files(error: BaseException | None) -> bool:
-    """Return whether an error comes from a limit on open files."""
+    """Return whether an error was caused by a limit on open files."""
     while error is not None:
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             return True
@@ -222,7 +222,7 @@ def _after_fork_in_child() -> None:
 
 
 def _close_all() -> None:
-    """Close all handles at exit, while modules and devices that closing needs still exist."""
+    """Close idle handles at exit, while the modules and devices needed for closing still exist."""
     for pool in list(_pools):
         pool.close_until(math.inf)  # not `close`: other exit handlers may still decode
 

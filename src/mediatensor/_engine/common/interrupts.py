@@ -1,9 +1,9 @@
 """Keep interrupts that would otherwise be lost.
 
-A signal's exception, usually `KeyboardInterrupt`, is raised in whichever Python code runs next. That may be a callback
-from a C library, and such libraries drop the exception: PyAV while it raises its own error or calls the file object
-that it reads from, NumPy while it looks for attributes. Then the work would continue without the data that the callback
-failed to read or write, and the user would have to press Ctrl-C again.
+A signal's exception, usually `KeyboardInterrupt`, is raised in the Python code that runs next. If that code is a
+callback from a C library, the library may drop the exception. PyAV drops exceptions while it raises its own error or
+calls a file object, and NumPy while it looks up attributes. The work would then continue without the data that the
+callback failed to read or write, and the user would have to press Ctrl-C again.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _Result = TypeVar("_Result")
 # The signals for which programs install handlers that raise.
 _SIGNALS = [int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name)]
 
-# Only the main thread handles signals, and only it changes these: they need no lock.
+# Only the main thread handles signals and changes these variables, so they need no lock.
 _main_thread = threading.main_thread().ident
 _open: interrupts_kept | None = None
-#: The block that holds an interrupt to raise, or ``None``.
+#: The `interrupts_kept` block that holds an interrupt to raise, or ``None``.
 interrupted: interrupts_kept | None = None
 
 
 class _KeepingHandler:
-    """Calls another handler, and stores the exception that it raises."""
+    """Calls the user's handler, and stores the exception that it raises."""
 
     def __init__(self, handler: Any, block: interrupts_kept) -> None:
         self.handler = handler
@@ -43,10 +43,10 @@ class _KeepingHandler:
 
 
 class interrupts_kept:
-    """A ``with`` block that raises, at its end or at `raise_kept_interrupt`, a signal's exception that was lost in it.
+    """A ``with`` block that raises a lost signal exception at its end, or earlier at `raise_kept_interrupt`.
 
-    The user's handlers are restored as soon as one of them has raised. That may happen while the block is being entered
-    or left, in which case no other code of this class runs.
+    The user's handlers are restored as soon as one of them raises. This may happen while the block is being entered or
+    left, and then no other code of this class runs.
     """
 
     _handlers: dict[int, _KeepingHandler]
@@ -79,7 +79,7 @@ class interrupts_kept:
             kept, self._kept = self._kept, None
             if interrupted is self:
                 interrupted = None
-            # The interrupt may leave a generator inside its block; the generator is closed with the traceback.
+            # If the interrupt left a generator inside its block, the generator is closed with the traceback.
             if error is not kept and kind is not GeneratorExit:
                 raise kept
 
@@ -90,7 +90,7 @@ class interrupts_kept:
             self._end()
 
     def _end(self) -> None:
-        """Restore the handlers, except those that the user has replaced in the meantime."""
+        """Restore the user's handlers, except handlers that the user has replaced since."""
         global _open
         try:
             if _open is self:
@@ -99,14 +99,14 @@ class interrupts_kept:
                 keeping = self._handlers[number]
                 if signal.getsignal(number) is keeping:
                     signal.signal(number, keeping.handler)
-        except BaseException:  # raised by a handler that is restored already
+        except BaseException:  # a restored handler raised
             self._end()
             raise
         self._handlers = {}
 
 
 def raise_kept_interrupt() -> None:
-    """Raise an exception that was lost so far; for long loops within `interrupts_kept`."""
+    """Raise an exception that was lost so far. Long loops within `interrupts_kept` call this."""
     if interrupted is not None and threading.current_thread() is threading.main_thread():
         kept = interrupted._kept
         if kept is not None:
@@ -114,19 +114,19 @@ def raise_kept_interrupt() -> None:
 
 
 def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
-    """Call a function of the user. An interrupt that it handles itself, such as its own time limit, is not stored."""
+    """Call a user's function. Do not keep an interrupt that the function handles itself, such as its own timeout."""
     global interrupted
     before = interrupted
     result = function(*args)
     handled = interrupted
     if handled is not None and handled is not before and threading.current_thread() is threading.main_thread():
         handled._kept = interrupted = None
-        handled.__enter__()  # the block continues
+        handled.__enter__()  # install the handlers again for the rest of the block
     return result
 
 
 def _forget() -> None:
-    """Drop the block in a forked process, whose only thread may be outside the block."""
+    """Drop the block in a forked process, because its only thread may be outside the block."""
     global interrupted, _main_thread
     _main_thread = threading.main_thread().ident
     if _open is not None:

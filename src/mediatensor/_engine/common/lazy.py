@@ -1,4 +1,4 @@
-"""Create things on first use: public names, torch (not every program needs its slow import), and properties."""
+"""Load public names and torch on first use, because importing torch is slow; and a lock-free ``cached_property``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """Python's, without the lock that it had until 3.12, one for all instances of a class.
+        """Python's ``cached_property`` without its lock, which all instances of a class shared before 3.12.
 
-        Where a process is forked while another thread holds that lock, the child would wait for it for ever. Without
-        it two threads may both make a value, of which either will do.
+        If another thread holds that lock during a fork, the child waits for ever. Without the lock, two threads may
+        both compute the value; either result is valid.
         """
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -30,10 +30,10 @@ else:
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package (PEP 562).
+    """Return a module-level ``__getattr__`` for a package (PEP 562).
 
-    Type checkers and readers see the same names imported under ``TYPE_CHECKING``. ``modules`` has the module of each
-    name, relative to the package; ``"."`` if the name is a module itself.
+    ``modules`` maps each public name to its module, relative to the package; ``"."`` marks a name that is a module
+    itself. The package imports the same names under ``TYPE_CHECKING`` for type checkers and readers.
     """
 
     def get(name: str) -> Any:
@@ -41,14 +41,14 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = modules[name]
         value = import_module(f".{name}", package) if module == "." else getattr(import_module(module, package), name)
-        setattr(sys.modules[package], name, value)  # found without this function from now on
+        setattr(sys.modules[package], name, value)  # later lookups do not call this function
         return value
 
     return get
 
 
 def is_tensor(value: object) -> TypeGuard[Tensor]:
-    """Return whether ``value`` is a tensor; always false while torch is not imported."""
-    # A torch that is still being imported has no such name yet.
+    """Return whether ``value`` is a tensor. The result is false while torch is not imported."""
+    # While torch is being imported, it may not have this name yet.
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     return tensor is not None and isinstance(value, tensor)

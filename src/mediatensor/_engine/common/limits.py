@@ -1,7 +1,7 @@
-"""Limit how much one call may ask for, and group the frames of a call into clips.
+"""Limit how much one call may request, and group the frames of a call into clips.
 
-Limits on the content of files are checked where the file is read; `docs/limits.md` names all limits. A file influences
-the size of a call: a stream that claims to last for years has many frames at 30 per second.
+Limits on file contents are checked where the file is read; `docs/limits.md` lists all limits. Files also influence the
+size of a call: a stream with a stated duration of years has many frames at 30 per second.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from typing import Any
 
 from ...errors import InvalidArgumentError, OpenError
 
-#: Limit of the frames that one call asks for by rate or for clips: ten hours at 29 frames per second.
+#: Most frames that one call may request by rate or in clips: ten hours at 29 frames per second.
 MAX_FRAMES_PER_CALL = 1 << 20
 
-#: Limit of the audio samples that one call allocates, of all channels and clips together: 8 GiB as float32.
+#: Most audio samples that one call may allocate, over all channels and clips: 8 GiB as float32.
 MAX_SAMPLES_PER_CALL = 1 << 31
 
-#: Limit of the bytes of frames copied from a device at once: each copy waits for the device, and takes memory here.
+#: Most bytes of frames copied from a device at once. Each copy waits for the device, and takes CPU memory.
 MAX_COPY_BYTES = 1 << 28
 
-# A larger whole number could not be formatted as a float.
+# Larger whole numbers may not fit into a float for the message.
 _MOST_SHOWN = 1e300
 
 
 def check_frames(count: float, asked_by: str) -> None:
-    """Refuse more than `MAX_FRAMES_PER_CALL` frames; ``asked_by`` names the argument that asks for them."""
+    """Raise for more than `MAX_FRAMES_PER_CALL` frames. ``asked_by`` names the argument that requests them."""
     _check(count, MAX_FRAMES_PER_CALL, "frames", asked_by)
 
 
 def check_samples(count: float, asked_by: str) -> None:
-    """Refuse more than `MAX_SAMPLES_PER_CALL` audio samples, of all channels and clips together."""
+    """Raise for more than `MAX_SAMPLES_PER_CALL` audio samples, over all channels and clips."""
     _check(count, MAX_SAMPLES_PER_CALL, "samples", asked_by)
 
 
 def check_max_pixels(max_pixels: Any) -> int | None:
-    """Return the limit as an int, or ``None`` for no limit."""
+    """Return ``max_pixels`` as an int, or ``None`` for no limit."""
     if max_pixels is None:
         return None
     if isinstance(max_pixels, bool) or not hasattr(max_pixels, "__index__") or operator.index(max_pixels) < 1:
@@ -71,7 +71,7 @@ frames_per_clip: ContextVar[int | None] = ContextVar("frames_per_clip", default=
 
 @contextmanager
 def frames_of_clips(num_frames_per_clip: int) -> Iterator[None]:
-    """Ask for clips in a ``with`` block: damage between two clips is in neither."""
+    """Request clips in a ``with`` block, so that damage between two clips affects neither."""
     token = frames_per_clip.set(num_frames_per_clip)
     try:
         yield

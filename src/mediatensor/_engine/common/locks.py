@@ -11,10 +11,10 @@ from typing import Self
 
 
 class ForkSafeLock(_thread.RLock):  # type: ignore[misc]
-    """A re-entrant lock that is free in a forked child, whoever held it in the parent.
+    """A re-entrant lock that a fork releases in the child.
 
-    The thread that held it does not exist in the child, so nothing would release it there. It derives from the
-    interpreter's own lock, because methods in Python would be too slow for several locks a call.
+    The thread that held the lock does not exist in the child, so it could never release the lock there. The class
+    derives from the interpreter's lock, because Python methods would be too slow for several locks per call.
     """
 
     def __init__(self) -> None:

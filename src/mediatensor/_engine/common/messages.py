@@ -1,4 +1,4 @@
-"""Text for users: warnings at a line of the user's program, progress bars, counts, times, and SubRip subtitles."""
+"""Text for users: warnings, progress bars, counts, times, and SubRip subtitles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from .locks import ForkSafeLock
 
-# Bounded, because messages contain names of files and numbers.
+# Messages contain file names and numbers, so the number of different messages has no bound.
 _MAX_NUM_WARNED = 1024
 
 _warned: dict[str, None] = {}
@@ -20,7 +20,7 @@ _lock = ForkSafeLock()
 
 
 def warn_user(message: str) -> None:
-    """Warn at the line of the user's program that called the library."""
+    """Warn, and report the line of the user's program that called the library."""
     warnings.warn(message, stacklevel=_levels_to_the_user())
 
 
@@ -36,13 +36,13 @@ def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def forget_warnings() -> None:
-    """Let `warn_once` repeat all warnings, as in a new process."""
+    """Let `warn_once` repeat all warnings."""
     with _lock:
         _warned.clear()
 
 
 def _levels_to_the_user() -> int:
-    """Return the ``stacklevel`` of the innermost frame outside the library, seen from the calling function."""
+    """Return the ``stacklevel``, for the calling function, of the innermost stack frame outside the library."""
     package = __name__.partition(".")[0]
     frame, levels = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 def progress(items: Iterable[T], description: str, total: int | None = None, unit: str = "frame") -> Iterable[T]:
-    """Return ``items`` with a progress bar if tqdm is installed and stderr is a terminal; bars may be nested."""
+    """Return ``items`` with a progress bar if tqdm is installed and stderr is a terminal. Bars may be nested."""
     if sys.stderr is None or not sys.stderr.isatty():
         return items
     try:
@@ -66,7 +66,7 @@ def progress(items: Iterable[T], description: str, total: int | None = None, uni
 
 
 def without_bars() -> AbstractContextManager[Any]:
-    """Hide bars on the terminal in a ``with`` block, for printing lines."""
+    """Hide progress bars during a ``with`` block that prints lines to the terminal."""
     tqdm = sys.modules.get("tqdm")
     if tqdm is None or sys.stderr is None or not sys.stderr.isatty():
         return nullcontext()
@@ -75,7 +75,7 @@ def without_bars() -> AbstractContextManager[Any]:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number and its noun, in the plural unless it is one.
+    """Return a number with its noun, in the plural unless the number is 1.
 
     >>> counted(1, "frame"), counted(300, "frame"), counted(0, "batch")
     ('1 frame', '300 frames', '0 batches')
@@ -102,11 +102,11 @@ def seconds_from_text(text: str) -> float:
     return sign * value
 
 
-# A zero-width character that allows no line break. Inside of text that looks like markup, it stops players from taking
-# it for markup. FFmpeg writes it into ASS for this purpose.
+# A zero-width character that allows no line break. Inserted into text that looks like markup, it stops players from
+# reading the text as markup. FFmpeg writes it into ASS for this purpose.
 WORD_JOINER = "\u2060"
 
-# Players take these for markup: tags, override codes of ASS and of MicroDVD, and arrows of times.
+# Players read these as markup: tags, override codes of ASS and MicroDVD, and the arrow between two times.
 _MARKUP = re.compile(r"<(?=[^<]*>)|\{(?=\\|[A-Za-z]:)|--(?=>)")
 _LINE_BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 # Characters without a glyph that break formats: control characters, halves of surrogate pairs, the byte order mark.
@@ -114,10 +114,10 @@ _NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff]")
 
 
 def subrip(cues: Iterable[tuple[int, int, Sequence[str]]]) -> str:
-    """Return the text of a SubRip file from cues: start and end in milliseconds, and the lines of the text.
+    """Return SubRip text for cues (start in milliseconds, end in milliseconds, lines).
 
     Cues without lines are left out. SubRip has no escapes, so a zero-width character breaks up text that players would
-    take for markup.
+    read as markup.
 
     >>> print(subrip([(1000, 2500, ["Hello"])]), end="")
     1
@@ -133,12 +133,12 @@ def subrip(cues: Iterable[tuple[int, int, Sequence[str]]]) -> str:
 
 
 def text_lines(text: str) -> list[str]:
-    """Return the lines of a text that are not blank, without characters that subtitle files cannot contain."""
+    """Return the non-blank lines of a text, without characters that subtitle files cannot contain."""
     lines = (_NOT_TEXT.sub("", line).replace("\t", " ").strip() for line in _LINE_BREAKS.split(text))
     return [line for line in lines if line]
 
 
 def clock(milliseconds: int, point: str) -> str:
-    """Format a time."""
+    """Format a time as ``hh:mm:ss`` and milliseconds after the separator ``point``."""
     seconds, milliseconds = divmod(milliseconds, 1000)
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{milliseconds:03d}"

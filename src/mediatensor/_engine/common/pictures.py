@@ -1,4 +1,4 @@
-"""A decoded frame before its conversion to RGB, how it is turned upright, and the steps on its pixels."""
+"""A decoded frame before conversion to RGB, its orientation, and the resize and crop steps on its pixels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Orientation:
     """How a stored image is turned upright: transpose first, then flip.
 
-    ``rotation`` is the same as a counter-clockwise angle in degrees, if it is a pure rotation of the display matrix.
+    ``rotation`` is the counter-clockwise angle of the display matrix in degrees, if the matrix is a pure rotation.
     """
 
     transposed: bool = False
@@ -30,8 +30,8 @@ class Orientation:
     def from_display_matrix(cls, matrix: bytes, rotation: float | None) -> Orientation:
         """Round a display matrix (nine native 32-bit integers, as in ISO 14496-12) to the nearest quarter turn.
 
-        The matrix sends the point (x, y) to (a x + c y, b x + d y). The larger diagonal decides whether x and y change
-        places, the signs decide their directions.
+        The matrix maps (x, y) to (a x + c y, b x + d y). The larger diagonal decides whether x and y are swapped, and
+        the signs decide which axes are flipped.
         """
         a, b, _, c, d, *_ = struct.unpack("=9i", matrix[:36])
         if abs(a) + abs(d) >= abs(b) + abs(c):
@@ -55,20 +55,20 @@ class Orientation:
 
     @classmethod
     def from_exif(cls, number: int) -> Orientation:
-        """Return the orientation for an EXIF number from 1 to 8."""
+        """Return the orientation for an EXIF orientation number from 1 to 8."""
         return cls(number >= 5, number in (2, 3, 6, 7), number in (3, 4, 7, 8))
 
     @property
     def turns(self) -> bool:
-        """Return whether the image must be turned or flipped at all."""
+        """Whether the image must be transposed or flipped."""
         return self.transposed or self.flipped_horizontally or self.flipped_vertically
 
     def size(self, height: int, width: int) -> tuple[int, int]:
-        """Return (height, width) of an image after turning it."""
+        """Return the (height, width) of an image after turning it upright."""
         return (width, height) if self.transposed else (height, width)
 
     def apply(self, pixels: NDArray[Any]) -> NDArray[Any]:
-        """Return a turned view of (H, W, C) or (H, W) pixels."""
+        """Return an upright view of stored (H, W, C) or (H, W) pixels."""
         if self.transposed:
             pixels = pixels.swapaxes(0, 1)
         if self.flipped_vertically:
@@ -78,7 +78,7 @@ class Orientation:
         return pixels
 
     def undo(self, upright: NDArray[Any]) -> NDArray[Any]:
-        """Return a view of upright (H, W, C) pixels in the stored orientation; writing to it turns."""
+        """Return a view of upright (H, W, C) pixels in the stored orientation. Write stored pixels into it."""
         if self.flipped_vertically:
             upright = upright[::-1]
         if self.flipped_horizontally:
@@ -86,7 +86,7 @@ class Orientation:
         return upright.transpose(1, 0, 2) if self.transposed else upright
 
     def apply_to_tensor(self, pixels: Tensor) -> Tensor:
-        """Turn (H, W, C) pixels; the result is a view if torch has one."""
+        """Turn (H, W, C) pixels upright, as a view if no flip is needed."""
         if self.transposed:
             pixels = pixels.transpose(0, 1)
         axes = [axis for axis, flips in ((0, self.flipped_vertically), (1, self.flipped_horizontally)) if flips]
@@ -98,15 +98,15 @@ _UNSPECIFIED_MATRIX, _UNSPECIFIED_RANGE = 2, 0
 
 @dataclass(eq=False)
 class Surface:
-    """The pixels of a decoded picture as the codec left them: planes on some device, not yet RGB.
+    """The planes of a decoded frame in the codec's format, on any device, before conversion to RGB.
 
-    A surface is a `mediatensor.backends.Picture`, so a decoder may return surfaces directly. Where getting the planes
-    is expensive, a backend returns pictures of its own type, and makes surfaces only from the pictures that are used
+    A surface is a `mediatensor.backends.Picture`, so a decoder may return surfaces directly. If access to the planes is
+    expensive, a backend returns pictures of its own type. It then makes surfaces only for the pictures that are used
     (`mediatensor.backends.DecodeBackend.surface`).
 
     Attributes:
-        planes: One tensor for each plane, uint8 or uint16, strided as they lie: (H, W) luma or gray, (h, w) chroma, or
-            (h, w, 2) for the interleaved chroma of nv12, p010le and p016le; all on one device.
+        planes: One uint8 or uint16 tensor per plane, with the strides of the codec, all on one device: (H, W) luma or
+            gray, (h, w) chroma, or (h, w, 2) for the interleaved chroma of nv12, p010le and p016le.
         pixel_format: FFmpeg's name of the layout: ``"nv12"``, ``"p010le"``, ``"p016le"``, ``"yuv420p"``,
             ``"yuv422p10le"``, ... The samples of p010le lie in the high bits.
         width: In pixels, as stored.
@@ -115,15 +115,14 @@ class Surface:
         duration: See `mediatensor.backends.Picture`.
         key_frame: See `mediatensor.backends.Picture`.
         is_corrupt: See `mediatensor.backends.Picture`.
-        matrix: Coefficients of Y'CbCr by their number in ITU-T H.273: 1 BT.709, 5 and 6 BT.601, 9 BT.2020, 2
-            unspecified, which counts as BT.601.
-        color_range: FFmpeg's number: 1 limited, 2 full, 0 unspecified, which counts as limited except for the yuvj
-            formats.
-        chroma_location: Position of chroma samples among luma samples by FFmpeg's number: 1 left, 2 centre, 3 top left,
-            ...; 0 unspecified, which counts as centre. It matters only for a resize in the same pass as the colours.
+        matrix: Y'CbCr matrix coefficients, as in ITU-T H.273: 1 BT.709, 5 and 6 BT.601, 9 BT.2020, 2 unspecified
+            (treated as BT.601).
+        color_range: FFmpeg's number: 1 limited, 2 full, 0 unspecified (treated as limited, except for yuvj formats).
+        chroma_location: Position of chroma samples relative to luma samples, as in FFmpeg: 1 left, 2 centre, 3 top
+            left, ..., 0 unspecified (treated as centre). It matters only if one pass resizes and converts colours.
         is_interlaced: Whether the picture consists of two fields.
-        orientation: The rotation that the picture itself states. Backends need not look at the container's.
-        reading: Makes a context within which the planes may be read and converted on the current stream of their
+        orientation: The orientation stored with the picture. Backends can ignore the container's orientation.
+        reading: Returns a context manager in which the planes may be read and converted on the current stream of their
             device.
     """
 
@@ -144,7 +143,7 @@ class Surface:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all planes together."""
+        """Total bytes of all planes."""
         return sum(plane.nbytes for plane in self.planes)
 
 
@@ -165,7 +164,7 @@ class ResizeStep:
 
 @dataclass(frozen=True)
 class CropStep:
-    """Cut out the window of (height, width) whose upper left corner is (top, left).
+    """Cut out a window of (height, width) with its upper left corner at (top, left).
 
     Example:
         >>> from mediatensor.transforms import CenterCrop

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def to_json(value: Any) -> Any:
-    """Convert a value for JSON: fractions become ``"a/b"``, numbers that are not finite null.
+    """Convert a value for JSON. Fractions become ``"a/b"``, and non-finite numbers become null.
 
     >>> to_json({"rate": Fraction(30000, 1001), "gain": math.nan, "sizes": (1, 2)})
     {'rate': '30000/1001', 'gain': None, 'sizes': [1, 2]}

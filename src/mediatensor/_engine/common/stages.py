@@ -1,11 +1,11 @@
-"""Measure the stages of reading: opening, indexing, seeking, decoding and later ones.
+"""Measure the time spent in stages: opening, indexing, seeking, decoding, and the stages after decoding.
 
-Code that does such work enters a stage: ``with stages.DECODE:``. Nothing is measured unless a collector
-(`collect_stages`) or a profiler runs.
+Code enters a stage with ``with stages.DECODE:``. Nothing is measured unless a collector (`collect_stages`) or a
+profiler runs.
 
-Times belong to one thread. While several threads work for a call, the calling thread counts its own work, and counts
-the wait for other threads in the stage in which it waits. So the seconds of all stages never exceed the duration of the
-call. A generator must not yield within a stage, because the stage belongs to the thread that entered it.
+Each thread measures its own time. If several threads work for a call, the calling thread also counts its wait for
+them, in the stage in which it waits. The sum of all stages therefore never exceeds the duration of the call. A
+generator must not yield within a stage, because a stage belongs to the thread that entered it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 
 
 class Stage:
-    """Time in a ``with`` block of the current thread; an inner stage interrupts it.
+    """Measures a ``with`` block in the current thread. An inner stage pauses the outer stage.
 
-    In a trace of ``torch.profiler`` the block appears as ``mediatensor::name``, if it runs in a profiled thread:
-    profilers of the main process do not see the workers of a DataLoader.
+    In a ``torch.profiler`` trace, the block appears as ``mediatensor::name`` if its thread is profiled. Profilers of
+    the main process do not see DataLoader workers.
 
     >>> with collect_stages() as seconds, DECODE, CONVERT:
     ...     pass
@@ -36,7 +36,7 @@ class Stage:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    # No calls unless something listens: a small frame takes less than a microsecond.
+    # Call nothing unless a collector or profiler runs, because a small frame takes less than a microsecond.
 
     def __enter__(self) -> None:
         collector = _thread.collector
@@ -68,7 +68,7 @@ TRANSFORM = Stage("transform")
 COLLATE = Stage("collate")
 COPY = Stage("copy")
 
-#: Names in the order of the work on a sample.
+#: Stage names, in the order in which a sample passes through them.
 STAGES = tuple(stage.name for stage in (OPEN, INDEX, SEEK, DECODE, CONVERT, TRANSFORM, COLLATE, COPY))
 
 
@@ -83,9 +83,9 @@ def trace_range(name: str) -> AbstractContextManager[Any]:
 
 @contextmanager
 def collect_stages() -> Iterator[dict[str, float]]:
-    """Collect the seconds that this thread spends in each stage of a ``with`` block; each second counts for one stage.
+    """Collect the seconds that this thread spends in each stage of a ``with`` block. No second is counted twice.
 
-    The dictionary is filled when the block is left. A collector around the block gets the same seconds.
+    The dictionary is filled at the end of the block. An enclosing collector counts the same seconds as well.
     """
     outer = _thread.collector
     collector = _thread.collector = _Collector("" if outer is None else outer.running)
@@ -100,7 +100,7 @@ def collect_stages() -> Iterator[dict[str, float]]:
 
 
 class _Collector:
-    """The seconds of one thread by stage. The stage without a name is time outside any stage."""
+    """The seconds of one thread by stage. The empty name stands for time outside any stage."""
 
     __slots__ = ("interrupted", "running", "seconds", "since", "started")
 
@@ -124,7 +124,7 @@ class _Collector:
         self.seconds.setdefault(name, 0.0)
 
     def add(self, seconds: dict[str, float], started: float) -> None:
-        """Add the result of an inner collector that ran from ``started`` until now, instead of this one."""
+        """Add the seconds of an inner collector, which ran from ``started`` until now while this one was paused."""
         self.seconds[self.running] += started - self.since
         self.since = time.perf_counter()
         for name, spent in seconds.items():
@@ -137,13 +137,13 @@ class _Collector:
 
 class _Thread(threading.local):
     collector: _Collector | None = None
-    #: Stages that appear in a trace, with the profiler's block of each, the innermost last.
+    #: Stages that are being traced, each with its profiler block; the innermost stage is last.
     traced: tuple[tuple[Stage, AbstractContextManager[Any]], ...] = ()
 
 
 _thread = _Thread()
 
-# The module torch.autograd.profiler, once it is imported: without torch nothing is profiled.
+# The module torch.autograd.profiler once it is imported. Without torch, nothing is profiled.
 _profiler: Any = None
 
 

@@ -1,7 +1,7 @@
-"""One budget of threads for the whole process.
+"""One thread budget for the whole process.
 
-Every decoder without a given number of threads takes its number from here, so that decoders, codec threads and
-DataLoader workers do not multiply into more threads than there are cores.
+Decoders without an explicit number of threads share this budget. Otherwise decoders, codec threads and DataLoader
+workers would together start far more threads than there are cores.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _num_threads: int | None = None
 
 
 def get_num_threads() -> int:
-    """Return the number of threads that a decoder may use here.
+    """Return the number of threads that a decoder may use in this process.
 
-    Inside a DataLoader worker it is 1: there the workers are the parallelism. Elsewhere it is the value of
-    `set_num_threads` or of the environment variable ``MEDIATENSOR_NUM_THREADS``; by default one more than the CPU cores
-    this process may run on (one of a codec's threads always waits while its frames are converted), and 1 on a single
-    core.
+    Inside a DataLoader worker the number is 1, because the workers already run in parallel. Elsewhere it is the value
+    set by `set_num_threads` or by the environment variable ``MEDIATENSOR_NUM_THREADS``. The default is one more than
+    the CPU cores that this process may use, because one codec thread always waits while frames are converted. On a
+    single core, the default is 1.
 
     Returns:
         A positive number.
@@ -48,7 +48,7 @@ def get_num_threads() -> int:
         2
         >>> set_num_threads(None)
     """
-    data = sys.modules.get("torch.utils.data")  # not loaded: not a worker of a DataLoader
+    data = sys.modules.get("torch.utils.data")  # every DataLoader worker has loaded this module
     if data is not None and data.get_worker_info() is not None:
         return 1
     if _num_threads is not None:
@@ -64,10 +64,10 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num_threads: int | None) -> None:
-    """Set the budget of threads of this process; ``None`` restores the default.
+    """Set the thread budget of this process; ``None`` restores the default.
 
-    All decoders of the process share it: a decoder that starts while others hold the threads uses only the caller's
-    own. Decoders that are already open keep their threads.
+    All decoders of the process share the budget. If other decoders hold all threads, a new decoder uses only the
+    calling thread. Decoders that are already open keep their threads.
 
     Args:
         num_threads: A positive number, or ``None``.
@@ -93,7 +93,7 @@ def available_cores() -> int:
 
 
 class ThreadLease:
-    """Threads of the budget, held until `release`. With 1, the holder works in the calling thread."""
+    """Threads of the budget, held until `release`. With 1 thread, the holder works in the calling thread."""
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
@@ -106,7 +106,7 @@ class ThreadLease:
 
 
 def lease_threads(reclaim: Callable[[], object] = lambda: None) -> ThreadLease:
-    """Take all free threads of the budget; if there are none, ``reclaim`` makes idle holders release theirs."""
+    """Take all free threads of the budget. If none is free, call ``reclaim`` to release threads of idle holders."""
     num_threads = _budget.take()
     if num_threads == 1:
         reclaim()
@@ -114,13 +114,13 @@ def lease_threads(reclaim: Callable[[], object] = lambda: None) -> ThreadLease:
     return ThreadLease(num_threads)
 
 
-#: One element for each thread that decodes now: a list needs no lock. See `working`.
+#: One element per thread that is decoding, see `working`. A list is used because it needs no lock.
 busy_threads: list[None] = []
 
 
 @contextmanager
 def working() -> Iterator[None]:
-    """Count the calling thread as one that decodes, for a ``with`` block."""
+    """Count the calling thread as decoding during a ``with`` block."""
     busy_threads.append(None)
     try:
         yield
@@ -136,9 +136,9 @@ class _Budget:
 
     def take(self) -> int:
         with self._lock:
-            # Each other caller keeps a core busy.
+            # Each additional decoding thread keeps a core busy.
             num_free = get_num_threads() - self._num_leased - max(0, len(busy_threads) - 1)
-            if num_free < 2:  # a single thread is not faster than the caller's own
+            if num_free < 2:  # one extra thread is not faster than the calling thread
                 return 1
             self._num_leased += num_free
             return num_free
@@ -148,7 +148,7 @@ class _Budget:
             self._num_leased -= num_threads
 
     def forget(self) -> None:
-        """Reset in a forked child, which has none of the parent's threads."""
+        """Reset in a forked child, where the parent's threads do not exist."""
         self._num_leased = 0
         busy_threads.clear()
 
@@ -158,18 +158,18 @@ _budget = _Budget()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_budget.forget)
 
-# Costs for dividing threads among the runs of a call. The unit is decoding one frame of 1920x1080.
+# Costs for dividing threads among the runs of a call. The unit is the time to decode one frame of 1920x1080.
 
 # Opening a demuxer and a codec.
 _OPENING = 3.0
-# Number of frames that a caller is expected to read after a jump.
+# How many frames a caller is expected to read after a jump.
 _AHEAD = 10.0
 # Codec threads wait for each other, and for the first and last frames of a run.
 _CODEC_THREAD_EFFICIENCY = 0.8
-# Starting each thread of a codec, and handing it a frame. Decoding a small frame takes less.
+# Starting a codec thread, and passing a frame to it. Decoding a small frame costs less than this.
 _CODEC_THREAD_START = 0.1
 _CODEC_THREAD_HANDOVER = 0.015
-# Codec threads need more CPU time in total, so they must save a quarter of the time.
+# Codec threads need more CPU time in total, so they are used only if they save a quarter of the elapsed time.
 _WORTH_THREADS = 0.75
 # Part of the work on each frame that holds the interpreter's lock.
 _LOCKED = 0.005
@@ -182,7 +182,7 @@ PartT = TypeVar("PartT")
 
 @dataclass(frozen=True)
 class Division:
-    """How the threads of a call are divided: codecs that run in parallel, and threads of each codec."""
+    """How the threads of a call are divided: the number of parallel codecs, and the threads of each codec."""
 
     num_workers: int
     num_codec_threads: int
@@ -240,9 +240,9 @@ def divide_threads(
 
 
 def run_in_parallel(workers: Sequence[WorkerT], parts: Sequence[PartT], work: Callable[[WorkerT, PartT], None]) -> None:
-    """Do ``work`` for all parts, each worker in its own thread; the first one works in the calling thread.
+    """Process all parts, with one thread per worker. The first worker runs in the calling thread.
 
-    Raises the first error of any worker, after all of them have stopped.
+    Raises the first error of any worker, after all workers have stopped.
     """
     waiting = deque(parts)
     errors: list[BaseException] = []

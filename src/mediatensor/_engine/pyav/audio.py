@@ -21,13 +21,13 @@ from .reading import PacketDecoder, StreamReader, UndecodablePacketError, config
 _DTYPES = {"u8": np.uint8, "s16": np.int16, "s32": np.int32, "s64": np.int64, "flt": np.float32, "dbl": np.float64}
 _FULL_SCALE = {"u8": 1 << 7, "s16": 1 << 15, "s32": 1 << 31, "s64": 1 << 63}
 
-# Side data of a packet: samples to drop in front and at the end (32 bits each), and why (two bytes).
+# Side data of a packet: samples to drop at the start and at the end (32 bits each), and the reasons (two bytes).
 _TRIMMING = struct.Struct("<IIBB")
 
-#: How channels are mixed to fewer: with FFmpeg's weights, or with these divided so that they add up to 1 at most.
+#: How to mix to fewer channels: with FFmpeg's weights, or with the weights scaled so that their sum is at most 1.
 Downmix = Literal["sum", "mean"]
 
-# Samples of a block with which weights are measured.
+# Length in samples of the blocks with which the mix weights are measured.
 _PROBE_LENGTH = 16
 
 
@@ -48,13 +48,13 @@ class AudioReader(StreamReader):
 
     media_type = "audio"
 
-    #: Whether numbers or times of packets start again midway, because files were joined.
+    #: Whether packet numbers or times restart midway, because files were joined.
     time_restarts = False
 
-    #: Length of such a file in seconds, according to its parts; ``None`` if they do not state it.
+    #: Length in seconds of a joined file according to its parts; ``None`` if they do not state it.
     joined_seconds: float | None = None
 
-    # (sample rate, layout) of the container: decoding changes the codec's.
+    # (sample rate, layout) according to the container. Decoding changes these values in the codec context.
     _stated_form: tuple[int, Any] | None = None
 
     def _configure_codec(self, context: Any) -> None:
@@ -67,16 +67,16 @@ class AudioReader(StreamReader):
 
     @property
     def codec_name(self) -> str:
-        """Return FFmpeg's name of the decoder."""
+        """FFmpeg's name of the decoder."""
         return str(self._context.name)
 
     @property
     def profile(self) -> str | None:
-        """Return FFmpeg's name of the codec's profile, according to the last decoded frame."""
+        """FFmpeg's name of the codec's profile, according to the last decoded frame."""
         return self._context.profile  # type: ignore[no-any-return]
 
     def renew_codec(self) -> None:
-        """Replace the codec by a new one, because flushing leaves some state."""
+        """Replace the codec by a new one, because flushing would leave some state."""
         context = av.CodecContext.create(self._context.codec.name, "r")
         context.extradata = self._context.extradata
         if self._stated_form is not None:
@@ -90,11 +90,11 @@ class AudioReader(StreamReader):
         self._context, self._decoder = context, PacketDecoder(context)
 
     def decoded(self, packets: Iterable[Any]) -> Iterator[tuple[Any | None, list[Any], UndecodablePacketError | None]]:
-        """Decode packets that were read already, then the rest of the file, then drain the codec.
+        """Decode ``packets``, which were read already, then the rest of the file, then drain the codec.
 
-        Yields each packet (``None`` at the end) with its frames, or with the reason why it could not be decoded.
+        Yields each packet (``None`` at the end) with its frames, or with the error if it cannot be decoded.
         """
-        # One loop without calls: for 150,000 packets an hour, calls take longer than decoding.
+        # Keep this loop free of calls to other methods: for 150,000 packets per hour, they take longer than decoding.
         decode = self._context.decode
         for packet in chain(packets, iter(self.read_packet, None), (None,)):
             try:
@@ -108,7 +108,7 @@ class AudioReader(StreamReader):
 
 
 def has_frame_threads(codec_name: str) -> bool:
-    """Return whether a decoder can decode several frames at a time."""
+    """Return whether a decoder can decode several frames in parallel."""
     return bool(av.codec.Codec(codec_name, "r").capabilities & av.codec.Capabilities.frame_threads)
 
 
@@ -120,10 +120,10 @@ def set_trimming(packet: Any, num_at_end: int) -> None:
 
 
 def samples_of(frame: Any) -> NDArray[Any]:
-    """Copy the samples of a frame, (channels, length), in the codec's sample type."""
+    """Return a copy of a frame's samples, (channels, length), in the codec's sample type."""
     name = frame.format.name
     if frame.format.is_planar:
-        # A frame of eight planar channels has a ninth plane, of nothing.
+        # A frame with eight planar channels has an empty ninth plane.
         dtype, channels = _DTYPES[name[:-1]], range(frame.layout.nb_channels)
         return np.stack([np.frombuffer(frame.planes[channel], dtype, frame.samples) for channel in channels])
     num_channels = frame.layout.nb_channels
@@ -132,7 +132,7 @@ def samples_of(frame: Any) -> NDArray[Any]:
 
 
 def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
-    """Convert samples of any type of FFmpeg's to floats with full scale 1."""
+    """Convert samples of any FFmpeg sample type to floats with full scale 1."""
     full_scale = None if samples.dtype.kind == "f" else 1 << 8 * samples.dtype.itemsize - 1
     out = np.empty(samples.shape, np.float32)
     _convert(samples, full_scale, out)
@@ -140,7 +140,7 @@ def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
 
 
 class SampleQueue:
-    """Frames of the first frame's form, whose samples leave it in long blocks, as floats with full scale 1."""
+    """A queue of frames of the first frame's form, which gives long blocks of floats with full scale 1."""
 
     def __init__(self, first_frame: Any) -> None:
         name = first_frame.format.name
@@ -163,7 +163,7 @@ class SampleQueue:
         if not self.takes(frame):
             return False
         pts = frame.pts
-        frame.pts = None  # the queue insists on time stamps without gaps, if there are any
+        frame.pts = None  # the FIFO refuses time stamps with gaps
         self._fifo.write(frame)
         frame.pts = pts
         self.length += frame.samples
@@ -202,22 +202,22 @@ def _convert(samples: NDArray[Any], full_scale: int | None, out: NDArray[np.floa
 #: FFmpeg's limit for resampling.
 MAX_CHANNELS = 64
 
-#: Largest rate to convert from or to. The memory of the resampler's filter grows with the ratio of the rates, and a
-#: header can state any rate.
+#: Largest sample rate to convert from or to. The resampler's filter needs memory in proportion to the ratio of the
+#: rates, and a header can state any rate.
 MAX_SAMPLE_RATE = 1_536_000
 
-#: Largest ratio of the rates: a small file whose header states a rate of 1 would fill any memory.
+#: Largest ratio of the rates. Without this limit, a small file with a stated rate of 1 could fill all memory.
 MAX_RATE_RATIO = 1 << 10
 
 
 class Resampler:
-    """Converts the rate and the channels of one contiguous run of samples.
+    """Converts the sample rate and channels of one contiguous run of samples.
 
-    The first sample of the result plays at the same time as the first input sample. Channels have FFmpeg's default
-    layout for their number; the same number as in the input keeps the layout.
+    The first output sample plays at the time of the first input sample. The output has FFmpeg's default layout for its
+    number of channels, or the input's layout if the number is the same.
 
-    Raises `InvalidArgumentError` if FFmpeg cannot do the conversion, a rate is beyond `MAX_SAMPLE_RATE`, or the result
-    would have more than `MAX_RATE_RATIO` times the samples.
+    Raises `InvalidArgumentError` if FFmpeg cannot do the conversion, if a rate to convert is above `MAX_SAMPLE_RATE`,
+    or if the output would have more than `MAX_RATE_RATIO` times the samples of the input.
     """
 
     def __init__(self, form: SampleForm, sample_rate: int, num_channels: int, downmix: Downmix = "sum") -> None:
@@ -252,7 +252,7 @@ class Resampler:
         self._convert(_planar_frame(samples, self._form.layout, self._form.sample_rate))
 
     def take(self) -> NDArray[np.float32]:
-        """Return the results since the last call, (channels, length)."""
+        """Return the output since the last call, (channels, length)."""
         blocks, self._blocks = self._blocks, []
         samples = np.concatenate([np.empty((self._num_channels, 0), np.float32), *blocks], axis=1)
         if self._gain != 1.0:
@@ -260,7 +260,7 @@ class Resampler:
         return samples
 
     def finish(self) -> NDArray[np.float32]:
-        """Flush the resampler and return the remaining results, (channels, length)."""
+        """Flush the resampler and return the remaining output, (channels, length)."""
         if not self._is_empty:
             self._convert(None)
         return self.take()
@@ -281,7 +281,6 @@ class Resampler:
 
 
 def _planar_frame(samples: NDArray[np.float32], layout: str, sample_rate: int) -> av.AudioFrame:
-    """Make a frame of samples (channels, length)."""
     frame = av.AudioFrame(format="fltp", layout=layout, samples=samples.shape[1])
     for plane, channel in zip(frame.planes, samples, strict=False):
         np.frombuffer(memoryview(plane), np.float32, samples.shape[1])[:] = channel
@@ -290,16 +289,16 @@ def _planar_frame(samples: NDArray[np.float32], layout: str, sample_rate: int) -
 
 
 def _planar_samples(frame: av.AudioFrame, num_channels: int) -> NDArray[np.float32]:
-    """Return the samples of a planar float frame; `AudioFrame.to_ndarray` crashes on eight planes."""
+    """Return the samples of a planar float frame. `AudioFrame.to_ndarray` crashes with eight planes."""
     planes = (memoryview(frame.planes[channel]) for channel in range(num_channels))
     return np.stack([np.frombuffer(plane, np.float32, frame.samples) for plane in planes])
 
 
 @lru_cache(maxsize=64)
 def mix_gain(layout: str, num_channels: int, out_num_channels: int) -> float:
-    """Return the factor (at most 1) at which FFmpeg's float mix to fewer channels cannot be louder than its input.
+    """Return the factor (at most 1) that keeps FFmpeg's float mix to fewer channels as quiet as its input.
 
-    FFmpeg applies it if it mixes to integers. It raises av.FFmpegError or ValueError if FFmpeg cannot mix these.
+    FFmpeg applies it itself when it mixes to integers. Raises av.FFmpegError or ValueError if FFmpeg cannot mix these.
 
     >>> round(mix_gain("stereo", 2, 1), 6), round(mix_gain("5.1", 6, 1), 6)
     (0.707107, 0.292893)

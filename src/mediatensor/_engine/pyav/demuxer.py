@@ -39,10 +39,10 @@ _Result = TypeVar("_Result")
 
 
 class Demuxer:
-    """An open container that returns packets of the picked streams in file order.
+    """An open container that returns packets of the selected streams in file order.
 
-    ``choose`` picks streams of PyAV's container; `reopen` picks the same ones again. ``streams`` are PyAV's, in the
-    order in which they were picked, and empty after `close`. ``is_fresh`` is true until something is read.
+    ``choose`` selects streams of PyAV's container. `reopen` selects the same streams again. ``streams`` has PyAV's
+    streams in the order of selection, and is empty after `close`. ``is_fresh`` is true until something is read.
 
     Raises `OpenError` or `SourceNotFoundError` if the source cannot be opened, and `StreamError` from ``choose``.
     """
@@ -55,9 +55,9 @@ class Demuxer:
         self._reader: Any = None
         self._packets: Iterator[Any] = iter(())
         self.streams: Sequence[Any] = ()
-        # (index, media type) of each picked stream; `None` before the first opening.
+        # (index, media type) of each selected stream; `None` before the first opening.
         self._picked: list[tuple[int, str]] | None = None
-        # Indices of streams whose codec was handed out by `take_codec`.
+        # Indices of streams whose codec context was returned by `take_codec`.
         self._taken: set[int] = set()
         self._palettes: dict[int, _Palettes] = {}
         self.open()
@@ -90,7 +90,7 @@ class Demuxer:
         return {stream.index for stream in self.streams if getattr(stream.codec_context, "pix_fmt", None) == "pal8"}
 
     def _read_first_palettes(self, indices: set[int]) -> None:
-        """Store the palettes of the header: they come with the first packets, which a seek would skip."""
+        """Store the palettes of the header. They come with the first packets, which a seek would skip."""
         packets = []
         try:
             while indices and (packet := self.read_packet()) is not None:
@@ -106,7 +106,7 @@ class Demuxer:
 
     @property
     def stream_indices(self) -> list[int]:
-        """Return the indices of the picked streams among all streams, in the order in which they were picked."""
+        """Indices of the selected streams among all streams, in the order of selection."""
         return [index for index, _ in self._picked or ()]
 
     def container_info(self) -> ContainerInfo:
@@ -114,32 +114,32 @@ class Demuxer:
 
     @property
     def format_name(self) -> str:
-        """Return FFmpeg's names of the format, separated by commas."""
+        """FFmpeg's names of the format, separated by commas."""
         return str(self._container.format.name)
 
     @property
     def file_size(self) -> int:
-        """Return the size in bytes; 0 or less if it is unknown."""
+        """Size in bytes; 0 or less if it is unknown."""
         return int(self._container.size)
 
     @property
     def has_no_timestamps(self) -> bool:
-        """Return whether the format stores no times (elementary streams), so that FFmpeg makes them up."""
+        """Whether the format stores no times (elementary streams), so that FFmpeg generates them."""
         return bool(self._container.format.flags & NO_TIMESTAMPS_FLAG)
 
     @property
     def times_may_restart(self) -> bool:
-        """Return whether files of the format are often joined end to end, so that time starts again midway."""
+        """Whether files of the format are often joined end to end, so that times restart midway."""
         return bool(self._container.format.flags & _TIMES_MAY_RESTART_FLAG)
 
     @property
     def byte_reader(self) -> Reader | None:
-        """Return the demuxer's reader, whose position must not change; ``None`` if FFmpeg opened the source itself."""
+        """The demuxer's reader, whose position must not change; ``None`` if FFmpeg opened the source itself."""
         return self._reader  # type: ignore[no-any-return]
 
     @property
     def small_read_bytes(self) -> int:
-        """Return the size of a read in `look_at_bytes` that costs hardly more than a read of one byte."""
+        """The largest read in `look_at_bytes` that costs about as much as reading one byte."""
         reader: type[Reader] | Reader = self._reader or DescriptorReader
         return reader.small_read_bytes
 
@@ -147,7 +147,7 @@ class Demuxer:
         """Call a function that reads bytes of the file, without moving the demuxer, and return its result.
 
         ``look`` takes a function from (position, count) to bytes, and the file's size. The result is ``None`` if the
-        file cannot be read at the same time (too many open files, say).
+        file cannot be opened or read, for example because too many files are open.
         """
         shared = self.byte_reader
         try:
@@ -168,16 +168,16 @@ class Demuxer:
 
     @property
     def changes_palette(self) -> bool:
-        """Return whether packets of a stream had different palettes, so that each packet depends on earlier ones."""
+        """Whether a stream has several palettes, so that packets depend on earlier packets."""
         return any(palettes.changes for palettes in self._palettes.values())
 
     def will_need(self, start: int, stop: int) -> None:
-        """Announce that bytes ``start`` to ``stop`` are read next, so that a remote source can fetch them at once."""
+        """Announce that bytes ``start`` to ``stop`` are read next: a remote source can fetch them in one request."""
         if self._reader is not None:
             self._reader.will_need(start, stop)
 
     def read_packet(self) -> Any | None:
-        """Return the next packet, or ``None`` at the end; raise `ReadError` for any other failure."""
+        """Return the next packet, or ``None`` at the end. Raise `ReadError` for any other failure."""
         self.is_fresh = False
         while True:
             if interrupts.interrupted is not None:
@@ -194,11 +194,11 @@ class Demuxer:
                     return None
 
     def _ends_with(self, error: Exception) -> bool:
-        """Return whether an error is the end of the file, ``False`` if reading can continue; else raise `ReadError`."""
+        """Return ``True`` for the end of the file, ``False`` if reading can continue; otherwise raise `ReadError`."""
         if isinstance(error, av.EOFError):
             return True
         if isinstance(error, IndexError):
-            # PyAV raises this for packets of a stream that appears midway, and can continue after them.
+            # PyAV raises this for packets of a stream that appears midway. Reading can continue after these packets.
             self._packets = self._container.demux(*self.streams)
             return False
         raise_interruption(self._reader)
@@ -208,21 +208,19 @@ class Demuxer:
         raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
 
     def push_back(self, packets: Iterable[Any]) -> None:
-        """Return these packets from the next reads, before the rest of the file."""
+        """Make the next reads return these packets, before the rest of the file."""
         self._packets = chain(packets, self._packets)
 
     def seek(self, timestamp: int, number: int = 0) -> bool:
-        """Seek to a key frame at or before a time in ticks of stream ``number`` of the picked ones.
+        """Seek to a key frame at or before a time, given in ticks of the selected stream ``number``.
 
-        Return whether the container could seek. The caller must check where it landed.
+        Return whether the container could seek. The caller must check the position that it reached.
         """
-        # FFmpeg refuses larger numbers.
+        # FFmpeg refuses larger timestamps.
         return self._seek(max(-_MAX_TIMESTAMP, min(timestamp, _MAX_TIMESTAMP)), number)
 
     def seek_bytes(self, position: int) -> bool:
-        """Seek to a byte of the file; return ``False`` if the format cannot. The next packet starts at or after that
-        byte.
-        """
+        """Seek to a byte position, so that the next packet starts at or after it. Return ``False`` if that fails."""
         return self._seek(position, 0, unsupported_byte_offset=True)
 
     def _seek(self, offset: int, number: int, **how: bool) -> bool:
@@ -241,9 +239,9 @@ class Demuxer:
         return True
 
     def take_codec(self, number: int) -> Any:
-        """Return a codec context of a picked stream, not open yet, which seeks do not flush.
+        """Return an unopened codec context of a selected stream, which seeks do not flush.
 
-        Each context after the first opens the source again.
+        For each further context of a stream, the source is opened again.
         """
         assert self._picked is not None
         index, media_type = self._picked[number]
@@ -253,7 +251,7 @@ class Demuxer:
         return self._open_codec(index, media_type)
 
     def _open_codec(self, index: int, media_type: str) -> Any:
-        """Open the source again for another codec context of a stream."""
+        """Return another codec context of a stream, by opening the source again."""
         container, reader = open_container(self._source)
         try:
             return choose_stream(container, index, media_type).codec_context
@@ -280,7 +278,7 @@ class Demuxer:
             close_container(container, self._reader)
 
     def __del__(self) -> None:
-        # `close` lets the codecs' threads finish before they are freed.
+        # `close` waits for the codecs' threads before the codecs are freed.
         if hasattr(self, "_palettes"):
             self.close()
 
@@ -289,7 +287,7 @@ class _Palettes:
     """The palettes of a stream. Demuxers return each palette once, with the first packet that uses it."""
 
     def __init__(self) -> None:
-        # (position in the file, palette) of each packet with a palette other than the previous one.
+        # (position in the file, palette) of each packet that changes the palette.
         self._known: list[tuple[int, bytes]] = []
 
     @property
@@ -310,8 +308,8 @@ class _Palettes:
 
 
 def set_side_data(packet: Any, kind: Literal["palette", "skip_samples"], data: bytes) -> None:
-    """Set a packet's side data of one kind."""
-    make_side_data: Any = av.packet.PacketSideData  # its type hints know no constructor
+    """Set one kind of a packet's side data."""
+    make_side_data: Any = av.packet.PacketSideData  # its type hints have no constructor
     side_data = make_side_data(av.packet.packet_sidedata_type_from_literal(kind), len(data))
     side_data.update(data)
     packet.set_sidedata(side_data)

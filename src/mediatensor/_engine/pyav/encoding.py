@@ -1,4 +1,4 @@
-"""Write a container: its header, the packets of its streams, and its end."""
+"""Write a container: its header, the packets of its streams, and its trailer."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from .encoding_tracks import (
 )
 from .opening import error_text
 
-# Usual names of formats that FFmpeg names differently.
+# Common format names that differ from FFmpeg's names.
 _FORMAT_ALIASES = {"mkv": "matroska", "mka": "matroska", "ts": "mpegts", "m4a": "ipod"}
 _WRITES_ITS_OWN_FILES = 0x1  # AVFMT_NOFILE
 _READ = 0x1  # AVIO_FLAG_READ
 _USUAL_MOVIE_TIMESCALE = 1000  # FFmpeg's
-# Options of one format that are often passed for every format.
+# Options of one format that users often pass for every format.
 _OPTIONS_NEVER_REFUSED = frozenset(("movflags",))
 
-# Fewer and larger writes: each takes the GIL and copies the bytes once.
+# A large buffer, because each write takes the GIL and copies its bytes.
 _BUFFER_BYTES = 1 << 20
 
 
@@ -56,7 +56,7 @@ class OutputFile(Protocol):
 
 
 def format_of_name(name: str) -> str:
-    """Return FFmpeg's name of the muxer for a format."""
+    """Return FFmpeg's muxer name for a format name."""
     muxer_name = _FORMAT_ALIASES.get(name.lower(), name.lower()) if isinstance(name, str) else ""
     try:
         container_format = av.ContainerFormat(muxer_name, "w")
@@ -69,7 +69,7 @@ def format_of_name(name: str) -> str:
 
 
 def format_of_path(path: str | os.PathLike[str]) -> str:
-    """Return FFmpeg's name of the muxer for a file's extension."""
+    """Return FFmpeg's muxer name for a file extension."""
     name = os.path.basename(os.fspath(path))
     try:
         container_format = av.open(name, "w").format
@@ -92,15 +92,13 @@ def _check_single_file(container_format: Any, wanted: str) -> str:
 
 
 def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
-    """Return the ticks per second for stream starts and ends in an mp4 file: one tick per audio sample, if it has
-    audio.
-    """
+    """Return the ticks per second for stream starts and ends in an mp4: the audio sample rate, if it has audio."""
     audio_rates = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
     return max(audio_rates or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
 
 
 def _want_early_reading(options: Mapping[str, str]) -> bool:
-    """Return whether container options ask for fragments, or for every packet to be written at once.
+    """Return whether container options request fragments, or an immediate write of every packet.
 
     >>> _want_early_reading({"movflags": "+frag_keyframe+empty_moov"}), _want_early_reading({"movflags": "faststart"})
     (True, False)
@@ -111,19 +109,19 @@ def _want_early_reading(options: Mapping[str, str]) -> bool:
 
 
 class Muxer:
-    """A container that is being written to a file object, or to a URL that FFmpeg opens.
+    """Writes a container to a file object, or to a URL that FFmpeg opens.
 
-    Add streams, then call `start` (opens the encoders, writes the header), `write` for packets, and `finish` for the
-    end. A muxer that is dropped before `finish` writes nothing more.
+    Add streams, then call `start` (which opens the encoders and writes the header), `write` for packets, and `finish`.
+    A muxer that is dropped before `finish` writes nothing more.
     """
 
-    #: Whether the options say that the file is read before its end; known after `start`.
+    #: Whether the options suggest that the file is read while it is being written. Known after `start`.
     is_read_while_written = False
 
     def __init__(self, output: OutputFile | str, container: str) -> None:
         self._output = None if isinstance(output, str) else output
         self._name = container
-        # A reference to this object would make a cycle, and keep large encoders until garbage is collected.
+        # A reference to this object would make a cycle, and keep large encoders in memory until garbage collection.
         options: dict[str, Any] = {} if self._output is None else {"io_open": partial(_open_again, self._output)}
         with self.reporting("the container could not be made"):
             self._container: Any = av.open(output, "w", format=container, buffer_size=_BUFFER_BYTES, **options)
@@ -139,7 +137,7 @@ class Muxer:
         """Open the encoders and write the header.
 
         Raises `InvalidArgumentError` for a bad setting, `EncodeError` if an encoder or the container fails, and
-        `WriteError` if the output does.
+        `WriteError` if writing to the output fails.
         """
         leftover: dict[str, str] = {}
         for track in self.tracks:
@@ -161,7 +159,7 @@ class Muxer:
             self._report_unused_options(unused)
 
     def _report_unused_options(self, names: set[str]) -> None:
-        """Raise if no encoder and no format of FFmpeg has an option; warn if another encoder has it."""
+        """Raise if no encoder and no format of FFmpeg has an option. Warn if another encoder has it."""
         users = f"({', '.join(track.codec_name for track in self.tracks)}) nor the format {self._name}"
         unknown = names - options_of_all_encoders() - _OPTIONS_NEVER_REFUSED
         if unknown:
@@ -191,7 +189,7 @@ class Muxer:
 
     @contextmanager
     def reporting(self, what: str) -> Iterator[None]:
-        """Turn FFmpeg's failures into errors of this library; errors of the output come first."""
+        """Turn FFmpeg's failures into errors of this library. An error of the output takes precedence."""
         with interrupts_kept():  # outermost: a signal handler may raise an OSError, such as TimeoutError
             try:
                 yield
@@ -213,14 +211,14 @@ class Muxer:
         raise WriteError(f"Writing failed: {error or type(error).__name__}.") from error
 
     def abandon(self) -> None:
-        """Free the encoders after the output was closed; the rest of the container is lost."""
+        """Free the encoders after the output was closed. The rest of the container is lost."""
         with interrupts_kept(), suppress(av.FFmpegError, ValueError, OSError):
             self._container.close()
         self.tracks.clear()
 
 
 def _open_again(output: OutputFile, url: str, flags: int, options: dict[str, str]) -> Any:
-    """Open a file for a muxer: the output itself, for reading; anything else is refused."""
+    """Open the output for reading on behalf of a muxer. Refuse any other file."""
     if url != output.name or flags & ~_READ:
         raise PermissionError(f"the container wants to open another file ({url!r}), which is not allowed")
     return output.reader()
@@ -233,7 +231,7 @@ _AAC_FRAME_LENGTH = 1024
 def write_test_pattern(
     path: Path, *, width: int = 640, height: int = 360, fps: int = 30, num_frames: int = 300, gop_length: int = 48
 ) -> None:
-    """Write a moving test pattern as H.264 in MP4, with a pyramid of B-frames, and a beep every second as AAC.
+    """Write a moving test pattern as H.264 in MP4 with a B-frame pyramid, and a beep every second as AAC.
 
     The pattern shows its time and frame number, so no two frames are equal. The width and height must be even. Raises
     `MissingDependencyError` if this build of FFmpeg has no H.264 encoder.
@@ -264,7 +262,7 @@ def write_test_pattern(
                 if number == num_frames:
                     break
                 picture = frame.reformat(format="yuv420p")
-                # The source marks every frame as an I-frame and x264 obeys: 0 lets the encoder choose.
+                # The source marks every frame as an I-frame, which x264 would follow. With 0, the encoder chooses.
                 picture.pict_type = 0
                 picture.pts, picture.time_base = number, Fraction(1, fps)
                 output.mux(video.encode(picture))

@@ -1,4 +1,4 @@
-"""Colours of encoded video: which matrix to use, how to tag it, and the conversion from RGB."""
+"""Colours of encoded video: choose the matrix, tag the stream, and convert from RGB."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _PROBE_SIZE = 16
 _GBR, _BT709, _UNSPECIFIED, _SMPTE170M = 0, 1, 2, 6
 _LIMITED, _FULL = 1, 2
 
-# The matrices that swscale converts to, by PyAV's names.
+# PyAV's names of the matrices to which swscale can convert.
 _MATRIX_NAMES = {1: "ITU709", 4: "FCC", 5: "ITU601", 6: "ITU601", 7: "SMPTE240M", 9: "BT2020"}
 
 # Codecs whose bit streams store the matrix, and containers that store it for (almost) any codec.
 _CODECS_WITH_TAGS = frozenset(("av1", "dnxhd", "h264", "hevc", "mpeg2video", "prores", "utvideo", "vp9"))
 _CONTAINERS_WITH_TAGS = frozenset(("f4v", "ipod", "ismv", "matroska", "mov", "mp4", "webm"))
-# Decoders of these take one matrix, whatever the container says.
+# Decoders of these codecs always use one matrix, even if the container states another.
 _ALWAYS_BT601 = frozenset(("h263", "mjpeg", "vp8", "webp"))
 _ALWAYS_BT709 = frozenset(("dnxhd",))
 _ALWAYS_FULL_RANGE = frozenset(("mjpeg",))
 
-# Players take a video without tags for HD from this size.
+# From this width or height, players treat a video without tags as HD.
 _HD_WIDTH, _HD_HEIGHT = 1280, 577
 
 _OPTION_VALUES = {
@@ -44,7 +44,7 @@ _RANGE_ALIASES = {"limited": "tv", "mpeg": "tv", "full": "pc", "jpeg": "pc"}
 
 @dataclass(frozen=True)
 class Colour:
-    """Numbers of H.273, except for the range, which is FFmpeg's (1 limited, 2 full)."""
+    """Colour numbers of H.273, except for the range, which has FFmpeg's numbers (1 limited, 2 full)."""
 
     matrix: int
     primaries: int
@@ -60,7 +60,7 @@ class Colour:
         return {"dst_colorspace": _MATRIX_NAMES[self.matrix], "dst_color_range": self.range}
 
     def tag(self, target: Any) -> None:
-        """Set the tags of a codec context or a frame."""
+        """Set the colour tags of a codec context or a frame."""
         target.colorspace, target.color_range = self.matrix, self.range
         target.color_primaries, target.color_trc = self.primaries, self.transfer
 
@@ -68,8 +68,8 @@ class Colour:
 def choose_colour(codec: str, container: str, pixel_format: str, width: int, height: int) -> Colour:
     """Choose colours that every player shows correctly. ``codec`` is the canonical name, ``container`` the muxer's.
 
-    BT.709 from 1280 columns or 577 lines, BT.601 below: players assume these for a video without tags. If neither codec
-    nor container can store tags, BT.601, which FFmpeg assumes at any size.
+    The matrix is BT.709 from 1280 columns or 577 lines, and BT.601 for smaller frames, as players assume for a video
+    without tags. If neither codec nor container can store tags, it is BT.601, which FFmpeg assumes at any size.
     """
     if av.VideoFormat(pixel_format).is_rgb:
         return Colour(_GBR, _BT709, _BT709, _FULL, is_rgb=True)
@@ -86,7 +86,7 @@ def choose_colour(codec: str, container: str, pixel_format: str, width: int, hei
 
 
 def take_colour_options(options: dict[str, str], colour: Colour) -> Colour:
-    """Apply FFmpeg's colour options to ``colour`` and remove them: the conversion must follow them.
+    """Return ``colour`` changed by FFmpeg's colour options, and remove these from ``options``.
 
     >>> options = {"color_range": "pc", "g": "12"}
     >>> take_colour_options(options, Colour(1, 1, 1, 1, False)).range, options
@@ -118,9 +118,9 @@ def _colour_number(option: str, value: str) -> int:
 
 
 class RgbConverter:
-    """Convert RGB pixels to frames for an encoder; the result depends on the pixels only.
+    """Converts RGB pixels to frames for an encoder. The result depends only on the pixels.
 
-    The conversion is swscale's with bicubic filtering, as in the ``ffmpeg`` program, and one thread.
+    The conversion uses swscale with bicubic filtering and one thread, as in the ``ffmpeg`` program.
     """
 
     def __init__(self, pixel_format: str, colour: Colour) -> None:
@@ -139,10 +139,10 @@ class RgbConverter:
             ) from error
 
     def frame(self, picture: NDArray[np.uint8]) -> Any:
-        """Return a frame for RGB pixels (3, H, W), with its own memory, because the encoder may keep it for a while."""
+        """Return a frame for RGB pixels (3, H, W). The frame owns its memory, because the encoder may keep it."""
         height, width = picture.shape[1:]
         packed = picture.transpose(1, 2, 0)
-        is_packed = packed.strides[1:] == (3, 1) and packed.strides[0] >= 3 * width  # as decoded pictures are
+        is_packed = packed.strides[1:] == (3, 1) and packed.strides[0] >= 3 * width  # like decoded frames
         if is_packed and self._pixel_format == "rgb24":
             frame = av.VideoFrame(width, height, "rgb24")
             np.copyto(_plane_lines(frame.planes[0], 3 * width).reshape(packed.shape), packed)
@@ -162,7 +162,7 @@ class RgbConverter:
         return frame
 
     def _planar_frame(self, picture: NDArray[np.uint8]) -> Any:
-        """Copy pixels into one plane for each colour; swscale converts these to the same result as packed RGB."""
+        """Copy pixels into one plane per colour. swscale converts these to the same result as packed RGB."""
         height, width = picture.shape[1:]
         frame = self._planes
         # The frame is reused, unless the encoder gets it without a conversion.

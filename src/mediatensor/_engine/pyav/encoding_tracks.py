@@ -22,9 +22,9 @@ from .audio import mix_gain
 from .encoding_colours import RgbConverter, choose_colour, take_colour_options
 from .opening import error_text
 
-#: Options that silence an encoder's log. Opening or freeing an encoder waits for its threads while it holds the
-#: interpreter's lock. If the application makes PyAV forward FFmpeg's log (``av.logging.set_level``), these threads need
-#: that lock to log: a deadlock. A dropped encoder cannot be flushed first like a decoder (`opening.let_rest`).
+#: Options that silence an encoder's log. Opening or freeing an encoder waits for its threads while holding the GIL. If
+#: the application makes PyAV forward FFmpeg's log (``av.logging.set_level``), these threads need the GIL to log, which
+#: is a deadlock. Unlike a decoder (`opening.let_rest`), a dropped encoder cannot be flushed first.
 WITHOUT_LOG = {"log_level_offset": str(1 << 30)}
 
 # Numbers of FFmpeg's AVOptionType.
@@ -38,7 +38,7 @@ _BOOLEANS |= {"false", "n", "no", "disable", "disabled", "off"}
 
 
 def find_encoder(kind: str, wanted: str | None, default: str, container: str, *, known: str) -> Any:
-    """Return the encoder of a name, as PyAV's ``Codec``; ``known`` names examples for the message."""
+    """Return the named encoder as PyAV's ``Codec``. ``known`` lists examples for the error message."""
     name = wanted or default
     try:
         codec = av.Codec(name, "w")
@@ -57,7 +57,7 @@ def find_encoder(kind: str, wanted: str | None, default: str, container: str, *,
 
 
 def _add_stream(container: Any, codec: Any, rate: Any, time_base: Fraction, bit_rate: int | None = None) -> Any:
-    """Add a stream to a container; without ``bit_rate``, the encoder's own default holds instead of PyAV's."""
+    """Add a stream to a container. Without ``bit_rate``, use the encoder's default instead of PyAV's."""
     if bit_rate is None:
         defaults: Any = av.CodecContext.create(codec.name, "w")
         bit_rate = defaults.bit_rate
@@ -71,13 +71,13 @@ def _add_stream(container: Any, codec: Any, rate: Any, time_base: Fraction, bit_
         )
     except ValueError as error:
         raise InvalidArgumentError(f"The codec {codec.name} does not go with the container: {error}.") from None
-    # With PyAV's default, x264 would cut every frame into slices.
+    # With PyAV's default thread type, x264 would split every frame into slices.
     stream.codec_context.thread_type, stream.codec_context.thread_count = "AUTO", 0
     return stream
 
 
 class EncoderOption(NamedTuple):
-    """FFmpeg's description of an option: type (such as ``"INT"``), bounds of a number, and named values."""
+    """FFmpeg's description of an option: its type (such as ``"INT"``), numeric bounds, and named values."""
 
     kind: str
     lowest: float
@@ -87,7 +87,7 @@ class EncoderOption(NamedTuple):
 
 @lru_cache(maxsize=64)
 def encoder_options(codec_name: str) -> dict[str, EncoderOption]:
-    """Return an encoder's options by name. Its private options override FFmpeg's general ones, as in FFmpeg."""
+    """Return an encoder's options by name. As in FFmpeg, its private options override general options."""
     context: Any = av.CodecContext.create(codec_name, "w")
     supported = context.supported_options
     return {
@@ -112,10 +112,10 @@ def options_of_all_encoders() -> frozenset[str]:
 
 
 def fault_in(codec_name: str, options: dict[str, str]) -> str | None:
-    """Describe the first option value that an encoder cannot take; ``None`` if the list of options shows no fault.
+    """Describe the first option value that an encoder cannot accept; ``None`` if no fault is found.
 
-    FFmpeg parses values itself (numbers, names, sums of flags, expressions, ratios, durations ...), and does not say
-    which one failed. This is for the message.
+    FFmpeg parses values itself (numbers, names, sums of flags, expressions, ratios, durations ...), but does not report
+    which one failed. This function only improves the error message.
 
     >>> fault_in("libx264", {"crf": "-10"})
     'crf=-10 is out of valid range [-1, 3.40282e+38] of the libx264 encoder.'
@@ -158,9 +158,9 @@ def _fault(codec_name: str, name: str, value: str, option: EncoderOption | None)
 
 @contextmanager
 def unused_options(options: dict[str, str]) -> Iterator[set[str]]:
-    """Collect the options that the container does not have, while its header is written.
+    """Collect the options that the container does not support, while its header is written.
 
-    PyAV reports them only as a log record, which is kept out of the user's log.
+    PyAV reports these options only as a log record. The record is kept out of the user's log.
     """
     unused: set[str] = set()
     thread = threading.get_ident()
@@ -220,7 +220,7 @@ class VideoTrack:
         self._converter = RgbConverter(self._pixel_format, self._colour)
         self._stream = self._add_stream(container, codec)
         if settings.is_variable and container_name in MP4_FAMILY and "bf" not in self._options:
-            # With B-frames, packets are in another order, so their distances are not those of the frames.
+            # B-frames reorder packets, so that the distances between packets and between frames differ.
             self._stream.codec_context.max_b_frames = 0
 
     def _add_stream(self, container: Any, codec: Any) -> Any:
@@ -236,11 +236,11 @@ class VideoTrack:
         return self._settings.time_base
 
     def open(self) -> dict[str, str]:
-        """Open the encoder; return the options that it does not have."""
+        """Open the encoder, and return the options that it does not support."""
         _be_quiet(self.codec_name, self._options)
         context = self._stream.codec_context
         if re.match(r"[^-+]", self._options.get("flags", "")):
-            # Without a sign they replace the flags that the container needs and that pass durations to packets.
+            # Flags without a sign would replace the flags that the container and packet durations need.
             self._options["flags"] += f"+frame_duration{'+global_header' * bool(context.flags & _GLOBAL_HEADER)}"
         context.options = {**WITHOUT_LOG, **self._options}
         try:
@@ -272,14 +272,14 @@ class VideoTrack:
         )
 
     def _is_off_grid(self, pixel_format: str) -> bool:
-        """Return whether the size is not a whole number of chroma samples."""
+        """Return whether the width or height is not a multiple of the chroma subsampling."""
         whole = av.VideoFormat(pixel_format, 64, 64)
         return bool(
             self._settings.width % (64 // whole.chroma_width()) or self._settings.height % (64 // whole.chroma_height())
         )
 
     def encode(self, picture: NDArray[np.uint8], pts: int, duration: int) -> list[Any]:
-        """Encode a frame (RGB, (3, H, W)) and return the packets that are ready.
+        """Encode an RGB frame (3, H, W), and return the packets that are ready.
 
         ``pts`` and ``duration`` are in units of `time_base`.
         """
@@ -289,7 +289,7 @@ class VideoTrack:
         return packets
 
     def flush(self) -> list[Any]:
-        """Return the last packets."""
+        """Flush the encoder and return the last packets."""
         packets: list[Any] = self._stream.encode(None)
         return packets
 
@@ -318,8 +318,8 @@ def _choose_pixel_format(codec: Any, wanted: str | None) -> str:
 def _own_scheduling() -> Iterator[None]:
     """Restore the thread's scheduling priority.
 
-    As root, SVT-AV1 makes the thread that opens it a real-time thread and leaves it so. Later work in that thread, and
-    the threads that it starts, would starve the rest of the machine.
+    As root, SVT-AV1 makes the thread that opens it a real-time thread. Without this, later work in that thread, and the
+    threads that it starts, would starve the rest of the machine.
     """
     if not hasattr(os, "sched_getscheduler"):
         yield
@@ -333,7 +333,7 @@ def _own_scheduling() -> Iterator[None]:
 
 
 def _be_quiet(codec_name: str, options: dict[str, str]) -> None:
-    """Stop encoders that write to the terminal themselves."""
+    """Silence encoders that write to the terminal themselves."""
     if codec_name == "libx265":
         parameters = options.get("x265-params")
         options["x265-params"] = "log-level=error" + (f":{parameters}" if parameters else "")
@@ -341,25 +341,25 @@ def _be_quiet(codec_name: str, options: dict[str, str]) -> None:
         os.environ.setdefault("SVT_LOG", "1")
 
 
-# Samples in each call of FFmpeg, whatever the size of the input: the file must not depend on that. Large blocks need
-# fewer calls; if packets are as long as blocks, they must be short enough to be played on their own.
+# Samples in each call of FFmpeg. The number is fixed, so that the file does not depend on the size of the input. Large
+# blocks need fewer calls. If each block becomes one packet, blocks must be short enough for playback.
 _BLOCK_SAMPLES, _PACKET_SAMPLES = 1 << 16, 4096
 # FFmpeg's limit (FF_SANE_NB_CHANNELS).
 _MAX_CHANNELS = 512
 
-# WAV stores the samples one after the other, so packet boundaries leave no trace.
+# WAV stores all samples contiguously, so packet boundaries do not change the file.
 _WAV, _WAV_CODEC = "wav", "pcm_s16le"
 _INT16 = np.iinfo(np.int16)
 
 _ANY_FRAME_SIZE = int(av.codec.codec.Capabilities.variable_frame_size)
 
-# PyAV miscounts the planes of eight channels.
+# PyAV miscounts the planes of frames with eight channels.
 _MOST_PLANES = 7
 
 _AUDIO_ENCODERS = "aac, libmp3lame, libopus, flac, alac and pcm_s16le"
 _FLOAT_FORMATS = ("fltp", "flt", "dblp", "dbl")
-_SAMPLE_FORMATS = (*_FLOAT_FORMATS, "s32p", "s32")  # the best first
-# Without Vorbis, FFmpeg chooses AC-3 for Matroska, which takes only three sample rates and loses the exact length.
+_SAMPLE_FORMATS = (*_FLOAT_FORMATS, "s32p", "s32")  # in order of preference
+# Without Vorbis, FFmpeg chooses AC-3 for Matroska. AC-3 supports only three sample rates and loses the exact length.
 _DEFAULT_CODECS = {("matroska", "ac3"): "aac"}
 
 
@@ -387,7 +387,7 @@ class AudioTrack:
         _check_rate(codec, settings.out_sample_rate)
         if settings.bit_rate is not None and settings.bit_rate < 0:
             raise InvalidArgumentError(f"bit_rate={settings.bit_rate} must be >= 0, in bits a second.")
-        #: Unit of the times of packets.
+        #: Unit of packet times.
         self.time_base = Fraction(1, settings.out_sample_rate)
         self._layout = _layout(settings.num_channels)
         has_own_packets = container_name == _WAV or not codec.capabilities & _ANY_FRAME_SIZE
@@ -398,7 +398,7 @@ class AudioTrack:
         # FFmpeg's mix to fewer channels can exceed full scale for floats, but not for integers.
         self._gain = 1.0
         if settings.out_num_channels < settings.num_channels and _sample_format(codec) in _FLOAT_FORMATS:
-            with suppress(av.FFmpegError, ValueError):  # refused when it is opened
+            with suppress(av.FFmpegError, ValueError):  # `open` reports the error
                 self._gain = mix_gain(self._layout, settings.num_channels, settings.out_num_channels)
         is_unchanged = (settings.num_channels, settings.sample_rate) == (
             settings.out_num_channels,
@@ -415,7 +415,7 @@ class AudioTrack:
         return stream
 
     def open(self) -> dict[str, str]:
-        """Open the encoder; it takes no options, so none are left over."""
+        """Open the encoder. It takes no options, so the returned dictionary is empty."""
         settings = self._settings
         context = self._stream.codec_context
         context.options = dict(WITHOUT_LOG)
@@ -436,7 +436,7 @@ class AudioTrack:
         return {}
 
     def encode(self, samples: NDArray[np.float32]) -> list[Any]:
-        """Encode samples (C, N) and return the packets that are ready."""
+        """Encode samples (C, N), and return the packets that are ready."""
         packets: list[Any] = []
         size, at = self._block_samples, 0
         while at < samples.shape[1]:
@@ -471,7 +471,7 @@ class AudioTrack:
         return packets
 
     def _pcm_packet(self, samples: NDArray[np.float32], at: int) -> Any:
-        """Convert samples as FFmpeg's converter and its PCM encoder do, without their copies."""
+        """Convert samples with the same result as FFmpeg's converter and PCM encoder, but with fewer copies."""
         integers = np.empty((samples.shape[1], len(samples)), "<i2")
         values = np.empty(samples.shape[1], np.float32)
         for number, channel in enumerate(samples):
@@ -479,7 +479,7 @@ class AudioTrack:
             np.rint(values, out=values)
             np.clip(values, _INT16.min, _INT16.max, out=values)
             integers[:, number] = values
-        data: Any = integers  # its type hints know no other buffers than bytes
+        data: Any = integers  # the type hints of Packet allow no buffers except bytes
         packet = av.Packet(data)
         packet.pts = packet.dts = at
         packet.duration, packet.time_base = samples.shape[1], self.time_base
@@ -487,9 +487,9 @@ class AudioTrack:
         return packet
 
     def flush(self) -> list[Any]:
-        """Return the last packets."""
+        """Flush the encoder and return the last packets."""
         packets = self._encode_block(self._block[:, : self._filled]) if self._filled else []
-        with suppress(EOFError):  # where nothing is converted PyAV flushes twice
+        with suppress(EOFError):  # PyAV flushes twice if nothing is converted
             for packet in self._stream.codec_context.encode_lazy(None):
                 packet.stream = self._stream
                 packets.append(packet)
@@ -506,7 +506,7 @@ def _check_rate(codec: Any, sample_rate: int) -> None:
 
 
 def _sample_format(codec: Any) -> str:
-    """Return the encoder's sample format that loses least of float samples."""
+    """Return the encoder's sample format that loses the least precision of float samples."""
     names = [sample_format.name for sample_format in codec.audio_formats or ()]
     return next((name for name in _SAMPLE_FORMATS if name in names), names[0] if names else "s16")
 

@@ -1,4 +1,4 @@
-"""Decode every frame from the first packet to the last: this defines which frames a stream has."""
+"""Decode every frame from the first packet to the last. This decode defines which frames a stream has."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ class LinearFrame(NamedTuple):
 
 
 def linear_decode(source: object, stream_index: int | None = None) -> Iterator[LinearFrame]:
-    """Decode every frame once, with one thread and no seek, in the codec's order.
+    """Decode every frame once, with one thread and no seek, in the codec's output order.
 
-    It uses neither the index nor the plans of `VideoDecoder`, so that it can serve as a check. Packets that the codec
-    refuses are skipped. If reading fails before the end of the file, the frames before the failure come before
-    `ReadError`.
+    This function uses neither the index nor the plans of `VideoDecoder`, so it can be used to check them. Packets that
+    the codec refuses are skipped. If reading fails, the frames decoded so far are yielded before `ReadError` is raised.
     """
     reader = VideoReader(make_source(source), stream_index, num_threads=1)
     try:

@@ -1,4 +1,4 @@
-"""Open containers, read their headers and choose streams. Formats that name other files, or draw text, are refused."""
+"""Open containers, read their headers and choose streams. Refuse formats that name other files or render text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..common.interrupts import interrupts_kept
 from ..sources.readers import LOCAL_BLOCK_BYTES, MemoryReader, Reader
 from ..sources.source import Source
 
-# Names as FFmpeg prints them, by the numbers of H.273 that PyAV reports; 2 means "unspecified".
+# FFmpeg's names, by the numbers of H.273 that PyAV reports. 2 means "unspecified".
 PRIMARIES = {1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "film", 9: "bt2020"}
 PRIMARIES |= {10: "smpte428", 11: "smpte431", 12: "smpte432", 22: "ebu3213"}
 TRANSFERS = {1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "linear", 9: "log100"}
@@ -34,7 +34,7 @@ _UNKNOWN = "unknown"
 
 NO_TIMESTAMPS_FLAG = 0x80  # AVFMT_NOTIMESTAMPS
 
-# How many tags and chapters are kept; a hostile header may have millions.
+# How many tags and chapters are kept. A malicious header may have millions.
 MAX_NUM_TAGS = 256
 MAX_TAG_CHARACTERS = 1 << 16
 MAX_NUM_CHAPTERS = 10_000
@@ -44,7 +44,7 @@ _UNSET = -(1 << 63)  # AV_NOPTS_VALUE
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """One stream according to its header; unknown values are ``None``."""
+    """One stream according to its header. Unknown values are ``None``."""
 
     index: int
     media_type: str
@@ -74,7 +74,7 @@ class StreamInfo:
     num_channels: int | None = None
     sample_format: str | None = None
     channel_layout: str | None = None
-    # Subtitles: stored as text or as images; None if FFmpeg has no decoder
+    # Subtitles: whether they are stored as text, not images; None if FFmpeg has no decoder
     is_text: bool | None = None
 
     @property
@@ -127,7 +127,7 @@ def container_info(container: Any) -> ContainerInfo:
 
 
 def _best_subtitle_stream_index(streams: Sequence[StreamInfo]) -> int | None:
-    """Return the first default text stream, else the first text stream, else the first subtitle stream."""
+    """Return the first default text stream, or else the first text stream, or else the first subtitle stream."""
     subtitles = [stream for stream in streams if stream.media_type == "subtitle"]
     ranks = {(not stream.is_text, "default" not in stream.disposition, stream.index) for stream in subtitles}
     return min(ranks)[-1] if ranks else None
@@ -151,7 +151,7 @@ def _read_tags(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def _clean_text(text: str) -> str:
-    r"""Cut text at the limit, and replace each surrogate, which Python could not print, by a question mark.
+    r"""Cut text at the limit, and replace each surrogate, which Python cannot print, with a question mark.
 
     >>> _clean_text("b\udc80c")
     'b?c'
@@ -161,7 +161,7 @@ def _clean_text(text: str) -> str:
 
 @cache
 def _flag_names(flags: Any, value: int) -> tuple[str, ...]:
-    """Return the names of the flags in a value; cached, because enum members are slow to look up."""
+    """Return the names of the flags in a value. The result is cached, because enum lookups are slow."""
     return tuple(flag.name for flag in flags if flag.value and flag.value & value == flag.value)
 
 
@@ -182,7 +182,7 @@ def stream_info(stream: Any) -> StreamInfo:
         "language": None if stream.language == "und" else stream.language,  # "undetermined"
         "tags": _read_tags(stream.metadata),
     }
-    # A transport stream can change the kind of a stream midway; its codec keeps the kind at opening.
+    # A transport stream can change the type of a stream midway, but its codec context keeps the original type.
     if context is None or context.type != stream.type:
         return StreamInfo(**common)
     if stream.type == "video":
@@ -202,7 +202,7 @@ def stream_info(stream: Any) -> StreamInfo:
 
 
 def _layout_name(context: Any) -> str | None:
-    """Return FFmpeg's name, such as ``"5.1(side)"``; ``None`` if only the number of channels is known."""
+    """Return FFmpeg's layout name, such as ``"5.1(side)"``; ``None`` if only the number of channels is known."""
     name = context.layout.name if context.layout is not None and context.channels else ""
     return name if name and not name.endswith(" channels") else None
 
@@ -220,13 +220,13 @@ def _video_info(stream: Any, context: Any) -> dict[str, Any]:
         "color_primaries": PRIMARIES.get(context.color_primaries),
         "color_transfer_characteristic": TRANSFERS.get(context.color_trc),
         "color_space": SPACES.get(context.colorspace),
-        # The yuvj formats are full range by definition, whatever the container says.
+        # The yuvj formats are full range by definition, even if the container states another range.
         "color_range": "pc" if (context.pix_fmt or "").startswith("yuvj") else RANGES.get(context.color_range),
     }
 
 
 class FrameColors(NamedTuple):
-    """The colours of a decoded frame, by FFmpeg's names; ``"unknown"`` if it does not state them."""
+    """FFmpeg's names for the colours of a decoded frame; ``"unknown"`` for values that the frame does not state."""
 
     space: str
     range: str
@@ -235,7 +235,7 @@ class FrameColors(NamedTuple):
 
 
 def frame_colors(picture: Any) -> FrameColors:
-    """Return the colours of a PyAV frame, or of a `Surface`, which has no primaries and no transfer."""
+    """Return the colours of a PyAV frame or a `Surface`. A `Surface` has no primaries and no transfer."""
     space = getattr(picture, "colorspace", None)
     return FrameColors(
         SPACES.get(int(picture.matrix if space is None else space), _UNKNOWN),
@@ -246,13 +246,13 @@ def frame_colors(picture: Any) -> FrameColors:
 
 
 def _frame_rate(stream: Any) -> Fraction | None:
-    """Return the average rate, unless it is missing or far off: demuxers estimate it from the first packets."""
+    """Return the average rate, or the guessed rate if the average is missing or more than twice the guess."""
     average, guessed = fraction(stream.average_rate), fraction(stream.guessed_rate)
     return guessed if average is None or (guessed is not None and average > 2 * guessed) else average
 
 
 def fraction(value: Any) -> Fraction | None:
-    """Convert a rational of either PyAV generation; ``None`` if it is not set."""
+    """Convert a rational of any supported PyAV version to a `Fraction`; ``None`` if it is not set."""
     return Fraction(value.numerator, value.denominator) if value else None
 
 
@@ -263,13 +263,13 @@ def _seconds(ticks: int | None, time_base: Fraction | None) -> float | None:
 
 
 def build_versions() -> tuple[str, dict[str, str]]:
-    """Return the version of PyAV's FFmpeg, and the versions of its libraries by name."""
+    """Return the version of PyAV's FFmpeg, and the version of each FFmpeg library by name."""
     libraries = {name: ".".join(map(str, numbers)) for name, numbers in av.library_versions.items()}
     return str(getattr(av, "ffmpeg_version_info", "")) or f"libavcodec {libraries['libavcodec']}", libraries
 
 
 def has_codec(name: str, mode: Literal["r", "w"]) -> bool:
-    """Return whether this build of FFmpeg decodes (``"r"``) or encodes (``"w"``) with a codec of this name."""
+    """Return whether this FFmpeg build can decode (``"r"``) or encode (``"w"``) with a codec of this name."""
     try:
         return bool(name) and av.Codec(name, mode) is not None
     except ValueError:
@@ -278,11 +278,11 @@ def has_codec(name: str, mode: Literal["r", "w"]) -> bool:
 
 _Result = TypeVar("_Result")
 
-# Limit for FFmpeg's own protocols: to wait for a silent server, to open a file, and to read a packet. Nothing else
-# interrupts a protocol that never ends.
+# Time limit of FFmpeg's own protocols for a silent server, for opening a file and for reading a packet. Without it, a
+# protocol could block forever.
 _TIMEOUT_SECONDS = 30
 
-# FFmpeg looks through five megabytes of a WAV file for DTS in disguise, which takes longer than decoding a minute.
+# FFmpeg searches five megabytes of a WAV file for hidden DTS, which takes longer than decoding a minute of audio.
 _WAV_PROBE_BYTES = "65536"
 _NUM_BYTES_TO_TELL_WAV = 12
 
@@ -291,8 +291,8 @@ _MAJOR_VERSION = int(av.__version__.split(".")[0])
 # Demuxers whose input names other files or URLs.
 _REFERRING_FORMATS = frozenset(("concat", "dash", "hls", "image2", "image2pipe", "imf", "lavfi", "mlv", "rtp", "rtsp"))
 _REFERRING_FORMATS |= {"sap", "sdp", "vapoursynth", "vobsub", "webm_dash_manifest"}
-# Demuxers that accept any content by the file's name (.txt, .nfo, .asc, .bin ...), and draw its bytes as letters: any
-# text file would be a video.
+# Demuxers that are chosen by the file's name (.txt, .nfo, .asc, .bin ...) and render its bytes as letters. With them,
+# any text file would be a video.
 _TEXT_FORMATS = frozenset(("adf", "bin", "idf", "tty"))
 _SELF_CONTAINED_FORMATS = ",".join(sorted(av.formats_available - _REFERRING_FORMATS - _TEXT_FORMATS))
 
@@ -332,14 +332,14 @@ class _FileForFFmpeg:
 
 
 def raise_interruption(reader: Reader | None) -> None:
-    """Raise an exception such as `KeyboardInterrupt` that was kept while FFmpeg read from the reader."""
+    """Raise the exception (such as `KeyboardInterrupt`) that was stored while FFmpeg read from the reader."""
     if reader is not None and reader.interruption is not None:
         error, reader.interruption = reader.interruption, None
         raise error
 
 
 def _read_first_bytes(source: Source, target: str | Reader) -> bytes:
-    """Return the first bytes of a local file or of memory; nothing for remote sources and for streams."""
+    """Return the first bytes of a local file or of memory; empty for remote sources and streams."""
     if source.magic:
         return source.magic
     if isinstance(target, MemoryReader):
@@ -357,7 +357,7 @@ def _is_wav(beginning: bytes) -> bool:
 
 
 def _is_tga(beginning: bytes) -> bool:
-    """Return whether a file may be a TGA image, which has no signature: FFmpeg recognises it by its name only."""
+    """Return whether a file may be a TGA image. TGA has no signature, so FFmpeg detects it only by its name."""
     return len(beginning) > 2 and beginning[1] < 2 and beginning[2] in (1, 2, 3, 9, 10, 11)
 
 
@@ -368,7 +368,7 @@ def open_container(source: Source) -> tuple[Any, Any]:
         return _open_target(source, target)
     except _NameSuggestsOtherFormatError as error:
         reported, cause = error.reported, error.__cause__
-    # FFmpeg takes photo.jpg for a numbered sequence of images because of its name. Bytes have no name.
+    # Because of its name, FFmpeg opens photo.jpg as a numbered sequence of images. Passing only the bytes avoids this.
     reader = source.open_bytes()
     if reader is None:
         raise reported from cause
@@ -376,7 +376,7 @@ def open_container(source: Source) -> tuple[Any, Any]:
 
 
 class _NameSuggestsOtherFormatError(Exception):
-    """FFmpeg chose a format that refers to other files, perhaps by the file's name; carries the error to report."""
+    """FFmpeg chose a format that refers to other files, perhaps because of the file's name."""
 
     def __init__(self, reported: OpenError) -> None:
         super().__init__()
@@ -386,7 +386,7 @@ class _NameSuggestsOtherFormatError(Exception):
 def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
     options: dict[str, Any] = {}
     if _MAJOR_VERSION < 19:
-        options["metadata_errors"] = "replace"  # tags need not be UTF-8; later versions never raise for them
+        options["metadata_errors"] = "replace"  # tags may not be UTF-8; later versions never raise for them
     if isinstance(target, str) and source.may_refer_elsewhere:
         options["options"] = {"rw_timeout": str(_TIMEOUT_SECONDS * 1_000_000)}
         options["timeout"] = float(_TIMEOUT_SECONDS)
@@ -407,14 +407,14 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
         and target.lower().endswith(".tga")
         and _is_tga(beginning)
     ):
-        # The demuxer of numbered images reads this one file if patterns in names are off.
+        # The demuxer of numbered images reads exactly this file if filename patterns are turned off.
         options["format"] = "image2"
         options["options"] |= {"format_whitelist": "image2", "pattern_type": "none"}
     try:
         with interrupts_kept():
             container = av.open(target if reader is None else _FileForFFmpeg(reader), "r", **options)
             raise_interruption(reader)
-        if container.format.name in _TEXT_FORMATS:  # only URLs: the whitelist does not hold for them
+        if container.format.name in _TEXT_FORMATS:  # possible only for URLs, which have no whitelist
             container.close()
             raise OpenError(f"Could not open input file: {source.describe()}. It is text, and not media.")
         return container, reader
@@ -440,7 +440,7 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
 
 
 def read_container_info(source: Source) -> ContainerInfo:
-    """Open ``source``, read its headers, and close it."""
+    """Open a source, read its headers, and close it."""
     container, reader = open_container(source)
     try:
         return container_info(container)
@@ -459,10 +459,10 @@ def close_container(container: Any, reader: Any) -> None:
 
 
 def let_rest(context: Any) -> None:
-    """Wait until a codec's threads are idle; call this before the codec is freed.
+    """Wait until a codec's threads are idle. Call this before the codec is freed.
 
-    Freeing also waits, but holds the interpreter's lock. If the application makes PyAV forward FFmpeg's log
-    (``av.logging.set_level``), the threads need that lock: a deadlock. Flushing waits without the lock.
+    Freeing also waits, but while holding the GIL. If the application makes PyAV forward FFmpeg's log
+    (``av.logging.set_level``), the codec's threads need the GIL: a deadlock. Flushing waits without the GIL.
     """
     if context.is_open and context.thread_count != 1:
         context.flush_buffers()
@@ -472,12 +472,12 @@ _kept_from_parent: list[Any] = []
 
 
 def keep_from_parent(codecs: Any) -> None:
-    """In a forked child, never free the parent's codecs: that would wait for threads which the fork did not copy."""
+    """In a forked child, keep the parent's codecs alive: freeing them would wait for threads that do not exist here."""
     _kept_from_parent.append(codecs)
 
 
 def choose_stream(container: Any, stream_index: int | None, media_type: str) -> Any:
-    """Return the stream of an index, or FFmpeg's best one of the type; raise `StreamError` if it cannot be decoded."""
+    """Return the stream at an index, or FFmpeg's best stream; raise `StreamError` if it cannot be decoded."""
     streams = container.streams
     if stream_index is None:
         best = streams.best(media_type)
@@ -507,7 +507,7 @@ def valid_stream_index(stream_index: int, num_streams: int) -> int:
 
 
 def list_kinds(media_types: Iterable[str | None]) -> str:
-    """Name the types of a source's streams, for messages."""
+    """List the types of a source's streams, for messages."""
     return ", ".join(media_type or "unknown" for media_type in media_types) or "none"
 
 
@@ -515,10 +515,11 @@ _DECODABLE = ("video", "audio")
 
 
 def choose_streams(container: Any, selectors: Sequence[int | str]) -> list[Any]:
-    """Return the selected video and audio streams, in the selectors' order.
+    """Return the selected video and audio streams, in the order of the selectors.
 
-    Selectors are ``"video"`` or ``"audio"`` for FFmpeg's best stream, or indices among all streams; ``["all"]`` selects
-    all of both kinds. Raises `StreamError` if one does not exist, is named twice, or cannot be decoded.
+    Selectors are ``"video"`` or ``"audio"`` for FFmpeg's best stream, or indices among all streams. ``["all"]`` selects
+    all video and audio streams. Raises `StreamError` if a stream does not exist, is selected twice, or cannot be
+    decoded.
     """
     streams = container.streams
     if list(selectors) == ["all"]:

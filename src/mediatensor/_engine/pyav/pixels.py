@@ -1,4 +1,4 @@
-"""Convert decoded frames to arrays: RGB, luma or stored planes; colour, orientation, resize, crop."""
+"""Convert decoded frames to arrays: RGB, luma or stored planes, with orientation, resize and crop."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _UNSPECIFIED = 2  # matrix, primaries and transfer characteristics of H.273
 _UNSPECIFIED_RANGE, _LIMITED_RANGE = 0, 1  # FFmpeg's
-# Matrix coefficients of H.273 that swscale accepts, and a substitute for constant luminance of BT.2020. It refuses all
-# other numbers, reserved ones included. They are converted as BT.601, which the ffmpeg program falls back to.
+# Matrix coefficients of H.273 that swscale accepts, and a substitute for BT.2020 constant luminance. swscale refuses
+# all other numbers. Frames with these are converted as BT.601, like in the ffmpeg program.
 _BT2020_CONSTANT_LUMINANCE = 10
 _SUBSTITUTE_MATRICES = dict.fromkeys((0, 1, 2, 4, 5, 6, 7, 9)) | {_BT2020_CONSTANT_LUMINANCE: "BT2020"}
 _OTHER_MATRIX = "ITU601"
@@ -42,35 +42,35 @@ _NAMES_IN_FILTERS = {"ITU601": "smpte170m", "BT2020": "bt2020nc"}
 _ACCEPTED_PRIMARIES = frozenset((1, 2, *range(4, 13), 22))
 _ACCEPTED_TRANSFERS = frozenset((1, 2, *range(4, 9), *range(11, 19)))
 
-_make_side_data: Any = SideDataContainer  # its type hints know no constructor
+_make_side_data: Any = SideDataContainer  # its type hints have no constructor
 _UPRIGHT = Orientation()
-# Formats of the PNG codec, the only one that adds metadata to side data (the name of a colour profile). PyAV's list of
-# side data frees this metadata, and the frame frees it a second time.
+# Pixel formats of the PNG codec. Only this codec adds metadata to side data (the name of a colour profile). PyAV's list
+# of side data frees this metadata, and the frame frees it a second time.
 _FORMATS_OF_PNG = frozenset((
     "gray", "gray16be", "monoblack", "pal8", "rgb24", "rgb48be", "rgba", "rgba64be", "ya16be", "ya8",
 ))  # fmt: skip
 _NUM_KINDS_OF_SIDE_DATA = 48
-# FFmpeg's numbers of colour profiles, and of all types that PyAV has no names for, those of a later FFmpeg included.
+# FFmpeg's numbers of colour profiles, and of all types that PyAV cannot name, including types of later FFmpeg versions.
 _UNLISTED_SIDE_DATA = (
     Type.ICC_PROFILE.value,
     *sorted(set(range(_NUM_KINDS_OF_SIDE_DATA)) - {kind.value for kind in Type}),
 )
-# Larger blocks return to the system when they are freed, and new ones cost a page fault for each 4 KiB.
+# Larger blocks return to the system when freed, and new blocks cost a page fault per 4 KiB.
 _MAX_OWN_BYTES = 1 << 19
-# As numbers: PyAV takes longer to look up members of its enumerations.
+# Use numbers, because PyAV looks up enum members more slowly.
 _AREA, _BICUBIC, _BILINEAR = int(Interpolation.AREA), int(Interpolation.BICUBIC), int(Interpolation.BILINEAR)
 
 
 def orientation_of(frame: Any) -> Orientation:
-    """Return how a decoded frame must be turned to be upright."""
+    """Return the orientation in which a decoded frame must be turned upright."""
     rotation = float(frame.rotation) or None
     if frame.format.name in _FORMATS_OF_PNG:
         return _orientation_by_filter(frame, rotation)
     try:
-        # ``frame.side_data`` would make a cycle: the codec would get the frame's memory back only when garbage is
-        # collected, and stale memory in damaged frames would differ.
+        # ``frame.side_data`` would make a reference cycle. The codec would then get the frame's memory back only at
+        # garbage collection, which would change the stale memory in damaged frames.
         side_data = _make_side_data(frame)
-    except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for, such as EXIF
+    except ValueError:  # PyAV 18 cannot list side data of types that it cannot name, such as EXIF
         return _orientation_by_filter(frame, rotation)
     return _orientation_of_side_data(side_data, rotation) if len(side_data) else _UPRIGHT
 
@@ -97,7 +97,7 @@ class _MatrixFilter(threading.local):
         self._configured_for: tuple[object, ...] | None = None
 
     def select(self, frame: Any) -> Any | None:
-        """Return the frame without that side data; ``None`` if it has no display matrix."""
+        """Return the frame without the removed side data; ``None`` if it has no display matrix."""
         kind = (frame.width, frame.height, frame.format.name)
         if kind != self._configured_for:
             removed = [f"mode=delete:type={number}" for number in _UNLISTED_SIDE_DATA]
@@ -118,7 +118,7 @@ _matrix_filter = _MatrixFilter()
 
 
 def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
-    """Make a graph that applies filters, (name, options) each, to frames with this frame's size and format."""
+    """Build a graph that applies ``filters`` (name, options) to frames with the size and format of ``frame``."""
     graph: Any = av.filter.Graph()
     graph.threads = 1
     source = graph.add_buffer(
@@ -134,20 +134,20 @@ def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
 class FrameConverter:
     """Converts decoded frames to RGB arrays. Use one per thread, because it keeps swscale's context.
 
-    The conversion is swscale's with bicubic chroma and one thread, as in the ``ffmpeg`` program's ``format=rgb24``. The
-    steps work on the upright pixels; a resize is a second, bilinear pass unless the step allows one pass. With
-    ``is_float``, values are float32 in [0, 1], converted with 16 bits a component.
+    The conversion uses swscale with bicubic chroma and one thread, as in the ``ffmpeg`` program's ``format=rgb24``. The
+    steps work on upright pixels. A resize is a second, bilinear pass unless the step allows one pass. With
+    ``is_float``, values are float32 in [0, 1], converted with 16 bits per component.
     """
 
     def __init__(self, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> None:
         self._steps = steps
         self._is_float = is_float
-        #: Whether frames come out as uint8 and in their own size.
+        #: Whether the output is uint8 and has the frame's own size.
         self.is_plain = not steps and not is_float
         self._format = "rgb48le" if is_float else "rgb24"
         self._output_format = av.VideoFormat(self._format)  # PyAV takes longer to look up names
         self._dtype: type[np.generic] = np.uint16 if is_float else np.uint8
-        # Each keeps one context: alternating sizes in one would rebuild it for every frame.
+        # Each reformatter keeps one context. Alternating sizes in one reformatter would rebuild it for every frame.
         self._to_rgb, self._to_components = VideoReformatter(), VideoReformatter()
         self._filter = _ScaleFilter(self._format)
         self._narrow_filter = _ScaleFilter("rgb24")
@@ -160,18 +160,18 @@ class FrameConverter:
         return empty((num_rows, height, width, 3), np.float32 if self._is_float else np.uint8)
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a factory of contexts for other threads; here they need none."""
+        """Return a factory of contexts for other threads. CPU conversion needs no context."""
         return nullcontext
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return the (height, width) of `write`'s result for this frame."""
+        """Return the (height, width) after orientation and steps."""
         size = (picture.width, picture.height) if orientation.transposed else (picture.height, picture.width)
         return output_size(self._steps, *size) if self._steps else size
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
-        """Convert a frame into ``out``, of shape (height, width, 3); if its size differs, scale to fit.
+        """Convert a frame into ``out`` (height, width, 3), and scale it if its size differs.
 
-        Raises `DecodeError` if FFmpeg cannot convert from the frame's colours.
+        Raises `DecodeError` if FFmpeg cannot convert the frame's colours.
         """
         try:
             steps = self._steps
@@ -189,7 +189,7 @@ class FrameConverter:
             if orientation is not _UPRIGHT:
                 pixels = orientation.apply(pixels)
             if steps and isinstance(steps[0], ResizeStep) and not orientation.turns and _is_own_and_plain(rgb, picture):
-                pixels = self._resize(steps[0], rgb, 0)  # spares a copy of the large picture
+                pixels = self._resize(steps[0], rgb, 0)  # avoids a copy of the large picture
             for number, step in enumerate(steps):
                 pixels = self._apply(step, pixels, number)
         except av.FFmpegError as error:
@@ -200,7 +200,7 @@ class FrameConverter:
             out[...] = pixels
 
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
-        """Return the RGB pixels (H, W, 3) of a plain converter in their own memory; ``None`` if `write` does more."""
+        """Return RGB pixels (H, W, 3) in new memory, for a plain converter; ``None`` if `write` is needed."""
         if not _takes_the_fast_path(picture) or orientation_of(picture) is not _UPRIGHT:
             return None
         try:
@@ -215,9 +215,9 @@ class FrameConverter:
         return copied
 
     def components_of(self, picture: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
-        """Return luma and chroma of a frame (3, height, width), scaled to ``size`` (height, width), without rotation.
+        """Return luma and chroma (3, height, width) in stored orientation, scaled to ``size`` (height, width).
 
-        Luma has values from 16 to 235, whatever range the frame is stored in.
+        Luma is converted to limited range (16 to 235).
         """
         height, width = size
         matrix = _substitute_matrix(picture)
@@ -255,7 +255,7 @@ class FrameConverter:
         return self._resize(step, frame, number)
 
     def _resize(self, step: ResizeStep, picture: Any, number: int) -> NDArray[Any]:
-        """Resize a packed RGB frame, ignoring its tags of the colours before the conversion."""
+        """Resize a packed RGB frame, ignoring its colour tags, which describe the frame before conversion."""
         picture.colorspace = picture.color_primaries = picture.color_trc = _UNSPECIFIED
         picture.color_range = _UNSPECIFIED_RANGE
         resizer = self._resizers.setdefault(number, VideoReformatter())
@@ -274,9 +274,9 @@ class FrameConverter:
 
 
 class LumaConverter:
-    """Copies the luma of decoded frames as stored: raw codes, whatever colour range the stream states.
+    """Copies the stored luma values of decoded frames, ignoring the stream's colour range.
 
-    A resize takes the nearest sample, because the mean of two codes may mean something else.
+    A resize takes the nearest sample, because the values may be codes, whose mean may have another meaning.
     """
 
     def __init__(self, steps: tuple[PixelStep, ...], num_bits: int) -> None:
@@ -290,15 +290,15 @@ class LumaConverter:
         return empty((num_rows, height, width, 1), np.uint16)
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a factory of contexts for other threads; here they need none."""
+        """Return a factory of contexts for other threads. CPU conversion needs no context."""
         return nullcontext
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return the (height, width) of `write`'s result for this frame."""
+        """Return the (height, width) after orientation and steps."""
         return output_size(self._steps, *orientation.size(picture.height, picture.width))
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
-        """Copy the luma of a frame into ``out``, of shape (height, width, 1); if its size differs, scale to fit.
+        """Copy a frame's luma into ``out`` (height, width, 1), and scale it if its size differs.
 
         Raises `DecodeError` if the frame has no luma with ``num_bits`` bits.
         """
@@ -333,10 +333,9 @@ def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
 
 
 class _ScaleFilter:
-    """Converts colours to a pixel format with libavfilter's ``scale``, as the ``ffmpeg`` program does.
+    """Converts colours with libavfilter's ``scale``, as the ``ffmpeg`` program does.
 
-    If chroma is interpolated, a plain reformat uses facts that the program ignores: the chroma location, and whether a
-    frame is interlaced.
+    If chroma is interpolated, a plain reformat uses the chroma location and interlacing, which the program ignores.
     """
 
     def __init__(self, pixel_format: str) -> None:
@@ -360,13 +359,13 @@ class _ScaleFilter:
         return rgb
 
 
-def _substitute_matrix(frame: Any) -> Any:  # PyAV takes names of matrices, but its type hints are of numbers
-    """Return the name of the matrix to convert a frame with if swscale refuses its own, else ``None``."""
+def _substitute_matrix(frame: Any) -> Any:  # PyAV accepts matrix names, but its type hints allow only numbers
+    """Return the name of a substitute matrix if swscale refuses the frame's matrix, otherwise ``None``."""
     return _SUBSTITUTE_MATRICES.get(frame.colorspace, _OTHER_MATRIX)
 
 
 def _takes_the_fast_path(frame: Any) -> bool:
-    """Return whether swscale repeats chroma samples instead of interpolating them, or has nothing to interpolate."""
+    """Return whether a plain reformat gives the same pixels as `_ScaleFilter`: no chroma is interpolated."""
     name = frame.format.name
     if name in ("yuv420p", "yuvj420p"):
         return not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
@@ -374,18 +373,18 @@ def _takes_the_fast_path(frame: Any) -> bool:
 
 
 def _lacks_last_column(frame: Any) -> bool:
-    """Return whether swscale, from 8 to 16 bits, converts pairs of pixels and leaves an odd last one uninitialised."""
+    """Return whether swscale leaves the last column uninitialised, because it converts pairs from 8 to 16 bits."""
     is_paired = frame.format.name in ("yuv420p", "yuvj420p", "yuv422p", "yuvj422p")
     return bool(is_paired and frame.width % 2 and not frame.height % 2)
 
 
 def _is_own_and_plain(picture: Any, frame: Any) -> bool:
-    """Return whether an RGB frame is not the codec's frame itself, and its tags do not affect scaling."""
+    """Return whether an RGB frame is a converted copy that is not tagged as interlaced, which would affect scaling."""
     return picture is not frame and not picture.interlaced_frame
 
 
 def _view_pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return a view (H, W, 3) of a packed RGB frame, without the padding of its lines."""
+    """Return a view (H, W, 3) of a packed RGB frame, without line padding."""
     plane = picture.planes[0]
     line_bytes, height, width = plane.line_size, picture.height, picture.width
     if line_bytes == width * 3 and dtype is np.uint8:
@@ -398,7 +397,7 @@ def _view_pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
 
 
 def fingerprint(frame: Any) -> int:
-    """Return the CRC-32 of the planes of a decoded frame, without the padding of their lines."""
+    """Return the CRC-32 of the planes of a decoded frame, without line padding."""
     checksum = 0
     for number, plane in enumerate(frame.planes):
         stride, row = abs(plane.line_size), _row_bytes(frame.format, number, plane)
@@ -411,7 +410,7 @@ def fingerprint(frame: Any) -> int:
 
 
 def _row_bytes(pixel_format: Any, number: int, plane: Any) -> int:
-    """Return the bytes of pixels in one line of a plane; 0 for the palette of pal8."""
+    """Return the bytes of pixels in one line of a plane; 0 for a palette plane (pal8)."""
     in_plane = [component for component in pixel_format.components if component.plane == number]
     if not in_plane:  # the palette of pal8
         return 0
@@ -429,10 +428,9 @@ def is_frame(picture: object) -> bool:
 
 
 def surface_of(frame: Any) -> Surface:
-    """Return the planes of a frame in CPU memory as tensors, without a copy: they must not be written to.
+    """Return the planes of a CPU frame as tensors, without a copy. Do not write to the tensors.
 
-    There are no planes if DLPack cannot describe the format: palettes, bits packed into bytes, frames stored upside
-    down.
+    The surface has no planes if DLPack cannot describe the format: palettes, packed bits, or frames stored upside down.
     """
     try:
         planes = _export_planes(frame)
@@ -444,8 +442,8 @@ def surface_of(frame: Any) -> Surface:
 def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[object]]) -> Surface:
     """Return the planes of a CUDA decoder's frame as tensors on its device, without a copy.
 
-    Raises ValueError for planes other than nv12, p010le and p016le, and for missing chroma samples: PyAV drops the last
-    ones of an odd size.
+    Raises ValueError for formats other than nv12, p010le and p016le, and for missing chroma samples: PyAV drops the
+    last chroma samples of an odd size.
     """
     try:
         planes = _export_planes(frame)
@@ -454,14 +452,14 @@ def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[obj
     expected = ((frame.height, frame.width), (-(-frame.height // 2), -(-frame.width // 2), 2))
     if tuple(tuple(plane.shape) for plane in planes) != expected:
         raise ValueError(f"the decoder's pictures have planes of {[tuple(plane.shape) for plane in planes]}")
-    # 10, 12 and 16 bits are all stored in the high bits, so that one name is enough.
+    # Samples of 10, 12 and 16 bits all use the high bits, so the name p016le fits all of them.
     return _make_surface(frame, "nv12" if planes[0].element_size() == 1 else "p016le", planes, reading)
 
 
 def _export_planes(frame: Any) -> tuple[Tensor, ...]:
     from torch.utils.dlpack import from_dlpack
 
-    # The capsule, and not the plane: torch would ask for a stream, which PyAV does not know.
+    # Pass the capsule instead of the plane, because torch would pass the plane a stream, which PyAV does not support.
     return tuple(from_dlpack(plane.__dlpack__()) for plane in frame.planes)
 
 
@@ -489,10 +487,10 @@ def _make_surface(
     )
 
 
-# Planar formats, and those whose chroma samples share a plane, begin with a plane of luma.
+# Formats whose first plane is luma: planar formats, and formats with interleaved chroma.
 _FORMATS_WITH_LUMA = ("yuv4", "yuvj4", "yuva4", "nv12", "nv21", "nv16", "nv24", "p010", "p012", "p016", "gray")
 
-# Components that share a plane, in the order in which formats list components: (first sample, step between samples).
+# Formats with components that share a plane: (first sample, step between samples) of each component.
 _UV, _VU = ((0, 1), (0, 2), (1, 2)), ((0, 1), (1, 2), (0, 2))
 _SHARED_PLANES = {
     **dict.fromkeys(
@@ -507,10 +505,10 @@ _PACKED = re.compile(r"(?P<letters>[0abgrxy]{2,4})(?:8|16|24|32|48|64)?")
 
 
 def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-    """Return the brightness of a frame in CPU memory, (H, W), as stored: not upright, perhaps a view that is read-only.
+    """Return the luma (H, W) of a CPU frame in stored orientation. It may be a read-only view.
 
-    If the format has a luma plane, it is this plane, in its stored range, with the upper 8 bits of deeper samples.
-    Other formats are converted to gray. ``size`` is (height, width) to scale to.
+    A luma plane is returned in its stored range, with the upper 8 bits of deeper samples. Other formats are converted
+    to gray. ``size`` is the (height, width) to scale to.
     """
     pixel_format, plane = frame.format, frame.planes[0]
     component = pixel_format.components[0]
@@ -541,11 +539,10 @@ def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8
 
 
 def component_planes(frame: Any) -> tuple[Tensor, ...]:
-    """Return a 2-D view (height, width) of each component of a frame in CPU memory, uint8 or uint16.
+    """Return a 2-D view (height, width) of each component of a CPU frame, uint8 or uint16, in FFmpeg's order.
 
-    The views have FFmpeg's order of components, and are the codec's own memory. Big-endian samples are copied. Raises
-    ValueError if the components are not whole bytes (palettes, packed bits, floats), or the frame is stored upside
-    down.
+    The views use the codec's own memory, except that big-endian samples are copied. Raises ValueError if components are
+    not whole bytes (palettes, packed bits, floats), or if the frame is stored upside down.
     """
     import torch
 
@@ -586,13 +583,13 @@ def _sample_places(name: str, planes: list[int]) -> Sequence[tuple[int, int]] | 
     return [(letters.index(letter), len(letters)) for letter in order]
 
 
-#: Errors of creating and running a CUDA decoder.
+#: Errors that creating or running a CUDA decoder can raise.
 CUDA_DECODE_ERRORS = (av.FFmpegError, OSError, ValueError, NotImplementedError)
 
 
 @lru_cache(maxsize=1)
 def why_no_nvcuvid() -> str | None:
-    """Return why FFmpeg cannot decode with NVDEC on this machine; ``None`` if it can try."""
+    """Return why FFmpeg cannot decode with NVDEC on this machine; ``None`` if no reason is known."""
     if "cuda" not in hwdevices_available():
         return "the FFmpeg that PyAV brings was built without CUDA"
     library = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
@@ -607,12 +604,12 @@ def why_no_nvcuvid() -> str | None:
 
 
 def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], device_index: int) -> Any:
-    """Create a codec context that leaves frames on a CUDA device, for decoding from a stream's start.
+    """Create a codec context that leaves frames on a CUDA device. Decoding must begin at a stream's start.
 
-    The device's primary context (torch's) must be current in the calling thread: FFmpeg does not make it current after
-    torch created it. The codec is chosen by FFmpeg's name of the format; for AV1, the container's stream has libdav1d,
-    which supports no devices. ``size`` is the container's (height, width): the stream's own is often a multiple of 16.
-    Raises `CUDA_DECODE_ERRORS` if there is no such decoder, or no device.
+    The device's primary context (torch's) must be current in the calling thread, because FFmpeg does not make it
+    current. ``codec`` is FFmpeg's name of the format. The container's own decoder may not support devices: for AV1 it
+    is libdav1d. ``size`` is the container's (height, width); the codec's own size is often rounded up to a multiple of
+    16. Raises `CUDA_DECODE_ERRORS` if there is no such decoder, or no device.
     """
     accelerator = HWAccel(
         "cuda",
@@ -627,6 +624,6 @@ def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], dev
     if extradata:
         context.extradata = extradata
     context.height, context.width = size
-    context.thread_count = 1  # each further one takes surfaces, of which NVDEC has 32
+    context.thread_count = 1  # each additional thread takes some of NVDEC's 32 surfaces
     context.options = {"max_pixels": str(MAX_PIXELS)}
     return context

@@ -1,4 +1,4 @@
-"""Read and decode one stream: the packet decoder, and demuxers for video and subtitles."""
+"""Read and decode one stream: the packet decoder, and readers for video and subtitles."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ from .opening import (
     valid_stream_index,
 )
 
-# Largest picture that is decoded, in pixels. A header of a few bytes can ask for terabytes.
+# Largest frame that is decoded, in pixels. A header of a few bytes can state a size of terabytes.
 MAX_PIXELS = 1 << 28
 
 # Codecs whose frame threads give wrong or varying frames:
-# * FFV1 conceals damage, without reporting it, by the frame that the same thread decoded before.
-# * MPEG-4's threads race for the score that separates damage from some encoders' padding bug, and for the time step of
-#   direct prediction of fields.
-# * VP3 and its descendants copy quantizers between threads only if unrelated numbers differ (FFmpeg compares all of one
-#   frame's with the second one of another's), so a frame may be decoded with quantizers from three frames before.
+# * FFV1 conceals damage without reporting it, and uses the last frame of the same thread.
+# * MPEG-4 threads race for the score that separates damage from some encoders' padding bug, and for the time step of
+#   direct prediction in fields.
+# * VP3 and its descendants copy quantizers between threads only if a comparison of the wrong numbers finds a
+#   difference (a bug in FFmpeg), so a frame may be decoded with the quantizers of three frames earlier.
 _THREAD_TYPES = {"ffv1": "SLICE", "mpeg4": "SLICE", "theora": "NONE", "vp3": "NONE", "vp4": "NONE"}
 
-# Flags of FFmpeg's AV_CODEC_CAP by the kind of threads; codecs of other libraries take either kind.
+# AV_CODEC_CAP flags of FFmpeg for each kind of threads. Codecs from other libraries accept both kinds.
 _THREAD_CAPABILITIES = {"AUTO": 1 << 12 | 1 << 13 | 1 << 15, "SLICE": 1 << 13 | 1 << 15, "NONE": 0}
 
-# Options that make a codec refuse damage. MPEG-4 takes some damage for a padding bug unless leftover bits count.
+# Options that make a codec refuse damage. Without "buffer", MPEG-4 treats some damage as an encoder's padding bug.
 _STRICT = "explode"
 _STRICT_BY_CODEC = {"mpeg4": "explode+buffer"}
 
-# Options that make a codec check its checksums. Other codecs conceal or skip damage as the ffmpeg program does.
+# Options that make a codec verify checksums. Other codecs conceal or skip damage as in the ffmpeg program.
 _CHECKED = {"err_detect": "crccheck+explode"}
 _AUDIO_OPTIONS = {"flac": _CHECKED, "wavpack": _CHECKED, "tta": _CHECKED}
-# AC-3 fills gaps with noise; with this option the noise depends on the frame only, not on where decoding began.
+# AC-3 fills gaps with noise. With this option, the noise depends only on the frame, not on where decoding began.
 _AUDIO_OPTIONS |= {"ac3": {"cons_noisegen": "1"}, "eac3": {"cons_noisegen": "1"}}
 
 
 class UndecodablePacketError(Exception):
-    """The codec refused a packet; the next ones may still decode."""
+    """The codec refused a packet. Later packets may still decode."""
 
 
 def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) -> None:
-    """Set up a video codec that is not open yet; a strict one refuses packets with errors, and conceals none."""
+    """Configure a video codec that is not open yet. A strict codec refuses packets with errors and conceals nothing."""
     context.thread_count = num_threads if codec_has_threads(context) else 1
     context.thread_type = "NONE" if num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
     strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
@@ -67,7 +67,7 @@ def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) ->
 
 
 def configure_audio_codec(context: Any, num_threads: int) -> None:
-    """Set up an audio codec that is not open yet."""
+    """Configure an audio codec that is not open yet."""
     context.thread_count = num_threads
     context.thread_type = "NONE" if num_threads == 1 else "FRAME"
     context.options = dict(_AUDIO_OPTIONS.get(context.name, {}))
@@ -80,7 +80,7 @@ def codec_has_threads(context: Any) -> bool:
 
 
 class PacketDecoder:
-    """The codec of one stream: packets go in, frames come out. ``context`` is PyAV's codec context, configured."""
+    """The codec of one stream, which turns packets into frames. ``context`` is PyAV's configured codec context."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -88,11 +88,11 @@ class PacketDecoder:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the codec is open; the first packet opens it."""
+        """Whether the codec is open. The first packet opens it."""
         return bool(self._context.is_open)
 
     def decode(self, packet: Any | None) -> Sequence[Any]:
-        """Feed one packet (``None`` drains the codec) and return the frames that come out, in the codec's order.
+        """Feed one packet (``None`` drains the codec) and return the frames that come out, in the codec's output order.
 
         Raises `UndecodablePacketError` if the codec refuses the packet.
         """
@@ -104,7 +104,7 @@ class PacketDecoder:
             raise UndecodablePacketError(error_text(error)) from error
 
     def flush(self) -> None:
-        """Discard the codec's state, because the next packet comes from another place in the stream."""
+        """Discard the codec's state before a packet from another position in the stream."""
         self._context.flush_buffers()
 
     def close(self) -> None:
@@ -118,12 +118,12 @@ class PacketDecoder:
 #: Flags of `VideoReader.index_entries`.
 KEY_ENTRY, DISCARD_ENTRY = 1, 2
 
-# Demuxers that mark encrypted packets, and demuxers that contain such a demuxer.
+# Demuxers that mark encrypted packets, and demuxers that use such a demuxer.
 _FORMATS_OF_ENCRYPTION = frozenset(("concat", "dash", "hls", "mov", "mp4"))
 
 
 class Decoder(Protocol):
-    """Decoder of a `StreamReader`, see `mediatensor.backends.PictureDecoder`."""
+    """The decoder of a `StreamReader`, see `mediatensor.backends.PictureDecoder`."""
 
     @property
     def is_open(self) -> bool: ...
@@ -135,7 +135,7 @@ class Decoder(Protocol):
 class StreamReader(Demuxer, ABC):
     """A demuxer of one stream, with its decoder.
 
-    ``stream_index`` counts all streams; ``None`` takes FFmpeg's best one. With 0 threads, FFmpeg decides.
+    ``stream_index`` counts all streams; ``None`` selects FFmpeg's best one. With ``num_threads=0``, FFmpeg decides.
     """
 
     #: ``"video"``, ``"audio"`` or ``"subtitle"``.
@@ -157,10 +157,10 @@ class StreamReader(Demuxer, ABC):
 
     @abstractmethod
     def _configure_codec(self, context: Any) -> None:
-        """Set threads and options of a codec that is not open yet."""
+        """Set the threads and options of a codec that is not open yet."""
 
     def _make_decoder(self) -> Decoder:
-        """Make the decoder; called for the first packet to decode, because reading packets needs none."""
+        """Make the decoder when the first packet is decoded, because reading packets does not need it."""
         return PacketDecoder(self._context)
 
     @property
@@ -173,7 +173,7 @@ class StreamReader(Demuxer, ABC):
 
     @property
     def extradata(self) -> bytes:
-        """Return the codec's configuration record; empty if there is none."""
+        """The codec's configuration record; empty if there is none."""
         return bytes(self._context.extradata or b"")
 
     @property
@@ -181,7 +181,7 @@ class StreamReader(Demuxer, ABC):
         return self._decoder is not None and self._decoder.is_open
 
     def use_threads(self, num_threads: int) -> bool:
-        """Change the number of threads; return whether reading starts over, because the codec was open already."""
+        """Change the number of threads. Return whether this reopened the stream, because the codec was already open."""
         self._num_threads = num_threads
         if self._context.is_open:
             self.reopen()
@@ -191,7 +191,7 @@ class StreamReader(Demuxer, ABC):
 
     @property
     def decoder(self) -> Decoder:
-        """What decodes the packets, until the reader is opened again or closed."""
+        """The current decoder. Reopening or closing the reader replaces it."""
         if self._decoder is None:
             self._decoder = self._make_decoder()
         return self._decoder
@@ -208,7 +208,7 @@ class StreamReader(Demuxer, ABC):
 
     def close(self) -> None:
         decoder, self._decoder = self._decoder, None
-        # A user's frame or a stored exception may keep this object alive; its codec's threads must end now.
+        # A user's frame or a stored exception may keep this object alive, but its codec's threads must end now.
         self._stream = self._context = None
         try:
             if decoder is not None:
@@ -220,7 +220,7 @@ class StreamReader(Demuxer, ABC):
 class VideoReader(StreamReader):
     """A demuxer of one video stream, with its decoder.
 
-    A strict codec refuses packets with errors instead of concealing them. ``open_decoder`` makes the decoder from this
+    A strict codec refuses packets with errors instead of concealing them. ``open_decoder`` makes a decoder for this
     reader; the default is the stream's own codec.
     """
 
@@ -253,48 +253,48 @@ class VideoReader(StreamReader):
 
     @property
     def codec_context(self) -> Any:
-        """Return the codec of the demuxer's stream, configured."""
+        """The configured codec context of the demuxer's stream."""
         return self._context
 
     @property
     def codec_has_threads(self) -> bool:
-        """Return whether the codec decodes faster with several threads, with the same result."""
+        """Whether the codec decodes faster with several threads, with the same result."""
         return codec_has_threads(self._context)
 
     @property
     def reorder_depth(self) -> int:
-        """Return how many frames the codec holds back to put them in order."""
+        """How many frames the codec holds back to reorder them."""
         return int(self._context.reorder_depth)
 
     @property
     def may_be_encrypted(self) -> bool:
-        """Return whether the format marks encrypted packets (side data ``encryption_info``)."""
+        """Whether the format marks encrypted packets (side data ``encryption_info``)."""
         return not _FORMATS_OF_ENCRYPTION.isdisjoint(self.format_name.split(","))
 
     @property
     def track_id(self) -> int:
-        """Return the format's own number of the stream."""
+        """The container's own number of the stream."""
         return int(self._stream.id)
 
     @property
     def is_intra_only(self) -> bool:
-        """Return whether every packet of the codec is a key frame, whatever the container says."""
+        """Whether every packet of the codec is a key frame, even if the container does not flag it."""
         return bool(self._context.codec.intra_only)
 
     @property
     def num_index_entries(self) -> int:
-        """Return the length of the demuxer's own list of packets; how complete it is depends on the format."""
+        """The length of the demuxer's packet list, which may be incomplete in some formats."""
         return len(self._stream.index_entries)
 
     def index_entries(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int, int, int]]:
-        """Return (position, dts, size, flags) of entries of the demuxer's list, by default of all."""
+        """Return (position, dts, size, flags) of entries in the demuxer's packet list; by default of all entries."""
         entries = self._stream.index_entries
         chosen = entries if numbers is None else [entries[number] for number in numbers]
         return [(entry.pos, entry.timestamp, entry.size, entry.flags) for entry in chosen]
 
     @property
     def num_pixels(self) -> int:
-        """Return the pixels of a frame, according to the header."""
+        """Pixels per frame, according to the header."""
         return int(self._context.width) * int(self._context.height)
 
     @property
@@ -302,13 +302,13 @@ class VideoReader(StreamReader):
         return self._is_strict
 
     def decode_leniently(self) -> None:
-        """Conceal errors from now on, with one thread: concealment depends on that."""
+        """Conceal errors from now on. Use one thread, because concealment depends on the number of threads."""
         if self._is_strict or self._num_threads != 1:
             self._is_strict, self._num_threads = False, 1
             self.reopen()
 
     def open_another_decoder(self) -> PacketDecoder | None:
-        """Return a fresh decoder of the stream with one thread; ``None`` if the source opens only once."""
+        """Return a fresh single-threaded decoder of the stream; ``None`` if the source cannot be opened again."""
         try:
             context = self._open_codec(self.stream_index, self.media_type)
         except MediaTensorError:
@@ -317,9 +317,7 @@ class VideoReader(StreamReader):
         return PacketDecoder(context)
 
     def packets(self) -> Iterator[Any]:
-        """Yield the packets of `read_packet` in one loop, which is faster. Packets that are not taken can still be
-        read.
-        """
+        """Yield the same packets as `read_packet`, but faster. Remaining packets can still be read."""
         self.is_fresh = False
         palettes = self._palettes
         while True:
@@ -347,29 +345,29 @@ class VideoReader(StreamReader):
         return packets
 
 
-# FFV1 calls each frame intra, although all but key frames use states of the previous frame.
+# FFV1 marks each frame as intra, although frames other than key frames depend on the previous frame.
 _CODECS_WITHOUT_INTRA_TYPES = frozenset(("ffv1",))
 
 
 def is_key_frame(picture: Any, codec: str | None) -> bool:
-    """Return whether a frame refers to no other, according to the codec (``codec`` is FFmpeg's name of it)."""
+    """Return whether a frame refers to no other frame, according to the codec. ``codec`` is FFmpeg's name."""
     if picture.key_frame:
         return True
     return codec not in _CODECS_WITHOUT_INTRA_TYPES and getattr(picture, "pict_type", None) == PictureType.I
 
 
-#: Codecs whose packets are text; packets of other codecs are decoded into lines of ASS.
+#: Codecs whose packets are text. Packets of other codecs are decoded into ASS lines.
 READABLE_PACKETS = frozenset(("ass", "mov_text", "subrip", "text", "webvtt"))
 
-# FFmpeg's duration of a subtitle without an end, in milliseconds.
+# The duration in milliseconds that FFmpeg gives a subtitle without an end.
 _FOREVER = 0xFFFFFFFF
 
 
 class SubtitlePacket(NamedTuple):
-    """One packet of subtitles. ``duration_seconds`` is ``None`` if it is not stated.
+    """One subtitle packet. ``duration_seconds`` is ``None`` if it is not stated.
 
-    ``lines`` has the packet itself, if its codec is in `READABLE_PACKETS`; else each decoded event as fields of an ASS
-    line.
+    ``lines`` has the raw packet if its codec is in `READABLE_PACKETS`. For other codecs, each decoded event is one
+    element with the fields of an ASS line.
     """
 
     start_seconds: float
@@ -378,16 +376,16 @@ class SubtitlePacket(NamedTuple):
 
 
 def read_subtitle_info(source: Source, stream_index: int | None) -> tuple[ContainerInfo, StreamInfo]:
-    """Return the headers of a file and of its stream of text subtitles; raise `StreamError` if there is none.
+    """Return the headers of a file and of its text subtitle stream; raise `StreamError` if there is none.
 
-    ``stream_index`` counts all streams; ``None`` takes the first default text stream, else the first text stream.
+    ``stream_index`` counts all streams. ``None`` selects the first default text stream, or else the first text stream.
     """
     container = read_container_info(source)
     return container, _choose_stream(container, stream_index)
 
 
 def read_subtitle_packets(source: Source, stream_index: int) -> Generator[SubtitlePacket]:
-    """Yield every packet of a text subtitle stream that has a time, in file order.
+    """Yield the packets of a text subtitle stream in file order, without packets that have no time.
 
     Raises `ReadError` if reading fails, and `DecodeError` if a packet does not decode.
     """

@@ -1,4 +1,4 @@
-"""Decode still images with FFmpeg: more than 8 bits a sample, which Pillow cuts, and a second opinion on JPEG."""
+"""Decode still images with FFmpeg: deep images, which Pillow reduces to 8 bits, and a second check of JPEG."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class UndecodableImageError(Exception):
 
 
 class PlanarPicture(NamedTuple):
-    """A decoded image in the codec's format; ``matrix`` is a number of H.273.
+    """A decoded image in the codec's format. ``matrix`` is a number of H.273.
 
-    The planes are 2-D and unsigned: one (gray), three (Y, Cb, Cr), of which two may be smaller, or (G, B, R).
+    The planes are 2-D and unsigned: one (gray), three (Y, Cb, Cr) with possibly smaller chroma, or three (G, B, R).
     """
 
     planes: list[NDArray[Any]]
@@ -56,10 +56,10 @@ def avif_planes(
     matrices: Collection[int],
     num_threads: int,
 ) -> list[Iterator[PlanarPicture]]:
-    """Return iterators over an AVIF file's images, and over their alpha images if it has alpha, as they are stored.
+    """Return an iterator over an AVIF file's images as stored, and a second one over its alpha images if it has alpha.
 
-    Raises `UndecodableImageError` if the file has no whole images with this size and one of these matrices (tiles,
-    say).
+    Raises `UndecodableImageError` if the file has no whole images with this size and one of these matrices, for
+    example if the images are split into tiles.
     """
     source = MemorySource(avif)
     container, reader = open_container(source)
@@ -82,7 +82,7 @@ def avif_planes(
 
 def _planar_pictures(source: Source, index: int, num_pictures: int, num_threads: int) -> Iterator[PlanarPicture]:
     container, reader = open_container(source)
-    stream = container.streams[index]  # which it has, or `avif_planes` had not found it
+    stream = container.streams[index]  # `avif_planes` has checked that the stream exists
     context = stream.codec_context
     try:
         context.thread_type, context.thread_count = "AUTO", num_threads
@@ -127,7 +127,7 @@ def _decode(codec: str, data: bytes) -> Any:
     assert isinstance(context, VideoCodecContext)
     context.thread_type, context.thread_count = "NONE", 1
     context.options = {"err_detect": "explode"}
-    packet = av.Packet(len(data))  # with the padding that codecs read beyond the end
+    packet = av.Packet(len(data))  # allocates the padding that codecs read beyond the end
     packet.update(data)
     frames = [*context.decode(packet), *context.decode(None)]
     return frames[0] if frames else None
