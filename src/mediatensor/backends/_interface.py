@@ -103,7 +103,7 @@ class PictureDecoder(ABC):
 
         Args:
             packet: A PyAV packet: a buffer of bytes with ``pts``, ``dts``, ``duration`` and ``is_keyframe``. ``None``
-            marks the end of the stream and returns the remaining pictures.
+                marks the end of the stream and returns the remaining pictures.
 
         Raises:
             DeviceError: if decoding cannot continue. The stream is then decoded on the CPU.

@@ -187,8 +187,8 @@ class VideoAccess:
     def pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
         """Yield frames from an index on, without transforms and before conversion to RGB.
 
-        Indices count within the range. One call decodes a few frames into shared memory, so keeping one frame keeps all
-        of that memory. Damaged frames are left out. With ``obeys_policy``, the decoder's ``on_error`` decides whether
+        Indices count within the range. A few frames are decoded into one block of memory, so keeping one frame keeps
+        the whole block. Damaged frames are left out. With ``obeys_policy``, the decoder's ``on_error`` decides whether
         damaged frames are kept, left out, or an error.
         """
         first, last = self._within or (0, None)

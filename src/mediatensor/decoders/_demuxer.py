@@ -226,7 +226,7 @@ class AudioStream(_Stream):
 
 
 class Demuxer(Closing):
-    """Reads the packets of selected streams of a container. A decoder and a converter follow it.
+    """Reads the packets of selected streams of a container, for a decoder and a converter.
 
     Iteration yields `Packet` objects of all selected streams in file order; ``stream_index`` identifies the stream. For
     frames by index or time, use `VideoDecoder` and `AudioDecoder`, which are built from the same parts.
@@ -368,8 +368,7 @@ def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float)
 
 
 def _stands_before(packets: PacketSource, stream_index: int, target: int) -> bool:
-    """Return whether the next key frame of a stream is shown at or before a time, and if so, queue it as the next
-    packet.
+    """Return whether the next key frame is shown at or before a time. If so, make it the next packet.
 
     Containers without an index seek to any packet, usually after a key frame.
     """

@@ -333,7 +333,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
 
         Raises:
             InvalidArgumentError: if it is not a packet of this stream, comes from another demuxer than earlier packets,
-            `reset` was not called after a `Demuxer.seek`, or the decoder has been drained.
+                `reset` was not called after a `Demuxer.seek`, or the decoder has been drained.
             DecodeError: if the codec rejects the packet. Later packets may still decode.
             ClosedError: after `close`, and in a forked process.
         """

@@ -143,7 +143,7 @@ class Subtitle:
         start_seconds: Time at which it appears.
         end_seconds: Time at which it disappears. If the file does not state the end, the start of the next subtitle.
         markup: The text with its markup as stored: tags of SubRip and WebVTT, override codes of ASS. 3GPP timed text
-        (``mov_text``) has no markup. Text of other codecs is converted to ASS.
+            (``mov_text``) has no markup. Text of other codecs is converted to ASS.
         speaker: The voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
         style: Name of its style in ASS.
 

@@ -39,10 +39,10 @@ class VideoDecoder(Closing):
 
     **Frame i is the i-th frame that a full linear decode returns**, and random access returns the same bits. For this,
     the first request scans the stream without decoding. The scan reads the header of an mp4 or mov file, otherwise the
-    packets, and only as many packets as the first frames need. If packets and frames turn out to differ (field
-    pictures, damage, spliced files, wrong or missing time stamps), the stream is decoded once to find its frames. If
-    packets were lost, the missing frames are detected only when decoding reaches them. The length and later indices are
-    correct from then on.
+    packets. For the first frames, it reads only as many packets as needed. If packets and frames turn out to differ
+    (field pictures, damage, spliced files, wrong or missing time stamps), the stream is decoded once to find its
+    frames. If packets were lost, the missing frames are detected only when decoding reaches them. The length and later
+    indices are correct from then on.
 
     Frames are not decoded if they are neither requested nor references of a requested frame. Recently decoded frames
     are cached (`mediatensor.set_frame_cache_bytes`). A call that spans several groups of pictures decodes them in

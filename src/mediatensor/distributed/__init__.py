@@ -1,4 +1,4 @@
-"""Media in engines that run on many machines: callable classes for Ray Data and Daft, from columns to columns."""
+"""Callable classes for Ray Data, Daft and other distributed engines, which read media into columns."""
 
 from __future__ import annotations
 

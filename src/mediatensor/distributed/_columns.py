@@ -1,4 +1,4 @@
-"""Columns of a batch: files and numbers of rows as input, and the output columns.
+"""Columns of a batch: input columns with files and row numbers, and output columns.
 
 Output columns have the same names, types and numbers of dimensions for all rows.
 """
@@ -24,12 +24,12 @@ from ..errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class ColumnNames:
-    """The names of the columns that rows are read from.
+    """The names of the input columns.
 
     Attributes:
         path: Paths or URLs; or mappings with ``path`` and ``bytes``, as stored by Hugging Face datasets.
-        bytes: Contents of files. A row with contents is read from them, and its path is only its name.
-        row: Numbers of rows.
+        bytes: Contents of files. For a row with contents, the path is only a name.
+        row: Row numbers.
         used: Further columns that the recipe reads.
     """
 
@@ -41,7 +41,7 @@ class ColumnNames:
 
 @dataclass(frozen=True)
 class BatchRow:
-    """One row of a batch: its file, if it names one, and a number that, with the seed, decides its random numbers."""
+    """One row of a batch: its file, if it has one, and its number, which is combined with the seed."""
 
     item: Item | None
     number: int = 0
@@ -58,7 +58,7 @@ def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[BatchRow]:
     none = [None] * num_rows
     paths, contents = batch.get(names.path, none), batch.get(names.bytes, none)
     numbers = batch.get(names.row, none)
-    # Rows with the same bytes are rows of one file.
+    # Rows with the same bytes belong to one file.
     seen: dict[bytes, bytes] = {}
     rows = []
     for i in range(num_rows):
@@ -75,7 +75,7 @@ def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[BatchRow]:
 
 
 def row_numbers(batch: Mapping[str, Any], column: str) -> list[int]:
-    """Return the numbers of the rows of a batch that has nothing else."""
+    """Return the row numbers of a batch that has only row numbers."""
     if column not in batch:
         raise InvalidArgumentError(
             f"The batch has no column {column!r} with the numbers of rows (it has {sorted(batch)}): name yours with "
@@ -95,7 +95,7 @@ def _num_rows(batch: Mapping[str, Any]) -> int:
 def _item_of_row(
     path: str | None, data: bytes | None, batch: Mapping[str, Any], i: int, used: Sequence[str]
 ) -> Item | None:
-    """Return the file of a row; ``None`` if it names none. An error of the file is an error of its row."""
+    """Return the file of a row; ``None`` if it has no file. An error of the file becomes the error of its row."""
     place = {name: _plain_value(batch[name][i]) for name in REFERENCE_COLUMNS if name in batch}
     name = str(place.get("source_name") or path or "")
     segment = {key: _seconds(batch[key][i]) for key in ("start_seconds", "end_seconds") if key in batch}
@@ -108,7 +108,7 @@ def _item_of_row(
 
 
 def _plain_value(value: Any) -> Any:
-    """Return a value of a column with gaps, in which numbers may be NumPy's, and NaN is a gap."""
+    """Convert NumPy numbers to Python numbers, and NaN to ``None``, for columns with missing values."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -122,7 +122,7 @@ def _seconds(value: Any) -> Any:
 
 
 def _path_and_bytes(path: Any, data: Any) -> tuple[str | None, bytes | None]:
-    """Return a row's path and bytes; ``None`` for a missing one."""
+    """Return a row's path and bytes, each ``None`` if missing."""
     if isinstance(path, Mapping):
         path, data = path.get("path"), path.get("bytes") if data is None else data
     if isinstance(path, os.PathLike):
@@ -147,18 +147,18 @@ def _number(column: str, number: Any) -> int:
 
 
 def _number_of_file(name: str, data: bytes | None) -> int:
-    """Return the number of a row without one, which depends only on its file."""
-    if data is not None and name == Item(data).name:  # the default name of bytes
+    """Return a number for a row without a number, derived only from its file."""
+    if data is not None and name == Item(data).name:  # this name is only the default name of bytes
         name = hashlib.blake2b(data, digest_size=16).hexdigest()
     return derived_seed("file", name)
 
 
 def number_or_none(value: Any, column: str) -> int | None:
-    """Return a whole number of a column with gaps; ``None`` for a gap."""
+    """Return an integer of a column with missing values; ``None`` if it is missing."""
     if value is None or (isinstance(value, (float, np.floating)) and np.isnan(value)):
         return None
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return int(value)  # whole numbers with gaps arrive as floats
+        return int(value)  # integers of a column with missing values are stored as floats
     if hasattr(value, "__index__") and not isinstance(value, (bool, np.bool_)):
         return int(value)
     raise InvalidArgumentError(f"The column {column!r} must hold whole numbers (got {value!r}).")
@@ -174,30 +174,30 @@ def clip_rows(
     classes: Sequence[str] | None = None,
     **columns: Sequence[Any],
 ) -> list[dict[str, Any]]:
-    """Return rows for any source of datasets, numbered like the rows of a dataset with the same ``rows_per_file``.
+    """Return the rows of any dataset source, numbered like the rows of a dataset with the same ``rows_per_file``.
 
-    A row has plain values with the place of its file, so that any machine that finds the file by the same path or URL
-    can open it. The bytes of tar shards and Parquet files are not copied.
+    A row has plain values that locate its file, so that any machine with the file at the same path or URL can open it.
+    The bytes of tar shards and Parquet files are not copied.
 
     Args:
-        source: Paths or URLs, a folder, a manifest, tar shards, a Parquet file (a path or URL) with paths or with the
-            media in it ...; see `mediatensor.datasets.as_items`.
+        source: Paths or URLs, a folder, a manifest, tar shards, a Parquet file (a path or URL) with paths or with media
+            contents ...; see `mediatensor.datasets.as_items`.
         rows_per_file: Number of rows of each file; each draws its own clip.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``: the kind of files in a folder or a table.
         media_column: The column of a manifest or a Parquet file with the file, if it has an unusual name.
-        label_column: The column with the label, likewise.
-        classes: The names of the classes in the order of their numbers; by default those of the source, by name.
+        label_column: The column with the label, if it has an unusual name.
+        classes: The class names in the order of their numbers; by default the classes of the source, sorted by name.
         columns: Further columns, one value for each file.
 
     Returns:
-        Rows for ``ray.data.from_items`` and ``daft.from_pylist``, all with the same columns: ``path`` and
-        ``row``; for parts of files ``source_name``, and ``start_byte`` and ``end_byte`` (tar) or
-        ``table_column`` and ``table_row`` (Parquet); ``start_seconds`` and ``end_seconds`` of segments; ``label`` and
-        the other columns of the source. ``unreadable`` is the error of a place that cannot be read (a damaged shard).
+        Rows for ``ray.data.from_items`` and ``daft.from_pylist``, all with the same columns: ``path`` and ``row``; for
+        parts of files ``source_name``, and ``start_byte`` and ``end_byte`` (tar) or ``table_column`` and ``table_row``
+        (Parquet); ``start_seconds`` and ``end_seconds`` of segments; ``label`` and other columns of the source.
+        ``unreadable`` is the error of an unreadable part of the source (a damaged shard).
 
     Raises:
-        InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, or
-            its name is in use; or as for `mediatensor.datasets.as_items`.
+        InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, a
+            column's name is in use, or as for `mediatensor.datasets.as_items`.
         SourceNotFoundError: if there is no such folder, manifest or shard.
 
     Example:
@@ -211,7 +211,7 @@ def clip_rows(
     items = as_items(source, kind=kind, media_column=media_column, label_column=label_column, classes=classes)
     columns = {name: items_of(f"The column {name!r}", values, of="values") for name, values in columns.items()}
     files = list(references_of(items))
-    # All rows of a table have the same columns.
+    # Give all rows of a table the same columns.
     names = list(dict.fromkeys(name for file in files for name in file))
     for name, values in columns.items():
         if len(values) != len(files):
@@ -240,7 +240,7 @@ class Column:
         name: Its name.
         dtype: The type of its numbers.
         shape: The shape of a row's value; ``None`` for a dimension whose size differs between rows.
-        missing: The value of a row without one; in a column whose sizes differ, the value of such a row is empty.
+        missing: Value for rows without a value. If sizes differ, such rows have an empty array.
 
     Example:
         >>> from mediatensor.distributed import Column
@@ -283,28 +283,28 @@ class Column:
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column of strings; a row without a value has an empty one."""
+    """A column of strings. Rows without a value have an empty string."""
 
     name: str
 
     def gather(self, values: Sequence[str | None]) -> NDArray[Any]:
-        """Join values in an array of strings; ``None`` is a missing value."""
+        """Join strings in an array; ``None`` is a missing value."""
         return _object_array([value or "" for value in values])
 
 
 @dataclass(frozen=True)
 class ListColumn:
-    """A column of lists, of strings or other plain values; a row without a value has an empty one."""
+    """A column of lists of strings or other plain values. Rows without a value have an empty list."""
 
     name: str
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
-        """Join values in an array of lists; ``None`` is a missing value."""
+        """Join lists in an array; ``None`` is a missing value."""
         return _object_array([value if isinstance(value, dict) else list(value or ()) for value in values])
 
 
 def _object_array(values: Sequence[Any]) -> NDArray[Any]:
-    # NumPy would make a single array of values of the same shape.
+    # Otherwise, NumPy makes one array of values of equal shape.
     column = np.empty(len(values), object)
     for i, value in enumerate(values):
         column[i] = value

@@ -1,4 +1,4 @@
-"""Readers of clips of videos and audio, and of rows of robots' datasets, as columns."""
+"""Readers of video clips, audio and rows of robot datasets into columns."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from ._row_mapper import AnyColumn, RowMapper
 class ClipDecoder(RowMapper):
     """Decodes a clip for each row of a batch.
 
-    Output columns, in addition to the input:
+    It adds these columns to the input:
 
     * ``frames``: uint8 (T, C, H, W) for each row.
     * ``pts_seconds``, ``duration_seconds``: float64 (T,), the times of the frames; NaN in a row with an error.
     * ``source``: the path, or another name of the file.
-    * ``error``: why the row could not be read, else empty.
-    * ``n_replaced``: number of frames that were replaced by another, with ``decoder_options={"on_error": "nearest"}``.
+    * ``error``: why the row could not be read; empty without an error.
+    * ``n_replaced``: number of damaged frames replaced under ``decoder_options={"on_error": "nearest"}``.
 
     Args:
-        sampler: Takes a `VideoDecoder` and returns a `FrameBatch` of one clip: one of `mediatensor.samplers` with its
-            arguments bound by ``functools.partial``, or your own function. By default `clips_at_random_indices`
+        sampler: Function that takes a `VideoDecoder` and returns a `FrameBatch` of one clip, for example a sampler of
+            `mediatensor.samplers` with arguments bound by ``functools.partial``. By default `clips_at_random_indices`
             with ``num_frames_per_clip``.
         num_frames_per_clip: Number of frames of a clip, for the default sampler.
         num_indices_between_frames: Distance between two frames of a clip in frames, for the default sampler.
-        clip_shape: The shape (T, C, H, W) of all clips. The columns are then plain arrays, (rows, T, C, H, W)
-            and (rows, T): a row that cannot be read has zeros, and a clip of another shape is an error of its row.
-            ``None``: each row has a separate array, which is empty if it cannot be read.
-        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw for each row), ``on_error``
-            (by default a clip that touches damage is an error of its row), ``stream_index``, ``dimension_order``,
-            ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames`` float32), ``device`` (for actors with a
-            GPU; frames that were decoded there are copied back for the column) ...
+        clip_shape: The shape (T, C, H, W) of all clips. The columns are then plain arrays, (rows, T, C, H, W) and
+            (rows, T). Unreadable rows have zeros, and a clip of another shape is an error of its row. With ``None``,
+            each row has a separate array, which is empty if the row is unreadable.
+        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw for each row), ``on_error`` (by
+            default, a clip with damage is an error of its row), ``stream_index``, ``dimension_order``, ``seek_mode``,
+            ``output_dtype`` (``torch.float32`` makes ``frames`` float32), ``device`` (for actors with a GPU; decoded
+            frames are copied to the CPU for the column) ...
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
             ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
 
@@ -114,30 +114,29 @@ class ClipDecoder(RowMapper):
 
 
 class AudioReader(RowMapper):
-    """Reads the audio of each row of a batch: whole files, or clips of them; from audio files and videos.
+    """Reads the audio of each row of a batch: whole audio or video files, or clips of them.
 
-    Output columns, in addition to the input:
+    It adds these columns to the input:
 
     * ``audio``: float32 (channels, samples) for each row.
     * ``pts_seconds``: float64, the time of the first sample; ``duration_seconds``: float64, the length. NaN in a row
       with an error.
     * ``sample_rate``: int64, samples per second; 0 in a row with an error.
     * ``source``: the path, or another name of the file.
-    * ``error``: why the row could not be read, else empty.
-    * ``n_replaced``: number of samples at the end that are padding by the sampler, because the file is shorter than a
-    clip.
+    * ``error``: why the row could not be read; empty without an error.
+    * ``n_replaced``: number of samples at the end that the sampler padded because the file is shorter than a clip.
 
     Args:
-        sampler: Takes an `AudioDecoder` and returns an `AudioSamplesBatch` of one clip, or `AudioSamples`: one of
-            `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. By
-            default whole files are read or, with ``seconds_per_clip``, a clip from a random place.
+        sampler: Function that takes an `AudioDecoder` and returns `AudioSamples`, or an `AudioSamplesBatch` of one
+            clip, for example a sampler of `mediatensor.samplers` with arguments bound by ``functools.partial``. By
+            default whole files or, with ``seconds_per_clip``, clips at random times are read.
         seconds_per_clip: Length of a clip, for the default sampler; ``None`` for whole files.
         sample_rate: Samples per second; ``None`` for the rate of each file.
         num_channels: Number of channels; ``None`` for the number in each file.
         downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as in `AudioDecoder`.
-        clip_shape: The shape (channels, samples) of all clips. The column is then a plain array, (rows,
-            channels, samples): a row that cannot be read has zeros, and audio of another shape is an error of its row.
-            ``None``: each row has a separate array, which is empty if it cannot be read.
+        clip_shape: The shape (channels, samples) of all clips. The column is then a plain array, (rows, channels,
+            samples). Unreadable rows have zeros, and audio of another shape is an error of its row. With ``None``, each
+            row has a separate array, which is empty if the row is unreadable.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
             ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
@@ -196,7 +195,7 @@ class AudioReader(RowMapper):
 
 
 def _check_shape(shape: tuple[int, ...] | None, dimensions: tuple[str, ...]) -> tuple[int | None, ...]:
-    """Return the shape of a column's values: of a clip, or with sizes that differ."""
+    """Return the shape of a column's values, with ``None`` for sizes that differ."""
     if shape is None:
         return (None,) * len(dimensions)
     sizes = tuple(shape) if isinstance(shape, Sequence) else ()
@@ -216,32 +215,32 @@ def _frame_dtype(decoder_options: Mapping[str, Any]) -> str:
     return "uint8" if dtype is torch.uint8 else "float32"
 
 
-# Robots' datasets
+# Robot datasets
 
 
 class LeRobotReader(RowMapper):
-    """Reads rows of a LeRobot dataset by their numbers, bit-identical to the rows of `LeRobotClips`.
+    """Reads rows of a LeRobot dataset by number, bit-identical to the rows of `LeRobotClips`.
 
-    Output columns, in addition to the input: the columns of the dataset, in the shapes of its metadata, with the times
-    of ``delta_timestamps`` in a new first dimension, and ``NAME_is_pad``; ``task``; ``source``, the episode; ``error``,
-    why the row could not be read, else empty; ``n_replaced``, always 0. A row with an error has zeros, ``False`` and
+    It adds the columns of the dataset in the shapes of its metadata, with the times of ``delta_timestamps`` in a new
+    first dimension, and ``NAME_is_pad``. It also adds ``task``; ``source``, the episode; ``error``, why the row could
+    not be read (empty without an error); and ``n_replaced``, always 0. A row with an error has zeros, ``False`` and
     empty text.
 
-    The metadata are read when the reader is made, once in each actor.
+    The constructor reads the metadata, once in each actor.
 
     Args:
         source: The folder or URL of the dataset.
         delta_timestamps: As for `LeRobotClips`.
         picture_shape: The shape (channels, height, width) of the output images; depth maps always have one channel. By
-            default that of the metadata; with ``image_transforms`` or transforms in ``decoder_options`` each row then
-            has a separate array.
+            default the shape of the metadata; with ``image_transforms`` or transforms in ``decoder_options``, each row
+            by default has a separate array.
         clips_options: Further arguments of `LeRobotClips`: ``episodes``, ``rows``, ``step``, ``only_whole``,
             ``cameras``, ``tolerance_s``, ``image_transforms``, ``output_dtype``, ``depth_output_unit``,
             ``decoder_options``.
-        row_column: Name of the column with the numbers of rows; ``ray.data.range`` calls it ``"id"``.
+        row_column: Name of the column with row numbers; ``ray.data.range`` calls it ``"id"``.
         prefix: A prefix for the names of the output columns.
-        seed: Decides, with the number of a row, random transforms.
-        epoch: Likewise.
+        seed: Seed of random transforms, combined with the row number.
+        epoch: Epoch number, which changes random transforms.
         max_open_files: Number of episodes that stay open between batches; episodes that share their videos count as
             one.
 
@@ -309,7 +308,7 @@ class LeRobotReader(RowMapper):
 
 
 def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | None) -> list[AnyColumn]:
-    """Return the columns of the rows that the recipe makes."""
+    """Return the output columns for rows of the dataset."""
     recipe = clips.recipe
     assert isinstance(recipe, LeRobotRecipe)
     conflicts = sorted({"source", "error", "n_replaced"} & clips.features.keys())
@@ -328,7 +327,7 @@ def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | 
     columns: list[AnyColumn] = []
     for name, feature in clips.features.items():
         dtype, deltas = feature["dtype"], recipe.delta_frames.get(name)
-        # With a single time, an image of a video has no time dimension; all other columns have one.
+        # With a single time, a video frame has no time dimension. All other columns have one.
         times = len(deltas) if deltas is not None and (dtype != "video" or len(deltas) > 1) else None
         in_front: tuple[int | None, ...] = (None,) if is_whole else () if times is None else (times,)
         if deltas is not None:
@@ -355,12 +354,12 @@ def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | 
 
 
 def _number_dtype(dtype: str) -> str:
-    """Return the type of numbers in rows, for a type of the metadata."""
+    """Return the dtype of a column for a dtype of the metadata."""
     return "bool" if dtype == "bool" else "float32" if np.dtype(dtype).kind == "f" else "int64"
 
 
 def _picture_shape(feature: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return (channels, height, width) of a feature; a video is decoded to three channels.
+    """Return (channels, height, width) of a feature. Videos are decoded to three channels.
 
     >>> _picture_shape({"dtype": "image", "shape": (480, 640, 3)})
     (3, 480, 640)

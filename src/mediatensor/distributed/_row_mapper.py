@@ -1,4 +1,4 @@
-"""`RowMapper`: reads rows of files into columns; a row that cannot be read has its error."""
+"""`RowMapper`: reads rows of files into columns. Unreadable rows have their error in a column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._columns import Column, ColumnNames, ListColumn, TextColumn, batch_rows
 
 
 def keep_to_assigned_cpus() -> None:
-    """In an actor or a task of Ray, use as many threads as its number of CPUs; elsewhere change nothing.
+    """In a Ray actor or task, limit threads to its number of CPUs; elsewhere change nothing.
 
     The environment variable ``MEDIATENSOR_NUM_THREADS`` takes precedence.
     """
@@ -33,7 +33,7 @@ def keep_to_assigned_cpus() -> None:
 
 
 def _assigned_cpus(ray: Any) -> int | None:
-    """Return the whole CPUs that Ray gave this process, at least 1; ``None`` in other processes."""
+    """Return the number of whole CPUs that Ray gave this process, at least 1; ``None`` outside of Ray."""
     if ray is None or not ray.is_initialized():
         return None
     try:
@@ -49,34 +49,33 @@ AnyColumn = Column | ListColumn | TextColumn
 class RowMapper(ABC):
     """The base class of `ClipDecoder`, `AudioReader`, `TextReader` and `LeRobotReader`.
 
-    Derive from it to use another `Recipe`. An object is called with a batch of rows, a mapping of columns, and returns
-    the same rows, in the same order, with further columns. Ray Data calls it as ``dataset.map_batches(ClipDecoder,
-    fn_constructor_kwargs={...})``; any other engine that passes columns to a Python object can use it as well. It can
-    be pickled, and nothing is opened or loaded before the first batch.
+    Derive from it to use another `Recipe`. A call takes a batch of rows as a mapping of columns, and returns the same
+    rows with further columns, in the same order. Ray Data calls it as ``dataset.map_batches(ClipDecoder,
+    fn_constructor_kwargs={...})``; other engines that pass columns to a Python object can use it as well. A mapper can
+    be pickled. It opens and loads nothing before the first batch.
 
-    Rows of one file are read together, in the order of their positions in it, and up to ``max_open_files`` files stay
-    open for the next batch. A row depends only on the arguments, its file and its number: with another batch size or
-    number of actors, or after a retry, it has the same bits.
+    Rows of one file are read together, sorted by position, and up to ``max_open_files`` files stay open for the next
+    batch. A row depends only on the arguments, its file and its number. It is bit-identical with any batch size or
+    number of actors, and after a retry.
 
-    In an actor of Ray, decoders and torch use as many threads as it has CPUs (unless the environment variable
-    ``MEDIATENSOR_NUM_THREADS`` is set).
+    In a Ray actor, decoders and torch use as many threads as the actor has CPUs, unless the environment variable
+    ``MEDIATENSOR_NUM_THREADS`` is set.
 
     Args:
-        recipe: How a sample is made of a file.
-        columns: The columns that are made of a sample.
+        recipe: Makes a sample from a file.
+        columns: The output columns for a sample.
         path_column: Name of the column with paths or URLs, or with mappings of ``path`` and ``bytes``. The other
             columns of `clip_rows` have fixed names: ``start_byte`` and ``end_byte``, or ``table_column`` and
             ``table_row``, for a part of the file; ``start_seconds`` and ``end_seconds`` for a segment.
-        bytes_column: Name of the column with the bytes of files. A row with bytes is read from them, and its path is
-            only its name.
-        row_column: Name of the column with the numbers of rows; `clip_rows` makes one. A row has the same clip as that
-            row of a dataset with the same seed. Without such a column a row's clip depends only on its file: rows of
-            one file are the same.
+        bytes_column: Name of the column with the bytes of files. For a row with bytes, the path is only a name.
+        row_column: Name of the column with row numbers, as made by `clip_rows`. A row has the same clip as the row of
+            this number in a dataset with the same seed. Without this column, a clip depends only on its file, so rows
+            of one file are equal.
         used_columns: Further columns that the recipe reads, from ``Item.extra``.
         prefix: A prefix for the names of the output columns.
-        keep_bytes: Also pass on the column with the bytes of files; all others are passed on anyway.
-        seed: Decides, with the file and the number of a row, its random numbers.
-        epoch: Likewise; another epoch gives other clips.
+        keep_bytes: Return the column with the bytes of files. All other input columns are always returned.
+        seed: Seed of random numbers, combined with the file and the number of a row.
+        epoch: Epoch number; each epoch draws new clips.
         max_open_files: Number of files that stay open between batches.
 
     Raises:
@@ -128,26 +127,26 @@ class RowMapper(ABC):
         self._keep_bytes = keep_bytes
         self._seed = whole_number("seed", seed)
         self._epoch = checked_epoch(epoch)
-        # Every failure is reported in its own row, so their number is not limited.
+        # Every failure is reported in its own row, so the number of failures is not limited.
         num_open_files = whole_number("max_open_files", max_open_files, at_least=1)
         self._reader = RowReader("skip", sys.maxsize, OpenFiles(num_open_files))
 
     @abstractmethod
     def values(self, sample: Sample) -> dict[str, Any]:
-        """Return the values of a sample by column, including ``n_replaced``, and ``error`` if a part of it is missing.
+        """Return the values of a sample by column, with ``n_replaced``, and ``error`` if a part of it is missing.
 
         Raises:
-            InvalidArgumentError: if the sample does not fit the columns; then its row has the error and no values.
+            InvalidArgumentError: if the sample does not fit the columns. The row then has this error and no values.
         """
 
     def prepare(self) -> None:  # noqa: B027 - most readers have nothing to prepare
-        """Load models before the first file; an exception here is not the error of a row."""
+        """Load models before the first file. An exception here is raised instead of becoming the error of a row."""
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Read the files of a batch.
 
         Args:
-            batch: Columns, NumPy arrays or lists, all of one length.
+            batch: Columns as NumPy arrays or lists of equal length.
 
         Returns:
             The input columns, except the bytes of files, and the output columns. A row that could not be read
@@ -165,7 +164,7 @@ class RowMapper(ABC):
             values = self._read(specs)
         finally:
             if any(isinstance(spec, RowSpec) and isinstance(spec.item.source, bytes) for spec in specs):
-                # Each batch has its own bytes: those of this one need not stay in memory.
+                # The next batch has other bytes, so release the bytes of this batch.
                 self._reader.files.close()
         return kept | {
             self._prefix + column.name: column.gather([row.get(column.name) for row in values])
@@ -187,7 +186,7 @@ class RowMapper(ABC):
         return kept
 
     def _specs(self, batch: Mapping[str, Any]) -> list[RowSpec | str]:
-        """Return for each row its spec, or the error if it names no file."""
+        """Return the spec of each row, or an error text for a row without a file."""
         nothing = (
             f"SourceTypeError: The row names no file: neither {self._names.path!r} nor {self._names.bytes!r} has a "
             "path or bytes."
@@ -198,7 +197,7 @@ class RowMapper(ABC):
         ]
 
     def _read(self, specs: Sequence[RowSpec | str]) -> list[dict[str, Any]]:
-        """Return for each row its values by column."""
+        """Return the values of each row by column."""
         results = iter(self._reader.read_all([spec for spec in specs if isinstance(spec, RowSpec)]))
         return [{"error": spec} if isinstance(spec, str) else self._values_of(spec, next(results)) for spec in specs]
 

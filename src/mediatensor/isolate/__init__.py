@@ -1,4 +1,4 @@
-"""Work on untrusted files in a separate process: a crash there does not end this program.
+"""Processing of untrusted files in a separate process, whose crash does not end your program.
 
 >>> from mediatensor.isolate import IsolatedWorker
 >>> with IsolatedWorker(timeout_seconds=10, max_memory_bytes=2 << 30) as worker:  # doctest: +SKIP

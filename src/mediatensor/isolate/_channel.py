@@ -1,7 +1,7 @@
 """Messages between a process and its child, over a pair of sockets.
 
-A message has a kind, a body, and contents, which are a block of bytes. Large contents are passed in anonymous shared
-memory that is sealed before it is read, so that the sender can neither change nor shorten it. On systems without such
+A message has a kind, a body, and contents (a block of bytes). Large contents are sent in anonymous shared memory. This
+memory is sealed before it is read, so that the sender can neither change nor shorten it. On systems without sealed
 memory, contents are sent through the socket.
 """
 
@@ -18,24 +18,24 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-# A process that only sends does not import torch.
+# Senders do not import torch.
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["MAX_BODY_BYTES", "ChannelError", "Message", "above_standard", "common_memory", "receive", "send", "until"]
 
-#: Maximum size of the structure of a result: everything but the contents of tensors, arrays and bytes.
+#: Maximum size of the structure of a result, without the contents of tensors, arrays and bytes.
 MAX_BODY_BYTES = 64 << 20
 
-# Smaller blocks are copied faster than they are mapped.
+# Copying smaller blocks is faster than mapping them.
 _MIN_SHARED_BYTES = 1 << 16
 
-# kind, bytes of the body, bytes of the contents, whether these lie in shared memory
+# kind, size of the body, size of the contents, whether the contents are in shared memory
 _HEADER = struct.Struct(">cQQ?")
 _CHUNK_BYTES = 1 << 20
 _MAX_WRITTEN_AT_ONCE = 1 << 30
 
-# Interval of checks whether the other process lives: its children may keep its socket open.
+# Interval of checks whether the other process lives, because its children may keep its socket open.
 _LOOK_SECONDS = 0.5
 
 _LAST_STANDARD = 2  # standard error
@@ -50,7 +50,7 @@ class ChannelError(Exception):
 
 
 class Message(NamedTuple):
-    """One message: its kind, one byte; its structure; and its block, uint8 (bytes,), writable."""
+    """One message: its kind (one byte), its structure, and its block, a writable uint8 tensor (bytes,)."""
 
     kind: bytes
     body: bytes
@@ -58,7 +58,7 @@ class Message(NamedTuple):
 
 
 def common_memory(num_bytes: int) -> int | None:
-    """Return a descriptor of zeroed memory for two processes that neither can shorten, or ``None`` if unsupported."""
+    """Return a descriptor of zeroed memory that two processes share and cannot shorten; ``None`` if unsupported."""
     if not _HAS_SEALED_MEMORY:
         return None
     descriptor = os.memfd_create("mediatensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -72,10 +72,10 @@ def common_memory(num_bytes: int) -> int | None:
 
 
 def above_standard(descriptor: int) -> int:
-    """Return a descriptor for the same file above those of standard input, output and error, and close a lower one.
+    """Return a descriptor of the same file above the standard streams, closing a lower one.
 
-    In a program that was started with one of these closed, the next file that is opened gets its number. A child
-    process cannot inherit such a descriptor, because its standard streams take these numbers.
+    If a program starts without a standard stream, the next opened file gets the stream's number. A child process cannot
+    inherit such a descriptor, because its standard streams take these numbers.
     """
     if descriptor > _LAST_STANDARD:
         return descriptor
@@ -93,11 +93,11 @@ def send(
     *,
     deadline: float | None = None,
 ) -> None:
-    """Send a message, whose block comes in pieces.
+    """Send a message with a block in several pieces.
 
     Raises:
-        TimeoutError: at the deadline on the clock of ``time.monotonic``: a process that does not read fills the socket.
-        OSError: if the other process is gone, or memory runs out.
+        TimeoutError: at the deadline on the clock of ``time.monotonic``, if the other process does not read.
+        OSError: if the other process has ended, or memory runs out.
     """
     pieces = [piece for piece in pieces if piece]
     num_bytes = sum(map(len, pieces))
@@ -113,7 +113,7 @@ def send(
         for piece in pieces:
             while piece:
                 piece = piece[os.write(descriptor, piece[:_MAX_WRITTEN_AT_ONCE]) :]
-        # One byte is sent completely or not at all.
+        # A single byte is sent completely or not at all.
         with until(connection, deadline):
             socket.send_fds(connection, [header[:1]], [descriptor])
     finally:
@@ -124,7 +124,7 @@ def send(
 
 @contextmanager
 def until(connection: socket.socket, deadline: float | None) -> Iterator[None]:
-    """Let the socket raise `TimeoutError` at the deadline in a ``with`` block."""
+    """Make socket operations in a ``with`` block raise `TimeoutError` at the deadline."""
     if deadline is None:
         yield
         return
@@ -146,7 +146,7 @@ def receive(
 
     Raises:
         TimeoutError: at the deadline on the clock of ``time.monotonic``.
-        EOFError: if the other process is gone.
+        EOFError: if the other process has ended.
         ChannelError: if it sends an invalid message.
         OSError: if there is no memory or no file descriptor for the message.
     """
@@ -188,7 +188,7 @@ class _Reading:
         return data, list(descriptors)
 
     def exactly(self, num_bytes: int) -> bytearray:
-        # The buffer grows with the data, because the announced number of bytes may never come.
+        # Grow the buffer with the data, because the announced number of bytes may never arrive.
         data = bytearray()
         while len(data) < num_bytes:
             self._wait()
@@ -213,7 +213,7 @@ class _Reading:
                 raise EOFError
             if self._deadline is not None and left <= 0:
                 raise TimeoutError
-            # One more poll, for data that was sent before the process ended.
+            # Poll once more for data sent before the process ended.
             was_alive = self._is_alive()
 
 
@@ -228,7 +228,7 @@ def _map(descriptor: int, num_bytes: int) -> Tensor:
     import torch
 
     try:
-        # Sealing fails while the other process can still write, and for any other kind of file.
+        # Sealing fails if the other process can still write, or for any other kind of file.
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
     except OSError as error:
@@ -236,8 +236,8 @@ def _map(descriptor: int, num_bytes: int) -> Tensor:
     if os.fstat(descriptor).st_size != num_bytes:
         raise ChannelError("shared memory of another size was sent")
     try:
-        # torch never closes a file that it cannot map, so the mapping is tried first; it takes no memory.
+        # torch never closes a file that it cannot map, so try the mapping first, which allocates no memory.
         mmap.mmap(descriptor, num_bytes, mmap.MAP_PRIVATE).close()
         return torch.from_file(f"/proc/self/fd/{descriptor}", shared=False, size=num_bytes, dtype=torch.uint8)
-    except (OSError, ValueError, OverflowError, RuntimeError) as error:  # the other process may forbid opening it
+    except (OSError, ValueError, OverflowError, RuntimeError) as error:  # the other process may deny opening it
         raise ChannelError(f"shared memory of {num_bytes} bytes cannot be mapped ({error})") from error

@@ -1,4 +1,4 @@
-"""The program of an isolated process, which serves calls from a socket until the socket is closed."""
+"""The main program of an isolated process, which serves calls from a socket until it is closed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ._values import MAX_NUM_VALUES, encode, extent_of, failure_of, ran_out_of_m
 __all__ = ["CHILD_MAIN", "Kind", "MainModule", "Settings", "is_importing_main", "main", "this_main"]
 
 
-#: The name of the main module in the child, as in ``multiprocessing``: ``__name__ == "__main__"`` holds only once.
+#: Name of the main module in the child, as in ``multiprocessing``, where ``__name__ == "__main__"`` must be false.
 CHILD_MAIN = "__mp_main__"
 
 _state = {"is_importing": False, "is_imported": False}
 
 
 class MainModule(NamedTuple):
-    """Where the main module can be imported from; without a name and a path (a notebook) it cannot be imported.
+    """The import location of the main module. Without a name and a path (a notebook), it cannot be imported.
 
     Attributes:
         name: The name of the module, if it was started with ``python -m``.
@@ -41,7 +41,7 @@ class MainModule(NamedTuple):
 
 
 def this_main() -> MainModule:
-    """Return where the main module of this process is."""
+    """Return the import location of this process's main module."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     path = getattr(main, "__file__", None)
@@ -59,7 +59,7 @@ def _import_main(main: MainModule) -> None:
     """Import the main module of the parent into this process, once.
 
     Raises:
-        Exception: whatever the module raises.
+        Exception: any exception of the module.
     """
     if _state["is_imported"] or main.path is None:
         return
@@ -78,7 +78,7 @@ def _import_main(main: MainModule) -> None:
 
 
 class Kind:
-    """The kinds of messages: the first two are from the parent, the rest from the child."""
+    """The kinds of messages. The parent sends the first two, and the child the rest."""
 
     SETTINGS = b"S"
     CALL = b"C"
@@ -91,7 +91,7 @@ class Kind:
 
 
 class Settings(NamedTuple):
-    """The limits of a child, and the main module of its parent."""
+    """The limits of a child, and the parent's main module."""
 
     timeout_seconds: float | None
     max_memory_bytes: int | None
@@ -100,7 +100,7 @@ class Settings(NamedTuple):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads data of the parent, which is trusted. Functions of the parent's main module come from a copy of it."""
+    """Unpickles trusted data of the parent. Functions of the parent's main module come from an imported copy."""
 
     def __init__(self, data: Any, main_module: MainModule) -> None:
         super().__init__(io.BytesIO(data))
@@ -113,7 +113,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def main(descriptor: int, fault_descriptor: int) -> None:
-    """Serve calls from the socket; Python's trace of a crash goes to the file of ``fault_descriptor``."""
+    """Serve calls from the socket. ``fault_descriptor`` is the file for Python's trace of a crash."""
     # Functions must not print to the parent's standard output.
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -133,7 +133,7 @@ def main(descriptor: int, fault_descriptor: int) -> None:
 def _start(connection: socket.socket) -> Settings:
     settings: Settings = pickle.loads(_channel.receive(connection).contents.numpy().data)
     if can_deny_network():
-        # Denying process groups is optional: without a network ban the process continues if the kernel refuses.
+        # Restricting process groups is optional. Without a network ban, the process continues if the kernel refuses.
         with nullcontext() if settings.denies_network else suppress(OSError):
             deny_system_calls(denies_network=settings.denies_network)
     _channel.send(connection, Kind.READY, b"")
@@ -143,7 +143,8 @@ def _start(connection: socket.socket) -> Settings:
 def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings, *, is_first: bool) -> None:
     def start_timer() -> None:
         if settings.timeout_seconds is not None:
-            # Its thread ends the process even while a library holds the interpreter lock, or the parent is gone.
+            # The timer's thread ends the process even while a library holds the interpreter lock, or the parent has
+            # ended.
             faulthandler.dump_traceback_later(settings.timeout_seconds, exit=True, file=fault_descriptor)
 
     call = _channel.receive(connection).contents.numpy().data
@@ -163,7 +164,7 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
         with limited_memory(settings.max_memory_bytes):
             answer = _answer(function, arguments, keywords, is_limited=settings.max_memory_bytes is not None)
         if os.getpid() != own_pid:
-            # The function forked, and this is the copy: a second answer would be taken for the next call's.
+            # The function forked, and this is the copy. Its answer would be mistaken for the answer to the next call.
             os._exit(0)
         _channel.send(connection, *answer)
     finally:

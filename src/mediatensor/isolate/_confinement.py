@@ -1,4 +1,4 @@
-"""Limits of an isolated process: memory, sockets, and its session. A process limits itself before it reads anything."""
+"""Limits of an isolated process on memory, sockets and its session, set by the process before it reads input."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = [
     "no_core_dumps",
 ]
 
-#: Exit status of a process that watches its own memory and exceeded the limit.
+#: Exit status of a process that exceeded the memory limit and watched its memory itself.
 MEMORY_EXIT_STATUS = 71
 
-_MOST_BYTES = 1 << 62  # a limit is a number of 64 bits
+_MOST_BYTES = 1 << 62  # limits are 64-bit numbers
 
 _WATCH_SECONDS = 0.05
 
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_SET_MODE_FILTER = 1
-_SECCOMP_FILTER_FLAG_TSYNC = 1  # includes threads that already run
+_SECCOMP_FILTER_FLAG_TSYNC = 1  # applies to already running threads
 _RETURN_ALLOW = 0x7FFF0000
 _RETURN_KILL = 0x80000000
 _RETURN_ACCESS_DENIED = 0x00050000 | 13
@@ -42,7 +42,7 @@ _IO_URING_SETUP = 425
 
 
 class _SystemCalls(NamedTuple):
-    """AUDIT_ARCH of a machine, and the numbers of its calls."""
+    """AUDIT_ARCH of a machine, and the numbers of its system calls."""
 
     architecture: int
     seccomp: int
@@ -58,7 +58,6 @@ _SYSTEM_CALLS = {
 
 
 def no_core_dumps() -> None:
-    """Disable core dumps."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
@@ -67,11 +66,11 @@ def end_with_parent(connection: socket.socket) -> None:
 
     def wait() -> None:
         poller = select.poll()
-        poller.register(connection, 0)  # hanging up is always reported
+        poller.register(connection, 0)  # a hang-up is always reported
         poller.poll()
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)  # in a foreign group, only this process ends
+        os.kill(os.getpid(), signal.SIGKILL)  # in another process's group, only this process ends
 
     threading.Thread(target=wait, name="mediatensor-parent", daemon=True).start()
 
@@ -80,8 +79,8 @@ def end_with_parent(connection: socket.socket) -> None:
 def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator[None]:
     """Limit the memory that this process allocates in a ``with`` block; ``None`` for no limit.
 
-    Linux refuses further allocations, which fail with an error. Elsewhere, or without ``by_system``, the process
-    watches itself, and ends with `MEMORY_EXIT_STATUS`.
+    On Linux, allocations beyond the limit fail with an error. On other systems, or without ``by_system``, the process
+    checks its own memory, and exits with `MEMORY_EXIT_STATUS`.
     """
     if max_bytes is None:
         yield
@@ -99,7 +98,7 @@ def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator
 
 
 def _data_bytes() -> int | None:
-    """Return the bytes of private writable memory, which the limit counts; ``None`` if they are unknown."""
+    """Return the bytes of private writable memory, which count towards the limit; ``None`` if unknown."""
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("VmData:"):
@@ -135,7 +134,7 @@ def can_deny_network() -> bool:
 
 
 def deny_system_calls(*, denies_network: bool) -> None:
-    """Keep this process and its children in their session and group, and with ``denies_network`` without sockets.
+    """Prevent this process and its children from leaving their session and group, and optionally from opening sockets.
 
     The kernel (Linux, x86-64 and AArch64) refuses the system calls.
 
@@ -151,7 +150,7 @@ def deny_system_calls(*, denies_network: bool) -> None:
 
 def _set_filter(calls: _SystemCalls, denied: list[int]) -> None:
     # Offsets of struct seccomp_data: the number of the call at 0, the architecture at 4.
-    # (code, jump if true, jump if false, value); jumps count the instructions left out.
+    # (code, jump if true, jump if false, value); a jump is the number of skipped instructions.
     program = [
         (0x20, 0, 0, 4),
         (0x15, 1, 0, calls.architecture),

@@ -1,4 +1,4 @@
-"""A Python process that works for this one: starting, sending, receiving and ending."""
+"""Worker processes: starting, sending, receiving and ending."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from ._channel import above_standard
 
 __all__ = ["GRACE_SECONDS", "MAX_TEXT_BYTES", "START_SECONDS", "Process", "TimeLimit"]
 
-#: Time limit of the start of a process, and of the imports of its first call.
+#: Time limit for the start of a process, and for the imports of its first call.
 START_SECONDS = 300.0
 
-#: A process ends itself at the time limit and writes its trace; after this many more seconds it is killed.
+#: At the time limit, a process writes its trace and ends itself. After this many more seconds it is killed.
 GRACE_SECONDS = 1.0
 
-#: Maximum size of the shown output of a process about itself.
+#: Maximum size of the process's own output in an error message.
 MAX_TEXT_BYTES = 1 << 14
 
 _END_SECONDS = 5.0
-_TIME_IS_UP = "Timeout ("  # the beginning of the trace of a process that ended itself at the limit
+_TIME_IS_UP = "Timeout ("  # start of the trace of a process that ended itself at the time limit
 _LOOK_SECONDS = 0.005
 
-# The processes that this process started, without those of its parent before a fork.
+# Processes that this process started, without processes of its parent before a fork.
 _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
@@ -51,14 +51,14 @@ class TimeLimit(NamedTuple):
 
     @classmethod
     def of_call(cls, seconds: float | None) -> TimeLimit:
-        """Return the limit of a call, which the process watches as well."""
+        """Return the limit of a call, which the child process enforces as well."""
         if seconds is None:
             return cls(None, "did not finish")
         return cls(time.monotonic() + seconds + GRACE_SECONDS, f"did not finish within {seconds:g} seconds")
 
 
 class _Started(NamedTuple):
-    """A process, its socket, and the file for Python's trace of a crash."""
+    """A started process, its socket, and the file for Python's trace of a crash."""
 
     process: subprocess.Popen[bytes]
     connection: socket.socket
@@ -66,10 +66,10 @@ class _Started(NamedTuple):
 
 
 class Process:
-    """A Python process with a socket to it. It ends with this process.
+    """A Python process with a socket. It ends when its parent ends.
 
     Args:
-        program: The source. Its first two arguments are the descriptors of the socket and of a file for
+        program: The source code. Its first two arguments are the descriptors of the socket and of a file for
             ``faulthandler``.
         arguments: Further arguments.
         descriptors: Descriptors of files that the process inherits.
@@ -86,15 +86,15 @@ class Process:
 
     @property
     def exit_status(self) -> int | None:
-        """The exit status as in ``subprocess``, after the process was waited for."""
+        """The exit status as in ``subprocess``, once the process has ended."""
         return self._process.returncode
 
     def kill(self) -> None:
-        """End the process and its children now. A call in another thread notices and cleans up."""
+        """End the process and its children now. A call in another thread detects this and cleans up."""
         _kill(self._process)
 
     def close(self) -> None:
-        """End the process as `kill` does, and clean up; not during a call."""
+        """End the process like `kill`, and clean up. Do not call it during a call."""
         self._end()
 
     def send(self, kind: bytes, pieces: Iterable[memoryview], limit: TimeLimit) -> None:
@@ -128,7 +128,7 @@ class Process:
         """Wait for a message of one of these kinds.
 
         Raises:
-            IsolatedWorkerError: if none arrives in time, the message is of another kind, or the process has ended.
+            IsolatedWorkerError: if no message arrives in time, it is of another kind, or the process has ended.
         """
         try:
             message = _channel.receive(
@@ -151,7 +151,7 @@ class Process:
             if time.monotonic() > give_up:
                 return self.error("closed its connection", "crash")
             time.sleep(_LOOK_SECONDS)
-        _kill(self._process)  # its children
+        _kill(self._process)  # also ends its children
         status = self._process.wait()
         if status >= 0:
             if self._trace().startswith(_TIME_IS_UP):
@@ -168,11 +168,11 @@ class Process:
         return error
 
     def _trace(self) -> str:
-        """Return the trace that Python wrote when the process ended; the process may have written anything."""
+        """Return the trace that Python wrote when the process ended. The process may have written anything."""
         try:
             self._faults.seek(0)
             trace = self._faults.read(MAX_TEXT_BYTES).decode("ascii", "replace")
-        except ValueError:  # the file is closed: another error came first
+        except ValueError:  # the file is closed, because another error came first
             return ""
         text = trace.partition("\nExtension modules:")[0]
         return "".join(letter for letter in text if letter.isprintable() or letter == "\n").strip()
@@ -181,8 +181,8 @@ class Process:
 def _start_in_thread(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
     """Start a process in another thread.
 
-    Ctrl-C is raised in the main thread, possibly between the start of a process and the assignment of its handle, and
-    then that process would never be waited for.
+    Ctrl-C raises in the main thread. If it came between the start of a process and the assignment of its handle, the
+    process would never be reaped.
     """
     if threading.current_thread() is not threading.main_thread():
         return _start(program, arguments, inherited)
@@ -196,7 +196,7 @@ def _start_in_thread(program: str, arguments: Sequence[str], inherited: Sequence
 
     thread = threading.Thread(
         target=start, name="mediatensor-start"
-    )  # an executor starts no threads while the program ends
+    )  # an executor cannot start threads while the program exits
     thread.start()
     try:
         return starting.result()
@@ -217,14 +217,14 @@ def _start(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> 
             descriptors = (theirs.fileno(), faults.fileno())
             command = [sys.executable, "-c", program, *map(str, descriptors), *arguments]
             options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "pass_fds": (*descriptors, *inherited)}
-            # If a standard stream was closed at the start, another file may have its number now.
+            # If a standard stream was closed at program start, another file may have its number.
             options |= {
                 name: subprocess.DEVNULL for name in ("stdout", "stderr") if getattr(sys, f"__{name}__") is None
             }
             try:
-                # A new session gets no signals of the terminal, and its group can be killed as a whole.
+                # A new session receives no terminal signals, and its process group can be killed as a whole.
                 process = subprocess.Popen(command, start_new_session=True, **options)
-            except PermissionError:  # within an isolated process, to whose group it then belongs
+            except PermissionError:  # within an isolated process, whose group the new process joins
                 process = subprocess.Popen(command, **options)
         opened.pop_all()
     return _Started(process, connection, faults)
@@ -235,7 +235,7 @@ def _above_standard(end: socket.socket) -> socket.socket:
 
 
 def _file_without_name() -> IO[bytes]:
-    """Open a file that disappears when the last process closes it."""
+    """Open a file that is deleted when the last process closes it."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(above_standard(os.memfd_create("mediatensor-faults")), "w+b")
     with tempfile.TemporaryFile() as file:
@@ -246,13 +246,13 @@ def _end(process: subprocess.Popen[bytes], connection: socket.socket, faults: IO
     _kill(process)
     connection.close()
     faults.close()
-    # A file system that does not respond keeps even a killed process alive; ``subprocess`` waits for it later.
+    # An unresponsive file system keeps even a killed process alive; ``subprocess`` reaps it later.
     with suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    # Until the process is waited for, its number belongs only to it and its group.
+    # The process number cannot be reused before the process is reaped.
     if process.returncode is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -261,7 +261,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether the process runs. One that has ended is not reaped, so that its children can still be ended."""
+    """Return whether the process runs, without reaping it, so that its children can still be ended."""
     if process.returncode is not None:
         return False
     if not hasattr(os, "waitid"):
@@ -280,10 +280,10 @@ def _signal_name(number: int) -> str:
 
 
 def _leave_to_parent() -> None:
-    """After a fork, leave the children to the parent, so that they notice when the parent is gone."""
+    """Close inherited sockets after a fork, so that the children notice when the parent has ended."""
     for child in list(_all):
         child._end.detach()
-        child._process.returncode = 0  # not for this process to wait for
+        child._process.returncode = 0  # this process must not reap it
         child._connection.close()
         child._faults.close()
     _all.clear()

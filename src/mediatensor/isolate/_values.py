@@ -1,13 +1,13 @@
-"""Values and exceptions as data, for results of an untrusted sender.
+"""Serialization of values and exceptions as data, for results of an untrusted sender.
 
-The structure of a value is JSON. A value that JSON does not have is an object with one key, its kind: ``{"tuple": [1,
-2]}``. The contents of tensors, arrays and ``bytes`` are in a separate block. Nothing in the structure can name code to
-be run, refer to itself, or announce more bytes than were sent; anything malformed raises. An object is the name of a
-class in a fixed table, and values for its fields.
+The structure of a value is JSON. A type that JSON lacks is an object whose one key is the kind: ``{"tuple": [1, 2]}``.
+The contents of tensors, arrays and ``bytes`` are in a separate block. An object of a class is the name of a class in a
+fixed table, and values for its fields. The structure cannot name code to run, refer to itself, or announce more bytes
+than were sent. Malformed data raises.
 
-One byte of JSON becomes up to fifty bytes of memory (``[]`` is a list), and deep nesting may exceed the stack of the
-reader. Lists, objects and commas are therefore counted in the text before anything is built from it, which takes no
-more memory than the text.
+One byte of JSON becomes up to fifty bytes of memory (``[]`` is a list), and deep nesting may overflow the stack of the
+reader. Lists, objects and commas in the text are therefore counted before values are built. Counting takes no more
+memory than the text.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _RESULT_TYPES = {
         "VideoStreamHeaderMetadata",
         "VideoStreamMetadata",
     ),
-    # These are built from their attributes; data classes by their constructor.
+    # Objects of these classes are built from their attributes, data classes by their constructor.
     "mediatensor.ocr.io.elements": (
         "Artefact",
         "Block",
@@ -93,14 +93,14 @@ _RESULT_TYPES = {
 #: Maximum nesting of lists, dictionaries and objects.
 MAX_DEPTH = 100
 
-#: Maximum number of dictionary keys that are not text. Numbers can be chosen so that looking them up takes quadratic
-#: time; hashes of text cannot be predicted.
+#: Maximum number of dictionary keys that are not text. Numbers can be chosen so that lookups take quadratic time, but
+#: hashes of text are unpredictable.
 MAX_NUM_HASHED = 16_384
 
-_MAX_NUM_DIMENSIONS = 64  # NumPy's
+_MAX_NUM_DIMENSIONS = 64  # limit of NumPy
 _MAX_DIMENSION = 1 << 62
 
-# A multiple of the alignment of every type of number.
+# A multiple of the alignment of every number type.
 _ALIGNMENT = 64
 
 _DTYPE = re.compile(r"[<>|=]?[biufcmMSU]\d{0,10}(\[\w{1,12}\])?")
@@ -169,7 +169,7 @@ class _Encoder:
         if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
             raise InvalidArgumentError(f"a tensor of layout {tensor.layout} on {tensor.device}")
         plain = tensor.detach().cpu().resolve_conj().resolve_neg()
-        # Keep the layout in memory: a permuted view of (N, H, W, 3) is sent as (N, H, W, 3).
+        # Keep the memory layout: a permuted view of (N, H, W, 3) is sent as (N, H, W, 3).
         order = sorted(range(plain.ndim), key=lambda dim: (plain.stride(dim), plain.shape[dim]), reverse=True)
         if not (dense := plain.permute(order)).is_contiguous():
             order, dense = list(range(plain.ndim)), plain.contiguous()
@@ -187,10 +187,10 @@ class _Encoder:
 
 
 def encode(value: Any) -> tuple[bytes, list[memoryview]]:
-    """Return a value as JSON, and the pieces of its block. Tensors may be on any device; gradients are dropped.
+    """Return a value as JSON, and the pieces of its block. Tensors may be on any device. Gradients are dropped.
 
     Raises:
-        InvalidArgumentError: naming a value that cannot be sent.
+        InvalidArgumentError: if a value cannot be sent. The message names the value.
 
     Example:
         >>> encode({1: (2, b"ab")})[0]
@@ -235,7 +235,7 @@ class _Decoder:
     def _part(self, begin: int, num_bytes: int) -> Tensor:
         if not (0 <= begin <= begin + num_bytes <= len(self._contents)):
             raise ValueError(f"bytes {begin} to {begin + num_bytes} of {len(self._contents)}")
-        # Some kinds copy their part: a part that is used many times would fill the memory.
+        # Some kinds copy their part, so a part that is used many times would fill the memory.
         self._num_bytes += num_bytes
         if self._num_bytes > len(self._contents):
             raise ValueError(f"parts of {self._num_bytes} bytes altogether, of {len(self._contents)}")
@@ -244,12 +244,12 @@ class _Decoder:
     def _tensor(self, name: str, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
         dtype = _TORCH_DTYPES[name]
         part = self._check_part(dtype.itemsize, shape, order, begin, num_bytes)
-        # torch relies on bytes of 0 and 1.
+        # torch requires bytes of 0 and 1.
         flat = part != 0 if dtype is torch.bool else part.view(dtype) if num_bytes else part.new_empty(0, dtype=dtype)
         return flat.reshape(shape).permute(_inverse(order))
 
     def _array(self, name: str, shape: list[int], order: list[int], begin: int, num_bytes: int) -> NDArray[Any]:
-        if not _DTYPE.fullmatch(name):  # NumPy would read anything else as Python
+        if not _DTYPE.fullmatch(name):  # NumPy would evaluate other text as Python
             raise ValueError(f"an array of dtype {name[:100]!r}")
         dtype = np.dtype(name)
         if dtype.kind not in _NUMPY_KINDS or dtype.itemsize == 0:
@@ -269,7 +269,7 @@ class _Decoder:
 
 
 def _count_keys(count: int, keys: Iterable[Any]) -> int:
-    """Add the number of keys that are not text to a count; large numbers count more."""
+    """Add the number of keys that are not text to ``count``. Large integers count more."""
     for key in keys:
         if type(key) not in _PLAIN_SET:
             raise InvalidArgumentError(f"a dictionary key of {type(key).__module__}.{type(key).__qualname__}")
@@ -288,10 +288,10 @@ def _inverse(order: Sequence[int]) -> list[int]:
 
 
 def decode(structure: bytes, contents: Tensor) -> Any:
-    """Build the value of a structure; its tensors and arrays are views of ``contents``, uint8 (bytes,), writable.
+    """Build the value of a structure. Its tensors and arrays are views of ``contents``, writable uint8 (bytes,).
 
     Raises:
-        Exception: of any type, if `encode` does not make such a structure.
+        Exception: of any type, if `encode` cannot produce this structure.
 
     Example:
         >>> import torch
@@ -305,10 +305,10 @@ def decode(structure: bytes, contents: Tensor) -> Any:
 #: Maximum number of values in a result: numbers, texts, lists, objects and descriptions of tensors.
 MAX_NUM_VALUES = 2_097_152
 
-#: Maximum nesting of lists and objects in the text; each level of a result has up to three.
+#: Maximum nesting of lists and objects in the text. Each level of a result has up to three levels.
 MAX_NESTING = 300
 
-# Python's own default limit of digits of a whole number, which take quadratic time to read.
+# Python's default limit of digits of an integer, because long integers take quadratic time to read.
 _MAX_DIGITS = 4300
 
 _CHUNK_BYTES = 1 << 20
@@ -317,7 +317,7 @@ _QUOTE = ord('"')
 _MARKS = b'"[]{},'
 _NO_MARKS = bytes(set(range(256)) - set(_MARKS))
 
-# By byte: the change of depth after it, and the number of values that it announces.
+# For each byte: the change of depth after it, and the number of values that it announces.
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")] = 1
 _STEPS[list(b"]}")] = -1
@@ -326,20 +326,20 @@ _VALUES[list(b"[{,")] = 1
 
 
 class Extent(NamedTuple):
-    """The size of a structure: the maximum number of values (a member of an object is one), and their nesting."""
+    """The size of a structure: maximum number of values, including object members, and nesting depth."""
 
     num_values: int
     nesting: int
 
 
 def extent_of(structure: bytes) -> Extent:
-    """Count the values of a JSON text in ASCII; for other text, an upper bound of what a reader finds before it fails.
+    """Count the values of an ASCII JSON text. For other text, return a bound on the values read before an error.
 
     Example:
         >>> extent_of(b'[1, {"a": "[,"}]')
         Extent(num_values=4, nesting=2)
     """
-    # Every second backslash of a run is plain text. A quote after a remaining one does not end the text.
+    # Remove escaped backslashes first, then escaped quotes, which do not end the text.
     plain = structure.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in structure else structure
     marks = np.frombuffer(plain.translate(None, _NO_MARKS), np.uint8)
     num_values, depth, nesting, is_text = 1, 0, 0, 0
@@ -365,7 +365,7 @@ def read_structure(structure: bytes) -> Any:
         >>> read_structure(b'[1, {"tuple": []}]')
         [1, {'tuple': []}]
     """
-    text = structure.decode("ascii")  # json would accept other encodings, in which the marks have other bytes
+    text = structure.decode("ascii")  # json would accept other encodings, in which brackets and quotes have other bytes
     extent = extent_of(structure)
     if extent.num_values > MAX_NUM_VALUES:
         raise InvalidArgumentError(f"{extent.num_values} values, of at most {MAX_NUM_VALUES}")
@@ -383,7 +383,7 @@ def _short(digits: str) -> str:
 
 
 def _take_apart(value: object) -> tuple[str, dict[str, Any]] | None:
-    """Return the name of an object's class and its fields by name, or ``None`` if the object cannot be sent."""
+    """Return the class name and the fields of an object; ``None`` if the object cannot be sent."""
     cls = type(value)
     name = f"{_public_module(cls)}:{cls.__name__}"
     if _class_of(name) is not cls:
@@ -394,7 +394,7 @@ def _take_apart(value: object) -> tuple[str, dict[str, Any]] | None:
 
 
 def _put_together(name: str, fields: Mapping[str, Any]) -> Any:
-    """Make an object of a class in the table from its fields; raises anything if there is no such class or field."""
+    """Make an object of a class in the table from its fields. Unknown classes and fields raise any exception."""
     cls = _class_of(name)
     if cls is None:
         raise ValueError(f"an object of {name[:200]!r} may not come")
@@ -421,7 +421,7 @@ def _public_module(cls: type) -> str | None:
 
 
 def failure_of(error: BaseException) -> dict[str, Any]:
-    """Describe an exception: its type, arguments, text and trace.
+    """Return the type, arguments, text and trace of an exception.
 
     Example:
         >>> failure = failure_of(KeyError("a"))
@@ -434,7 +434,7 @@ def failure_of(error: BaseException) -> dict[str, Any]:
         parts = error.__reduce__()[1]
         arguments = [os.fspath(part) if isinstance(part, os.PathLike) else part for part in parts]
         are_short = len(encode(arguments)[0]) <= _MAX_ARGUMENTS_BYTES
-    except Exception:  # libraries define exceptions in many ways
+    except Exception:  # exceptions of libraries may fail in many ways
         are_short = False
     trace = "".join(traceback.format_exception(error))
     return {
@@ -469,7 +469,7 @@ def rebuild_error(failure: Mapping[str, Any]) -> Exception:
     """Return the exception to raise for a description by `failure_of`.
 
     Returns:
-        An exception of the same type, if that is one of ``mediatensor.errors`` or of Python; otherwise an
+        An exception of the same type, if the type belongs to ``mediatensor.errors`` or Python; otherwise an
         `IsolatedWorkerError` with the reason "exception". The trace is added as a note.
 
     Example:
@@ -480,7 +480,7 @@ def rebuild_error(failure: Mapping[str, Any]) -> Exception:
     cls = _exception_class(name)
     try:
         error = None if cls is None else cls(*failure["args"])
-    except Exception:  # arguments of another type
+    except Exception:  # the arguments may have another type
         error = None
     if error is None:
         error = IsolatedWorkerError(f"The isolated function raised {name}: {text}", "exception")

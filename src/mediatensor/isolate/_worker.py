@@ -32,7 +32,7 @@ main(*descriptors)
 
 
 class Child(Process):
-    """A process that serves calls, one at a time. It starts at once; the first call waits until it is ready."""
+    """A process that serves calls, one at a time. It starts immediately, and the first call waits until it is ready."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(_PROGRAM, sys.path)
@@ -42,18 +42,18 @@ class Child(Process):
     def call(self, call: bytes) -> Any:
         """Return the result of a pickled (function, arguments, keywords).
 
-        Every exception except those of the function ends the process.
+        Any exception that does not come from the function ends the process.
 
         Raises:
             IsolatedWorkerError: if the process does not start, does not finish the call, or returns something invalid.
-            Exception: whatever the function raises.
+            Exception: any exception of the function.
         """
         self.num_calls += 1
         try:
             answer = self._answer(call)
             value = self._decode(answer)
         except BaseException:
-            # Including Ctrl-C: a result that nobody waits for would be taken for the result of the next call.
+            # Includes Ctrl-C, because an unread result would be mistaken for the result of the next call.
             self._end()
             raise
         if answer.kind == Kind.VALUE:
@@ -65,7 +65,7 @@ class Child(Process):
         if self.num_calls == 1:
             self.send(Kind.SETTINGS, [memoryview(pickle.dumps(self._settings))], TimeLimit.of_start())
             self.receive(TimeLimit.of_start(), Kind.READY)
-        # A process that has served calls may hang or be stopped: loading has only the time of the call.
+        # A process that has served calls may hang or be stopped, so loading counts towards the time limit of the call.
         time_of_call = TimeLimit.of_call(seconds)
         time_to_load = TimeLimit.of_start() if self.num_calls == 1 or seconds is None else time_of_call
         self.send(Kind.CALL, [memoryview(call)], time_to_load)
@@ -122,7 +122,7 @@ _Result = TypeVar("_Result")
 
 
 class _Slot:
-    """A running call and its child; freed at the latest when the call drops it."""
+    """A running call and its child, freed at the latest when the call drops it."""
 
     def __init__(self) -> None:
         self.child: Child | None = None
@@ -134,28 +134,28 @@ class IsolatedWorker(Closing):
     FFmpeg, PDFium and Pillow parse untrusted bytes in C. A crash ends the process of the worker, not yours: you
     get an `IsolatedWorkerError`, and the next call gets a new process.
 
-    A process starts with the first call, which takes some seconds to import torch, and serves the following calls.
-    Calls may come from several threads; with ``num_processes=1`` they wait for each other. A worker can be pickled, for
+    The first call starts a process, which takes some seconds to import torch and then also serves later calls. Calls
+    may come from several threads; with ``num_processes=1`` they wait for each other. A worker can be pickled, for
     example as a part of a dataset, and used after a fork and in workers of a ``DataLoader``: every process has its own
-    children. The children end with the program, even if it is killed. Processes that a function starts end with them:
-    on Linux (x86-64 and AArch64) these cannot leave the session or the process group; on other systems, processes that
-    left it keep running.
+    children. The children end with the program, even if it is killed. Processes started by a function end with its
+    child. On Linux (x86-64 and AArch64), they cannot leave the session or the process group. On other systems,
+    processes that leave the group keep running.
 
-    Results are data and never code: numbers, text, ``bytes``, ``None``, lists, tuples, dictionaries with plain keys,
+    Results are data, never code: numbers, text, ``bytes``, ``None``, lists, tuples, dictionaries with plain keys,
     tensors (on the CPU), numpy arrays, and frames, samples, metadata, subtitles and documents of this library. Return
-    your own classes as a tuple or a dictionary of their parts. Large tensors come through shared memory without a copy.
-    Exceptions of ``mediatensor.errors`` and of Python keep their types.
+    your own classes as a tuple or a dictionary of their parts. Large tensors are returned in shared memory without a
+    copy. Exceptions of ``mediatensor.errors`` and of Python keep their types.
 
     This is not a sandbox. The process runs as the same user and can read and write the same files. An attacker who
-    takes it over has your rights until the process ends, except opening sockets (on Linux), and can falsify the results
-    of later calls (see ``max_calls``).
+    takes over the process has your permissions until it ends, except opening sockets (on Linux), and can falsify the
+    results of later calls (see ``max_calls``).
 
     Args:
         timeout_seconds: Time limit of a call including its result; ``None`` for no limit. The start of a process and
-            the imports of its first call do not count; further imports of later calls do.
-        max_memory_bytes: Most private memory that a call may allocate, and most bytes of a result; ``None`` for no
-            limit. Shared memory, and memory of processes that the call starts, do not count. Linux counts the memory
-            that a call requests; on other systems the memory in use is checked twenty times a second.
+            the imports of its first call do not count. Imports of later calls count.
+        max_memory_bytes: Maximum private memory that a call may allocate, and maximum bytes of a result; ``None`` for
+            no limit. Shared memory and the memory of started processes do not count. Linux counts the memory that a
+            call requests; on other systems the memory in use is checked twenty times a second.
         num_processes: Maximum number of calls in parallel.
         max_calls: Number of calls after which a process is replaced; ``None`` for never. With 1, no call can affect
             another, and each call waits for the start of a process.
@@ -200,7 +200,7 @@ class IsolatedWorker(Closing):
         self._begin()
 
     def _begin(self) -> None:
-        """Start without children: in a new object, and in a forked process."""
+        """Reset the state without children, in a new object or a forked process."""
         self._process_id = os.getpid()
         self._changed = threading.Condition()
         self._idle: list[Child] = []
@@ -231,8 +231,8 @@ class IsolatedWorker(Closing):
                 ("memory"), if the function raised an exception of another library's type ("exception"), or the process
                 sent an invalid result ("result").
             InvalidArgumentError: if the function or an argument cannot be pickled, or the result cannot be sent.
-            ClosedError: if the worker is closed, also while the call runs.
-            Exception: whatever the function raises.
+            ClosedError: if the worker is closed, even during the call.
+            Exception: any exception of the function.
         """
         if is_importing_main():
             raise InvalidArgumentError(
@@ -288,7 +288,7 @@ class IsolatedWorker(Closing):
             self._begin()
 
     def _take(self, slot: _Slot) -> Child:
-        """Return an idle child or a new one; wait while ``num_processes`` calls run."""
+        """Return an idle or new child. Wait while ``num_processes`` calls run."""
         self._renew_after_fork()
         with self._changed:
             while len(self._slots) >= self._num_processes and not self._is_closed:
@@ -315,7 +315,7 @@ class IsolatedWorker(Closing):
             is_kept = child is not None and self._can_work_again(child)
             if child is not None and is_kept:
                 self._idle.append(child)
-            self._changed.notify_all()  # not notify(): the only thread that it wakes may be interrupted just then
+            self._changed.notify_all()  # not notify(), because the only thread that it wakes may be interrupted
         if child is not None and not is_kept:
             child.close()
 
