@@ -1,9 +1,9 @@
-"""The layer below all networks: their registry, their weights, shared layers, and the device that they run on.
+"""Shared base of all networks: their registry, their weights, common layers, and data transfers.
 
-* ``registry``: the names of architectures, the module of each, and its published weights;
-* ``weights``: finding, checking and loading files of weights and checkpoints; ``onnx`` reads ONNX files;
+* ``registry``: the names of architectures, their modules, and their published weights;
+* ``weights``: find, check and load files of weights and checkpoints; ``onnx`` reads ONNX files;
 * ``blocks``: layers that several networks share, and fused calls that run them faster on a CPU;
-* ``transfers``: copies to a device and back, networks that may be compiled, and work spread over threads.
+* ``transfers``: copies between host and device, compiled networks, and work distributed over threads.
 
-Nothing in this package depends on a task, a page or a predictor.
+This package does not depend on tasks, pages or predictors.
 """

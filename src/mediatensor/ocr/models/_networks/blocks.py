@@ -1,12 +1,11 @@
-"""Layers that several networks share: convolutions of PP-OCR, in the fused form, and transformers of docTR.
+"""Layers that several networks share: PP-OCR's convolutions in their fused form, and docTR's transformers.
 
 The backbone of PP-OCR is PPLCNetV4 of PaddleOCR (Apache-2.0): a depthwise convolution, squeeze-and-excitation in every
-other block, and a pointwise mixer. Parallel branches and batch norms of the training form are folded into one
-convolution.
+second block, and a pointwise mixer. Parallel branches and batch norms used in training are fused into one convolution.
 
-On a CPU, `convolve` and `multiply` are one call of oneDNN each. PyTorch would often choose the slower of
-oneDNN and a plain matrix product for convolutions of one pixel, and read and write the whole map once more for each
-activation and sum. Calls that need gradients or cannot be fused go through the layers.
+On a CPU, `convolve` and `multiply` are one oneDNN call each. For 1 x 1 convolutions PyTorch would often choose the
+slower of oneDNN and a plain matrix product, and it would read and write the whole map again for each activation and
+sum. Calls that need gradients or cannot be fused use the layers.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from torch import Tensor, nn
 from ....errors import InvalidArgumentError
 
 Activation = Literal["none", "relu", "gelu", "swish"]
-"""Names of oneDNN; ``"swish"`` is `torch.nn.functional.silu`."""
+"""oneDNN's names of activations; ``"swish"`` is `torch.nn.functional.silu`."""
 _ACTIVATIONS: dict[str, Any] = {"relu": F.relu_, "gelu": F.gelu, "swish": F.silu}
 _WITH_PARAMETERS = (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear, nn.LayerNorm)
 
 
 def convolve(layer: nn.Conv2d, x: Tensor, activation: Activation = "none", added: Tensor | None = None) -> Tensor:
-    """Return ``activation(layer(x))`` or ``layer(x) + added``, not both, equal to the layers but for rounding."""
+    """Return either ``activation(layer(x))`` or ``layer(x) + added``, equal to the layers except for rounding."""
     if not _can_fuse(layer, x):
         y: Tensor = layer(x)
         return (y if activation == "none" else _ACTIVATIONS[activation](y)) if added is None else y + added
@@ -42,7 +41,7 @@ def convolve(layer: nn.Conv2d, x: Tensor, activation: Activation = "none", added
 
 
 def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return ``rows @ weight.T + bias``, as `torch.nn.functional.linear`, but for rounding."""
+    """Return ``rows @ weight.T + bias``, equal to `torch.nn.functional.linear` except for rounding."""
     if not _is_plain(rows, weight) or not len(rows):
         return F.linear(rows, weight, bias)
     product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
@@ -50,14 +49,14 @@ def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _can_fuse(layer: nn.Conv2d, x: Tensor) -> bool:
-    # A hook, or a layer that was put in place of the convolution, wants to be called.
+    # Hooks, and layers that replace the convolution, must be called.
     return type(layer) is nn.Conv2d and not layer._forward_hooks and not layer._forward_pre_hooks and (
         layer.padding_mode == "zeros" and not isinstance(layer.padding, str) and _is_plain(x, layer.weight)
     )  # fmt: skip
 
 
 def _is_plain(x: Tensor, weight: Tensor) -> bool:
-    """Whether oneDNN may be called: floats on a CPU, no gradients, no tracing."""
+    """Return whether oneDNN may be called: floats on a CPU without gradients or tracing."""
     return (
         x.dtype is weight.dtype is torch.float32
         and x.device.type == weight.device.type == "cpu"
@@ -72,7 +71,7 @@ def _is_plain(x: Tensor, weight: Tensor) -> bool:
 
 @lru_cache(maxsize=1)
 def _has_fused_calls() -> bool:
-    """Whether this build of PyTorch has the calls, which are not public, and they work as expected."""
+    """Return whether this build of PyTorch has the fused calls, which are not public, with the expected results."""
     x, weight, bias = torch.linspace(-3, 3, 64).view(1, 4, 4, 4), torch.linspace(-1, 1, 16).view(4, 4), torch.ones(4)
     kernel = weight.view(4, 4, 1, 1)
     shape = ([0, 0], [1, 1], [1, 1], 1)
@@ -93,7 +92,7 @@ def _has_fused_calls() -> bool:
 
 
 class ConvNorm(nn.Module):
-    """Convolution that keeps the size, but for its stride, and batch norm; no activation."""
+    """Convolution that preserves the size except for its stride, and batch norm, without activation."""
 
     def __init__(
         self,
@@ -114,9 +113,9 @@ class ConvNorm(nn.Module):
 
 
 class SqueezeExcitation(nn.Module):
-    """Channel gates from the mean over the picture (Hu et al., 2018), with a hard sigmoid.
+    """Channel gates computed from the mean over the image (Hu et al., 2018), with a hard sigmoid.
 
-    ``slope`` is the slope of the hard sigmoid, ``clamp(slope * x + 0.5, 0, 1)``; ``residual`` adds the input to the
+    ``slope`` is the slope of the hard sigmoid, ``clamp(slope * x + 0.5, 0, 1)``. ``residual`` adds the input to the
     result.
     """
 
@@ -134,7 +133,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class Block(nn.Module):
-    """Depthwise 3x3, optional gates, then pointwise, GELU, pointwise, with a residual if shapes allow."""
+    """Depthwise 3x3, optional gates, pointwise, GELU, pointwise; with a residual connection if shapes match."""
 
     def __init__(
         self, in_channels: int, out_channels: int, stride: int | tuple[int, int] = 1, gated: bool = False
@@ -154,7 +153,7 @@ class Block(nn.Module):
 
 
 class Stem(nn.Module):
-    """Two strided convolutions with a pooled and a convolved branch between them: a quarter of the size."""
+    """Two strided convolutions with a pooling branch and a convolution branch between them; 1/4 of the size."""
 
     def __init__(self, middle_channels: int, out_channels: int) -> None:
         super().__init__()
@@ -171,23 +170,23 @@ class Stem(nn.Module):
 
 
 def _pad_after(x: Tensor) -> Tensor:
-    """Add a zero row below and a zero column to the right: an even kernel then keeps the size."""
+    """Add a zero row below and a zero column to the right, so that an even kernel preserves the size."""
     return F.pad(x, (0, 1, 0, 1))
 
 
 def _pool(x: Tensor) -> Tensor:
-    """Return the maximum of each 2x2 pixels, in half the time of ``max_pool2d``, which also finds places."""
+    """Return the maximum of 2x2 pixels; twice as fast as ``max_pool2d``, which also computes indices."""
     rows = torch.maximum(x[:, :, :-1], x[:, :, 1:])
     return torch.maximum(rows[..., :-1], rows[..., 1:])
 
 
 def make_stage(*rows: tuple[int, int, int | tuple[int, int], bool]) -> nn.Sequential:
-    """Make blocks from rows of (channels in, channels out, stride, gated)."""
+    """Return blocks from rows of (input channels, output channels, stride, gated)."""
     return nn.Sequential(*(Block(*row) for row in rows))
 
 
 def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
-    """Return the layers with parameters inside ``modules``, in the order of registration."""
+    """Return the layers in ``modules`` that have parameters, in the order of registration."""
     return [layer for module in modules for layer in module.modules() if isinstance(layer, _WITH_PARAMETERS)]
 
 
@@ -199,15 +198,15 @@ def conv_sequence_pt(
     activation: nn.Module | None = None,
     **kwargs: Any,
 ) -> list[nn.Module]:
-    """Return a convolution and the layers that usually follow it.
+    """Return a convolution with optional batch normalization and activation.
 
     Args:
         in_channels: Input channels.
         out_channels: Output channels.
-        act: End with an activation.
-        bn: Add batch normalization, and leave the bias out by default.
-        activation: The activation; by default a new ReLU in place.
-        **kwargs: Options of `torch.nn.Conv2d`, such as ``kernel_size``.
+        act: Add an activation at the end.
+        bn: Add batch normalization; the convolution then has no bias by default.
+        activation: The activation; by default a new in-place ReLU.
+        **kwargs: Arguments of `torch.nn.Conv2d`, such as ``kernel_size``.
 
     Returns:
         The layers, in order.
@@ -226,10 +225,10 @@ def conv_sequence_pt(
 
 
 class MultiHeadAttention(nn.Module):
-    """Scaled dot-product attention in several heads (Vaswani et al., "Attention Is All You Need", 2017).
+    """Multi-head scaled dot-product attention (Vaswani et al., "Attention Is All You Need", 2017).
 
     Raises:
-        InvalidArgumentError: The width ``d_model`` is not a multiple of ``num_heads``.
+        InvalidArgumentError: ``d_model`` is not a multiple of ``num_heads``.
     """
 
     def __init__(self, num_heads: int, d_model: int) -> None:
@@ -241,9 +240,9 @@ class MultiHeadAttention(nn.Module):
         self.output_linear = nn.Linear(d_model, d_model)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Gather values (N, K, D) for queries (N, Q, D).
+        """Return the attention-weighted values (N, K, D) for queries (N, Q, D).
 
-        ``mask`` is bool and broadcasts to (N, heads, Q, K): True where a query may look.
+        ``mask`` is bool and broadcasts to (N, heads, Q, K): True where a query may attend to a key.
         """
         heads = [
             linear(features).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -255,7 +254,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class PositionwiseFeedForward(nn.Sequential):
-    """Two linear layers around an activation, applied to each position; ``ffd`` is their inner width."""
+    """Two linear layers with an activation between them, applied to each position; ``ffd`` is the inner width."""
 
     def __init__(self, d_model: int, ffd: int, dropout: float, activation: nn.Module) -> None:
         super().__init__(
@@ -264,7 +263,7 @@ class PositionwiseFeedForward(nn.Sequential):
 
 
 class EncoderBlock(nn.Module):
-    """A stack of transformer encoder layers that normalize first and share their normalizations."""
+    """A stack of pre-norm transformer encoder layers that share their normalization layers."""
 
     def __init__(
         self, num_layers: int, num_heads: int, d_model: int, dff: int, dropout: float, activation: nn.Module
@@ -290,7 +289,7 @@ class EncoderBlock(nn.Module):
 
 
 class DropPath(nn.Module):
-    """Drop the whole branch of some images of a batch, in training (Huang et al., "Stochastic Depth", 2016)."""
+    """Drops the branch for some images of a batch in training (Huang et al., "Stochastic Depth", 2016)."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()
@@ -306,9 +305,9 @@ class DropPath(nn.Module):
 
 
 class FeatureExtractor(nn.ModuleDict):
-    """The layers of a backbone up to the last one whose result is wanted, under their names there.
+    """The layers of a backbone up to the last requested one, with their names.
 
-    ``layers`` are names of children of ``backbone``, which runs them one after the other.
+    ``layers`` are names of children of ``backbone``, which must be a sequence of layers.
 
     >>> from torch import nn
     >>> import torch
@@ -324,7 +323,7 @@ class FeatureExtractor(nn.ModuleDict):
         self.wanted = tuple(layers)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Return the results of the wanted layers for (N, 3, H, W) images."""
+        """Return the outputs of the requested layers for images (N, 3, H, W)."""
         features = []
         for name, layer in self.items():
             x = layer(x)
@@ -334,7 +333,7 @@ class FeatureExtractor(nn.ModuleDict):
 
     @torch.no_grad()
     def shapes(self, size: int = 64) -> list[tuple[int, int, int]]:
-        """Return channels, height and width of the results for a square image."""
+        """Return channels, height and width of the outputs for a square image of ``size`` pixels."""
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         features = self(torch.zeros(1, 3, size, size))

@@ -1,6 +1,6 @@
-"""Read ONNX files of weights with numpy: tensors, the order of the layers, metadata.
+"""Read weights from ONNX files with NumPy: tensors, the order of the layers, and metadata.
 
-An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in it is executed: native
+An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in it is executed. PyTorch
 modules take their parameters from it in the order in which the graph uses them.
 """
 
@@ -21,15 +21,15 @@ from ....errors import WeightsError
 __all__ = ["OnnxGraph", "add_output", "fill_layers", "read_onnx"]
 
 MAX_FILE_BYTES = 2**31 - 1
-"""The limit of protocol buffers for a message; known files are far smaller."""
+"""The size limit of protocol-buffer messages; known files are far smaller."""
 
 _DTYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8"}
 
 _NOT_RAW = 2**20
-"""Most numbers that a tensor may list one by one, which is slow. Exporters write parameters as bytes."""
+"""Limit on the numbers of a tensor that are listed one by one, which is slow. Exporters write parameters as bytes."""
 
 _MOST_NODES = 2**17
-"""Most operations and tensors of a graph; the largest known network has 5,000."""
+"""Limit on the operations and tensors of a graph; the largest known network has 5,000."""
 
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 FieldValue: TypeAlias = "int | memoryview"
@@ -38,7 +38,7 @@ _PARAMETERS = ("weight", "bias", "running_mean", "running_var")
 
 
 class OnnxNode(NamedTuple):
-    """One operation: its type, the names of its inputs, the name of its first output."""
+    """An operation: its type, the names of its inputs, and the name of its first output."""
 
     op: str
     inputs: tuple[str, ...]
@@ -50,7 +50,7 @@ class OnnxGraph:
     """Tensors by name, nodes in the order of execution (``Identity`` resolved), and the file's metadata.
 
     Attributes:
-        inputs: Names of the inputs, without the tensors.
+        inputs: Names of the inputs, excluding the tensors.
         outputs: Names of the outputs.
     """
 
@@ -62,10 +62,10 @@ class OnnxGraph:
 
 
 def read_onnx(path: Path) -> OnnxGraph:
-    """Read an ONNX file, whose tensors must be inside it; the arrays are views of its bytes.
+    """Read an ONNX file, which must contain its tensors; the arrays are views of the file's bytes.
 
     Raises:
-        WeightsError: It is not an ONNX file, or damaged.
+        WeightsError: The file is damaged or not an ONNX file.
     """
     if path.stat().st_size > MAX_FILE_BYTES:
         raise WeightsError(f"{path} is larger than an ONNX file can be ({MAX_FILE_BYTES} bytes).")
@@ -76,12 +76,12 @@ def read_onnx(path: Path) -> OnnxGraph:
 
 
 def add_output(data: bytes, name: str) -> bytes:
-    """Return the content of an ONNX file whose graph has an inner tensor as one more output.
+    """Return the content of an ONNX file in which an inner tensor is an additional output.
 
-    A message that occurs twice counts as one with the fields of both: a graph with only the output is appended.
+    Protocol buffers merge repeated messages, so it is enough to append a graph that contains only the output.
     """
     message = name.encode()
-    for number in (1, 12, 7):  # the name of a value, which is an output of the graph, which is that of the model
+    for number in (1, 12, 7):  # nested fields: name of a value, output of a graph, graph of a model
         message = bytes([number << 3 | 2]) + _write_varint(len(message)) + message
     return data + message
 
@@ -90,7 +90,7 @@ def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
     """Copy a graph's parameters into layers, given in the order in which the graph uses them.
 
     Raises:
-        WeightsError: The graph has other layers.
+        WeightsError: The layers of the graph do not match.
     """
     try:
         found = list(_layers_of(graph))
@@ -115,8 +115,8 @@ def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
 def _clear_denormals(array: Array) -> npt.NDArray[np.float32]:
     """Return a copy with denormal numbers set to 0.
 
-    Training drives unused weights towards 0, and arithmetic with denormals is slow: the 250,000 in PP-OCRv6's detector
-    more than double its time, without any effect on its output.
+    Training moves unused weights towards 0, and arithmetic with denormals is slow: the 250,000 denormals in PP-OCRv6's
+    detector more than double its time without affecting its output.
     """
     values = np.array(array, dtype=np.float32)
     values[np.abs(values) < np.finfo(np.float32).tiny] = 0
@@ -124,10 +124,10 @@ def _clear_denormals(array: Array) -> npt.NDArray[np.float32]:
 
 
 def _layers_of(graph: OnnxGraph) -> Iterator[list[Array]]:
-    """Yield the arrays of each layer in the order of `_PARAMETERS`, in the order of execution.
+    """Yield the arrays of each layer, in the order of `_PARAMETERS`; layers are in the order of execution.
 
-    Exporters write the bias of a convolution or linear layer as an addition after it, and a layer norm as its
-    arithmetic: the multiplication by a vector and the addition of another have the parameters.
+    Exporters write the bias of a convolution or linear layer as a separate addition. They write a layer norm as basic
+    operations, in which the parameters are a multiplication by a vector and an addition of a vector.
     """
     tensors = graph.tensors
     addends = {node.inputs[0]: node.inputs[1] for node in reversed(graph.nodes) if node.op == "Add"}
@@ -220,7 +220,7 @@ def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:
 
 
 def _parse_attribute(data: memoryview) -> Array | None:
-    """Return the value of an attribute that is a number, a tensor or a list of numbers."""
+    """Return the value of an attribute if it is a number, a tensor or a list of numbers."""
     value: Array | None = None
     floats: list[memoryview] = []
     integers: list[int] = []
@@ -325,7 +325,7 @@ def _write_varint(number: int) -> bytes:
 
 
 def _integers(value: FieldValue) -> list[int]:
-    """Return one integer, or a packed list of them, signed."""
+    """Return signed integers from one integer or a packed list."""
     if isinstance(value, int):
         return [value - (1 << 64) if value >> 63 else value]
     numbers, position = [], 0

@@ -1,4 +1,4 @@
-"""The registry of architectures: the module of each, its card, and the function that makes it."""
+"""The registry of architectures: their modules, cards and factories."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MODULES: dict[str, str] = {
     "vitstr_base": "recognition.vitstr",
     "vitstr_small": "recognition.vitstr",
 }
-"""Module of each architecture; its ``default_cfgs`` describes it."""
+"""Module of each architecture; the module's ``default_cfgs`` describes the architecture."""
 
 _BACKBONES: dict[str, str] = {
     "magc_resnet31": "classification.magc_resnet",
@@ -74,7 +74,7 @@ _BACKBONES: dict[str, str] = {
     "vit_det_s": "classification.vit_det",
     "vit_s": "classification.vit",
 }
-"""Classifiers of characters, used only as parts of other networks: `list_models` leaves them out."""
+"""Character classifiers that are only used as parts of other networks; `list_models` does not list them."""
 
 _FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
 
@@ -91,20 +91,20 @@ _PREDICTORS: dict[str, Callable[..., Any]] = {}
 
 @dataclass(frozen=True)
 class ModelCard:
-    """An architecture and the weights that are published for it.
+    """An architecture and its published weights.
 
     Attributes:
-        name: The name of the architecture, as predictors take it.
+        name: The name of the architecture, for the ``arch`` arguments of predictors.
         task: ``"detection"``, ``"recognition"``, ``"classification"``, ``"layout"`` or ``"table_structure"``.
-        input_shape: Channels, height and width that the model was made for; some take other sizes.
-        vocab: The characters that a recogniser reads; empty if the weights file lists them.
+        input_shape: Channels, height and width for which the model was made; some models accept other sizes.
+        vocab: The characters of a recogniser; empty if they are listed in the weights file.
         license: The licence of the weights.
-        source: Where they are published.
-        sha256: The SHA-256 of the file in packages, or its beginning as in the file's name.
-        file_names: Names of the file in the folder ``MEDIATENSOR_MODELS``.
-        package_files: Packages with the file, and its path inside each.
-        accuracy: In percent, by the name of the measure: from ``python -m benchmarks.text.ocr`` with the default
-            predictor, or as docTR publishes it.
+        source: Where the weights are published.
+        sha256: The SHA-256 of the file in packages, or the beginning of it that is part of the file's name.
+        file_names: Possible names of the file in the folder ``MEDIATENSOR_MODELS``.
+        package_files: Packages that contain the file, with its path inside each package.
+        accuracy: Scores in percent by measure, from ``python -m benchmarks.text.ocr`` with the default predictor, or as
+            published by docTR.
 
     Example:
         >>> from mediatensor.ocr.models import model_card
@@ -126,12 +126,12 @@ class ModelCard:
 
 
 def list_models(pattern: str = "*") -> list[str]:
-    """List the names of the architectures, sorted, as the ``arch`` arguments of predictors take them.
+    """Return the names of the architectures, sorted, for the ``arch`` arguments of predictors.
 
     Args:
-        pattern: A shell pattern, such as ``"db_*"``. A name matches with or without its task: ``"det_*"`` lists
-            detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that find regions,
-            ``"table_*"`` networks that find the cells of tables.
+        pattern: A shell pattern, such as ``"db_*"``. Names match with or without a prefix for the task: ``"det_*"``
+            matches detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that find
+            regions, ``"table_*"`` networks that find the cells of tables.
 
     Example:
         >>> from mediatensor.ocr.models import list_models
@@ -148,7 +148,7 @@ def list_models(pattern: str = "*") -> list[str]:
 
 
 def model_card(name: str) -> ModelCard:
-    """Return the provenance of an architecture of `list_models` and its published weights.
+    """Return the card of an architecture of `list_models`, with the source of its published weights.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
@@ -191,19 +191,19 @@ def register_predictor(task: str, factory: Callable[..., Any]) -> None:
 
 
 def make_predictor(task: str, **options: Any) -> Any:
-    """Make a predictor of another task, without importing its package.
+    """Create a predictor of another task without importing its package.
 
-    The orientation of a page needs a detector of lines, and detectors need classifiers as backbones: so classification
-    must not import detection.
+    This avoids an import cycle: the orientation of a page needs a line detector, and detectors need classifiers as
+    backbones, so classification must not import detection.
     """
     return _PREDICTORS[task](**options)
 
 
 def refuse_unknown(kwargs: dict[str, Any]) -> None:
-    """Refuse the arguments that a factory did not use, so that misspelled ones are noticed.
+    """Raise an error if a factory did not use all arguments, for example because a name is misspelled.
 
     Raises:
-        InvalidArgumentError: There are any.
+        InvalidArgumentError: There are unused arguments.
     """
     if kwargs:
         raise InvalidArgumentError(f"unknown arguments: {', '.join(sorted(kwargs))}.")

@@ -1,8 +1,8 @@
-"""Transfers between the host and the device of a predictor (few and large), and work spread over threads.
+"""Transfers between host and device (few and large), and work distributed over threads.
 
-The host runs ahead of its device until it asks for a value. Then it waits for all work of the device, which is idle
-until there is new work. So every stage of a predictor uploads its input at once, runs on the device to its end, and
-downloads small results at once:
+The host runs ahead of the device until it reads a value. Then it waits for all work of the device, which is idle until
+it gets new work. Therefore every stage of a predictor uploads its whole input, runs on the device to the end, and
+downloads small results together:
 
 ===================  ==============================================  ================================================
 stage                up                                              down, at once
@@ -20,13 +20,13 @@ reading words        corners of rotated words; crops on the CPU      for each st
                                                                      probability, batch by batch
 ===================  ==============================================  ================================================
 
-A page given as an array that is straightened is part of the result and comes down once as well. Hooks see the boxes of
-all pages before any is read, so pages on the CPU go up twice. Networks that read character by character also ask, every
-few characters, whether all words have ended (`have_all_ended`). On the CPU nothing is copied.
+A straightened page that was given as an array is part of the result, so it is downloaded once, too. Hooks get the boxes
+of all pages before the first page is read, so pages on the CPU are uploaded twice. Networks that decode character by
+character check every few characters whether all words have ended (`have_all_ended`). On the CPU nothing is copied.
 
-`spread` runs pages and batches of lines on Python threads. PyTorch would divide each call among cores instead,
-and cores that finish early spin until the call ends: with hundreds of small calls a page that is expensive, and ten
-times as expensive as the work if other programs use the cores.
+`spread` runs pages and batches of lines in Python threads. PyTorch would divide each call among the cores, and cores
+that finish early spin until the call ends. With hundreds of small calls for each page this is expensive, and if other
+programs use the cores, it takes ten times as long as the work.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from ...._engine.common.devices import on_device, pinned_for
 from ...._engine.common.locks import ForkSafeLock
 
 STEPS_BETWEEN_QUESTIONS = 8
-"""Reading some characters too many is cheaper than waiting after each."""
+"""Steps between two checks; decoding some unnecessary characters is faster than waiting after each character."""
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 ParametersT = ParamSpec("ParametersT")
@@ -62,7 +62,7 @@ def upload(values: npt.NDArray[Any], device: torch.device) -> Tensor:
 
 
 def upload_images(images: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """Copy images of any shapes to a device; images of one type on the CPU go in one piece."""
+    """Copy images of any shapes to a device; CPU images of one type are copied in one transfer."""
     placed = [image if image.device.type == "cpu" else image.to(device) for image in images]
     if device.type == "cpu":
         return placed
@@ -78,15 +78,15 @@ def upload_images(images: Sequence[Tensor], device: torch.device) -> list[Tensor
 
 
 def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
-    """Return tensors of one device as arrays: one copy, for which the host waits once; on the CPU no copy."""
+    """Return tensors of one device as arrays with one copy and one wait of the host; on the CPU nothing is copied."""
     tensors = tuple(tensor.detach() for tensor in tensors)
     if all(tensor.device.type == "cpu" for tensor in tensors):
         return [tensor.numpy() for tensor in tensors]
-    # Wide types first, so that each begins at a multiple of its size.
+    # Types with larger elements come first, so that each tensor starts at a multiple of its element size.
     order = sorted(range(len(tensors)), key=lambda index: -tensors[index].element_size())
     pieces = [tensors[index].contiguous().reshape(-1).view(torch.uint8) for index in order]
     together = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
-    # To page-locked memory CUDA copies several times as fast.
+    # CUDA copies to page-locked memory several times as fast.
     host = torch.empty(together.shape, dtype=torch.uint8, device="cpu", pin_memory=together.is_cuda)
     host.copy_(together)
     ends = accumulate(piece.numel() for piece in pieces)
@@ -99,42 +99,42 @@ def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
 
 @lru_cache(maxsize=256)
 def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Return numbers on a device, float32, uploaded on first use; not to be changed."""
-    # Not an inference tensor: those cannot be part of a computation that has gradients.
+    """Return numbers as a cached float32 tensor on a device, which must not be modified."""
+    # An inference tensor could not be used in a computation with gradients.
     with torch.inference_mode(False):
         return torch.tensor(values, dtype=torch.float32, device=device)
 
 
 def have_all_ended(ended: Tensor, step: int) -> bool:
-    """Whether all words of a batch have ended; not on the CPU, the answer is False after most steps."""
+    """Return whether all words of a batch have ended; except on the CPU, the result is False after most steps."""
     if ended.device.type != "cpu" and (step + 1) % STEPS_BETWEEN_QUESTIONS:
         return False
     return bool(ended.all())
 
 
 def uncompiled_module(model: Any) -> Any:
-    """Return the module inside one that ``torch.compile`` made; any other as it is.
+    """Return the original module of a module compiled by ``torch.compile``; return other modules unchanged.
 
-    Attributes other than layers, such as names of classes, are read and set on this one.
+    Attributes other than layers, such as class names, must be read and set on the original module.
     """
     return getattr(model, "_orig_mod", model)
 
 
 def is_compiled(model: Any) -> bool:
-    """Whether calls go through a compiler, by ``torch.compile(model)`` or ``model.compile()``."""
+    """Return whether calls are compiled, by ``torch.compile(model)`` or ``model.compile()``."""
     return uncompiled_module(model) is not model or getattr(model, "_compiled_call_impl", None) is not None
 
 
 def compile_network(model: nn.Module | None, *args: Any, **kwargs: Any) -> None:
-    """Compile a network in place, unless it is missing or compiled."""
+    """Compile a network in place, unless it is ``None`` or already compiled."""
     if model is not None and not is_compiled(model):
         model.compile(*args, **kwargs)
 
 
 def not_compiled(method: Callable[ParametersT, ResultT]) -> Callable[ParametersT, ResultT]:
-    """Keep a method out of compiled graphs, as `torch.compiler.disable` does.
+    """Exclude a method from compiled graphs, as `torch.compiler.disable` does.
 
-    That imports the compiler at once, which takes more than a second; this waits until a model is compiled.
+    `torch.compiler.disable` imports the compiler, which takes more than a second; this waits until a model is compiled.
     """
 
     @wraps(method)
@@ -145,18 +145,18 @@ def not_compiled(method: Callable[ParametersT, ResultT]) -> Callable[ParametersT
             return disabled(*args, **kwargs)
         return method(*args, **kwargs)
 
-    # The compiler leaves functions with this mark to Python.
+    # The compiler does not trace functions with this attribute.
     call._torchdynamo_disable = True  # type: ignore[attr-defined]
     return call
 
 
 def mark_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:
-    """Mark dimensions of an input whose sizes differ from call to call, if the model is compiled.
+    """If the model is compiled, mark dimensions of an input as dynamic, because their sizes differ between calls.
 
-    A size of 1 is never left open: it has its own graph.
+    A size of 1 is never marked; it has a separate graph.
     """
     if is_compiled(model):
-        # Imported here, as the import takes a second.
+        # Imported here because the import takes a second.
         from torch import _dynamo
 
         for dimension in dimensions:
@@ -166,12 +166,12 @@ def mark_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:
 
 
 def widen_floats(values: Tensor) -> Tensor:
-    """Convert bfloat16 and float16 to float32; return other types as they are."""
+    """Convert bfloat16 and float16 to float32; return other types unchanged."""
     return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
 
 def spreads(*models: Any) -> bool:
-    """Whether work on these networks may be spread: on the CPU, with no setting that threads do not share."""
+    """Return whether work on these networks may run in threads: on the CPU, without thread-local settings."""
     return (
         torch.get_num_threads() > 1
         and not torch.is_grad_enabled()
@@ -182,9 +182,9 @@ def spreads(*models: Any) -> bool:
 
 
 def spread(work: Callable[[ItemT], ResultT], items: Iterable[ItemT], num_workers: int) -> Iterator[ResultT]:
-    """Yield the results of ``work`` in the order of the items, from threads that share PyTorch's threads evenly.
+    """Yield the results of ``work`` in the order of the items, from workers that divide PyTorch's threads evenly.
 
-    ``work`` runs in inference mode. Items are taken in the calling thread, at most two for each thread ahead.
+    ``work`` runs in inference mode. Items are taken in the calling thread, at most two per worker in advance.
     """
     with _workers(num_workers) as pool:
         waiting: deque[Future[ResultT]] = deque()
@@ -206,13 +206,13 @@ def _workers(number: int) -> Iterator[ThreadPoolExecutor]:
     all_there = threading.Barrier(number)
 
     def prepare(num_threads: int) -> None:
-        torch.get_num_threads()  # the first question of a thread takes the number that was set last
+        torch.get_num_threads()  # the first call in a thread adopts the number that was set last
         torch.set_num_threads(num_threads)
         all_there.wait()
 
     with ThreadPoolExecutor(number, "mediatensor-ocr") as pool:
-        # The number belongs to a thread, and threads that are new to PyTorch begin with the one that was set last: set
-        # the caller's again before others start.
+        # The number of threads is a thread-local setting, and new threads adopt the number that was set last. Restore
+        # the caller's number before other threads start.
         with _starting:
             num_threads = torch.get_num_threads()
             ready = [pool.submit(prepare, max(1, num_threads // number)) for _ in range(number)]

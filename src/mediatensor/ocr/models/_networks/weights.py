@@ -1,6 +1,6 @@
-"""Find, check and load the weights of a model: no code from files is run, nothing is downloaded.
+"""Find, check and load the weights of a model without running code from files and without downloads.
 
-A checkpoint is a trained network in one file, with its architecture, its characters, and facts about its training.
+A checkpoint is a file with a trained network: its architecture, its characters, and facts about its training.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from .registry import ModelCard, list_models, model_card, network_factory
 from .transfers import uncompiled_module
 
 MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
-"""The environment variable that names a folder of weights files."""
+"""The environment variable for a folder of weights files."""
 _ALTERNATIVES = {
     "layout": " ocr_predictor(detect_layout=True) finds regions by rules, which need none.",
     "table_structure": " ocr_predictor(detect_tables=True) finds tables by rules, which need none.",
 }
-"""Alternatives without weights, by task."""
+"""Alternatives that do not need weights, by task."""
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _ZIP_MAGIC = b"PK\3\4"
-# In the old format, pickles of a magic number, the protocol and the system come before the pickle of the tensors.
+# Number of pickles before the pickle of tensors in the old format: magic number, protocol, system.
 _TENSOR_PICKLE = 3
-# Names may share one tensor, as tied layers do; a network has only a few of them.
+# Names may share a tensor, as in tied layers; a network has only a few shared tensors.
 _MAX_SHARING = 4
 _CHECKSUM_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.")
 _FORMAT = "mediatensor.ocr.checkpoint"
 _VERSION = 1
 _SUFFIXES = (".pt", ".pth")
-# Predictors make pictures of this size: four times the largest of the architectures, 1024.
+# Predictors create images of this size: four times the largest input of the architectures, 1024.
 _MAX_INPUT_SIZE = 4096
 
 
@@ -56,11 +56,11 @@ class _TakesGraph(Protocol):
 def find_weights(arch: str) -> Path:
     """Return the file with the weights of an architecture of `list_models`.
 
-    The folder ``MEDIATENSOR_MODELS`` comes first, then installed packages, which are looked up and not imported.
+    The folder ``MEDIATENSOR_MODELS`` is searched first, then installed packages, which are not imported.
 
     Raises:
         InvalidArgumentError: ``arch`` is unknown.
-        WeightsNotFoundError: There is no file; the message says what to install or where to put which file.
+        WeightsNotFoundError: There is no file; the message says what to install, or where to put which file.
 
     Example:
         >>> from mediatensor.ocr.models import find_weights
@@ -81,13 +81,13 @@ def load_weights(
 
     Args:
         model: The model.
-        arch: Its architecture.
-        path: The file; ``None`` looks for it, see `find_weights`.
-        ignore_keys: Names of the state dict that are left as they are, such as a head with other classes.
+        arch: The architecture of the model.
+        path: The file; ``None`` finds it with `find_weights`.
+        ignore_keys: Names of the state dict that are not loaded, such as a head with other classes.
 
     Raises:
-        WeightsNotFoundError: There is no such file.
-        WeightsError: The file is damaged, another file, or does not fit the model.
+        WeightsNotFoundError: The file does not exist.
+        WeightsError: The file is damaged, is another file, or does not fit the model.
     """
     if path is not None:
         file = check_file(path)
@@ -110,21 +110,21 @@ def load_pretrained_params(
     hash_prefix: str | None = None,
     ignore_keys: Collection[str] | None = None,
 ) -> None:
-    """Load a state dict file into a model, as `torch.save` and docTR write it.
+    """Load a state dict file written by `torch.save` or docTR into a model.
 
-    The file is read without running code from it. If its name has a checksum, as docTR's do
-    (``crnn_vgg16_bn-0417f351.pt``), the content is compared with it first.
+    No code from the file is run. If the file's name contains a checksum, as docTR's do (``crnn_vgg16_bn-0417f351.pt``),
+    the checksum of the content is compared with it first.
 
     Args:
         model: The model, on any device.
-        path_or_url: The path of the file. Nothing is downloaded: a URL is refused.
-        hash_prefix: The beginning of the file's SHA-256, in hexadecimal; by default that in its name.
-        ignore_keys: Names of the state dict that the model keeps as they are, such as a new head.
+        path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
+        hash_prefix: The beginning of the file's SHA-256 in hexadecimal; by default the checksum in its name.
+        ignore_keys: Names of the state dict that are not loaded, such as a new head.
 
     Raises:
-        InvalidArgumentError: A URL is given.
-        WeightsNotFoundError: There is no such file.
-        WeightsError: The file is damaged, another file, not a state dict, or does not fit the model.
+        InvalidArgumentError: ``path_or_url`` is a URL.
+        WeightsNotFoundError: The file does not exist.
+        WeightsError: The file is damaged, is another file, is not a state dict, or does not fit the model.
 
     Example:
         >>> import torch
@@ -161,7 +161,7 @@ def _how_to_get(card: ModelCard) -> str:
 
 
 def is_file(name: str) -> bool:
-    """Whether there is a regular file of this name, however long it is."""
+    """Return whether there is a regular file of this name; names may have any length."""
     try:
         return Path(name).is_file()
     except OSError:
@@ -169,12 +169,12 @@ def is_file(name: str) -> bool:
 
 
 def check_file(path: str | os.PathLike[str]) -> Path:
-    """Return the file of a path.
+    """Check that a path is an existing file, and return it.
 
     Raises:
-        InvalidArgumentError: It is a URL.
-        SourceTypeError: It is not a path.
-        WeightsNotFoundError: There is no such file.
+        InvalidArgumentError: The path is a URL.
+        SourceTypeError: ``path`` is not a path.
+        WeightsNotFoundError: The file does not exist.
     """
     name = path_text("the weights file", path)
     if _URL.match(name):
@@ -185,16 +185,16 @@ def check_file(path: str | os.PathLike[str]) -> Path:
 
 
 def checksum_in_name(file: Path) -> str:
-    """Return the beginning of the SHA-256 in a file's name, as in docTR's, or an empty string."""
+    """Return the beginning of the SHA-256 in a file's name, as in docTR's names, or an empty string."""
     found = _CHECKSUM_IN_NAME.search(file.name)
     return found[1] if found else ""
 
 
 def compare_checksum(file: Path, expected: str) -> None:
-    """Compare a file with the beginning of its SHA-256 in hexadecimal, unless it is empty.
+    """Compare a file with the beginning of its SHA-256 in hexadecimal; an empty string is not compared.
 
     Raises:
-        WeightsError: It is damaged or another file.
+        WeightsError: The file is damaged or is another file.
     """
     if not expected:
         return
@@ -205,10 +205,10 @@ def compare_checksum(file: Path, expected: str) -> None:
 
 
 def _check_container(file: Path) -> None:
-    """Refuse files that would take more memory than their own size, before anything is loaded.
+    """Reject files that would need more memory than their own size, before anything is loaded.
 
-    Compressed archives can; torch does not write any. In files of torch before 1.6, which are not archives, the sizes
-    of tensors are numbers that are not bound by the size of the file.
+    Compressed archives may need more; torch does not write them. Files of torch before 1.6 are not archives, and their
+    tensor sizes are numbers that the size of the file does not limit.
     """
     with file.open("rb") as stream:
         if stream.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
@@ -225,7 +225,7 @@ def _check_container(file: Path) -> None:
 
 
 def _check_old_format(file: Path, stream: BinaryIO) -> None:
-    """Refuse a file of the old format with a number greater than the size of the file."""
+    """Reject a file of the old format that contains a number greater than the size of the file."""
     size = file.stat().st_size
     try:
         for number in range(_TENSOR_PICKLE + 1):
@@ -234,12 +234,12 @@ def _check_old_format(file: Path, stream: BinaryIO) -> None:
                     raise WeightsError(f"{file} is damaged: it has {size} bytes, and asks for {argument}.")
     except WeightsError:
         raise
-    except Exception:  # Spoiled bytes make pickletools raise nearly anything, and torch reports the damage.
+    except Exception:  # pickletools raises nearly any exception for damaged bytes; torch reports the damage later
         return
 
 
 def _check_tensors(file: Path, value: Any) -> None:
-    """Refuse sparse tensors, tensors that need more memory than the file, and numbers that are not finite."""
+    """Reject sparse tensors, tensors that need more memory than the file, and numbers that are not finite."""
     tensors = list(_tensors_in(value))
     if any(tensor.layout is not torch.strided for tensor in tensors):
         raise WeightsError(f"{file} has sparse tensors, which no network here has. Save them dense.")
@@ -251,7 +251,7 @@ def _check_tensors(file: Path, value: Any) -> None:
 
 
 def check_network(network: nn.Module) -> nn.Module:
-    """Return a network if its parameters are finite, as those in files must be.
+    """Check that the parameters of a network are finite, and return the network.
 
     Raises:
         WeightsError: A parameter or buffer has a number that is not finite.
@@ -279,15 +279,15 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def read_safely(file: Path) -> Any:
-    """Read a file of ``torch.save``: only tensors and plain values, and no code is run.
+    """Read a file of ``torch.save`` that contains only tensors and plain values, without running code.
 
     Raises:
-        WeightsError: The file is damaged, or has something else.
+        WeightsError: The file is damaged, or contains other values.
     """
     _check_container(file)
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # Spoiled bytes make the unpickler raise nearly anything.
+    except Exception as error:  # the unpickler raises nearly any exception for damaged bytes
         raise WeightsError(
             f"{file} is not a state dict that can be loaded safely: it is damaged, or holds more than tensors."
         ) from error
@@ -296,7 +296,7 @@ def read_safely(file: Path) -> Any:
 
 
 def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[str]) -> None:
-    """Load a state dict of ``torch.save`` into a model; ``ignore_keys`` are left as they are.
+    """Load a state dict of ``torch.save`` into a model, except ``ignore_keys``.
 
     Raises:
         WeightsError: The file is damaged, not a state dict, or does not fit the model.
@@ -324,15 +324,15 @@ def _list_names(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trained network, as a file holds it.
+    """The content of a checkpoint file: a trained network.
 
     Attributes:
         arch: The architecture, a name of `list_models`.
         state_dict: The parameters by name.
         characters: The characters of a recogniser's classes, in order; empty for other networks.
-        options: Further arguments of the function that makes the network, such as ``class_names``.
-        input_shape: Channels, height and width of the inputs of predictors; empty for the architecture's own.
-        card: Plain facts: the data, the scores, the settings of the training.
+        options: Further arguments of the network's factory, such as ``class_names``.
+        input_shape: Channels, height and width of the inputs of predictors; empty for the default of the architecture.
+        card: Plain values about the training: data, scores and settings.
     """
 
     arch: str
@@ -343,7 +343,7 @@ class Checkpoint:
     card: Mapping[str, Any] = field(default_factory=dict)
 
     def network(self) -> Any:
-        """Make the network, in evaluation mode.
+        """Return the network in evaluation mode.
 
         Raises:
             WeightsError: The architecture is unknown, or the parameters do not fit it.
@@ -357,7 +357,7 @@ class Checkpoint:
             options["vocab"] = _vocab(self.characters)
         factory = network_factory(self.arch)
         try:
-            # Options can ask for any size: without memory for its parameters, the network shows whether they fit.
+            # Options can request any size. On the meta device, parameters need no memory, and shapes can be compared.
             with torch.device("meta"):
                 shapes = {
                     name: value.shape for name, value in factory(pretrained=False, **options).state_dict().items()
@@ -375,20 +375,20 @@ class Checkpoint:
 
 
 def _vocab(characters: Sequence[str]) -> str | list[str]:
-    """Return characters as factories take them: docTR's networks want a string; a class may have several signs."""
+    """Return characters in the format of factories: a string, as docTR requires, or a list if a class has several."""
     return "".join(characters) if all(len(character) == 1 for character in characters) else list(characters)
 
 
 def is_checkpoint(name: str | os.PathLike[str]) -> bool:
-    """Whether the name of an architecture is the path of a checkpoint."""
+    """Return whether the argument of an ``arch`` parameter is the path of a checkpoint."""
     return isinstance(name, os.PathLike) or (isinstance(name, str) and name.lower().endswith(_SUFFIXES))
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, whole or not at all.
+    """Write a checkpoint atomically.
 
     Raises:
-        WriteError: It cannot be written.
+        WriteError: The file cannot be written.
     """
     state = {name: value.detach().cpu().contiguous() for name, value in checkpoint.state_dict.items()}
     stored = {
@@ -408,17 +408,16 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint: only tensors and plain values, and no code is run.
+    """Read a checkpoint that contains only tensors and plain values, without running code.
 
     Raises:
-        WeightsNotFoundError: There is no such file.
-        WeightsError: It is damaged, or not a checkpoint.
+        WeightsNotFoundError: The file does not exist.
+        WeightsError: The file is damaged, or is not a checkpoint.
     """
     return _as_checkpoint(*_read_stored(path))
 
 
 def _read_stored(path: str | os.PathLike[str]) -> tuple[Path, Any]:
-    """Return a file and its content."""
     file = check_file(path)
     compare_checksum(file, checksum_in_name(file))
     return file, read_safely(file)
@@ -454,17 +453,17 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
     """Load the network of a checkpoint file, in evaluation mode.
 
     Args:
-        path: A file that training wrote.
-        task: The task it must be for: ``"recognition"``, ``"detection"``, ``"classification"``, ``"layout"`` or
+        path: A file written by training.
+        task: The required task: ``"recognition"``, ``"detection"``, ``"classification"``, ``"layout"`` or
             ``"table_structure"``; ``None`` for any.
-        archs: Architectures, with their default options, that a bare state dict, as docTR publishes them, may be of.
+        archs: Architectures, with default options, to try if the file is a bare state dict, as docTR publishes them.
 
     Returns:
-        The network: a module, as the factory of its architecture makes it.
+        The network as created by the factory of its architecture.
 
     Raises:
-        WeightsNotFoundError: There is no such file.
-        WeightsError: It is damaged, not a checkpoint, of an unknown architecture, or for another task.
+        WeightsNotFoundError: The file does not exist.
+        WeightsError: The file is damaged, is not a checkpoint, or has an unknown architecture or another task.
 
     Example:
         >>> from mediatensor.ocr.models import load_checkpoint, ocr_predictor
@@ -484,11 +483,11 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
 def choose_network(
     arch: str | os.PathLike[str] | nn.Module, pretrained: bool, archs: Sequence[str], kind: type[nn.Module]
 ) -> Any:
-    """Return the network for a name of ``archs``, the path of a checkpoint or state dict, or a network.
+    """Return the network for a name of ``archs``, the path of a checkpoint or state dict, or a given network.
 
     Raises:
-        InvalidArgumentError: The architecture is unknown, or the network is not of this ``kind``.
-        WeightsNotFoundError, WeightsError: As `load_checkpoint`.
+        InvalidArgumentError: The architecture is unknown, or the network is not of type ``kind``.
+        WeightsNotFoundError, WeightsError: See `load_checkpoint`.
     """
     if isinstance(arch, nn.Module):
         if not isinstance(uncompiled_module(arch), kind):
@@ -502,7 +501,7 @@ def choose_network(
 
 
 def _bare_network(file: Path, stored: dict[Any, Any], archs: Sequence[str]) -> Any:
-    """Return the network, of those named, that a state dict fits."""
+    """Return a network of the first of ``archs`` that the state dict fits."""
     shapes = {name: getattr(value, "shape", None) for name, value in stored.items()}
     for arch in archs:
         model = network_factory(arch)(pretrained=False)

@@ -1,4 +1,4 @@
-"""Base of the classification networks: their configuration and how they are built."""
+"""Base class of the classification networks, with their configuration and construction."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Classifier", "build_classifier", "classifier_cfg"]
 
 
 class Classifier(nn.Module):
-    """A network from images (N, 3, H, W) to scores (N, classes), with its configuration ``cfg``."""
+    """A network that maps images (N, 3, H, W) to scores (N, classes), with its configuration ``cfg``."""
 
     cfg: dict[str, Any]
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file; see `load_pretrained_params`."""
+        """Load a checkpoint file with `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
 
@@ -29,9 +29,9 @@ ClassifierT = TypeVar("ClassifierT", bound=Classifier)
 def classifier_cfg(
     url: str, size: int = 32, classes: Sequence[str | int] = tuple(VOCABS["french"]), *, release: bool = False
 ) -> dict[str, Any]:
-    """Return the configuration of a network for square images of ``size`` pixels, by default of characters.
+    """Return the configuration of a network for square images of ``size`` pixels; the default classes are characters.
 
-    Weights are named as on docTR's server, or, with ``release``, as those attached to a release of its source.
+    ``url`` is the path of the weights on docTR's server or, with ``release``, in a release of docTR's repository.
     """
     server = (
         "https://github.com/mindee/doctr/releases/download/"
@@ -56,18 +56,18 @@ def build_classifier(
     kwargs: dict[str, Any],
     takes_input_shape: bool = False,
 ) -> ClassifierT:
-    """Build a network with its ``cfg``, and load its weights if they are asked for.
+    """Build a network with its ``cfg``, and load its weights if requested.
 
-    ``network`` makes it from ``num_classes`` and the rest of ``kwargs``. ``head`` is the state-dict name of the last
-    layers, which are not loaded if the published ones have other classes. Networks with ``takes_input_shape`` are built
-    for one size; others take images of any.
+    ``network`` is called with ``num_classes`` and the rest of ``kwargs``. ``head`` is the state-dict name of the last
+    layers, which are not loaded if the number of classes differs. If ``takes_input_shape`` is true, the network is
+    built for one image size; otherwise it accepts any size.
 
     Raises:
-        WeightsNotFoundError: ``pretrained``, and there are no weights on this machine.
+        WeightsNotFoundError: ``pretrained`` is true, and the weights are not on this machine.
     """
     kwargs = dict(kwargs)
     classes = list(kwargs.pop("classes", default_cfg["classes"]))
-    # docTR takes the two apart: ``classes`` changes the names, not the size of the head.
+    # As in docTR, ``classes`` changes only the names, not the size of the head.
     num_classes = kwargs.pop("num_classes", len(default_cfg["classes"]))
     input_shape = tuple(kwargs.pop("input_shape", default_cfg["input_shape"]))
     if takes_input_shape:

@@ -1,4 +1,4 @@
-"""ResNet-31 with global context attention, which keeps the width of text."""
+"""ResNet-31 with global context attention, which preserves more of the width of text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class MAGC(nn.Module):
-    """Global context attention in several heads (Lu et al., "MASTER: Multi-Aspect Non-local Network", 2019).
+    """Multi-head global context attention (Lu et al., "MASTER: Multi-Aspect Non-local Network", 2019).
 
     Args:
-        channels: Of the features in and out.
-        heads: Parts of the channels that attend to the picture separately.
+        channels: Number of input and output channels.
+        heads: Number of channel groups with separate attention.
     """
 
     def __init__(self, channels: int, heads: int = 8) -> None:
@@ -40,7 +40,7 @@ class MAGC(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add to (N, C, H, W) features what each head gathered from all places."""
+        """Add to features (N, C, H, W) the context that each head gathers over all positions."""
         split = x.unflatten(1, (self.heads, -1)).flatten(0, 1)  # type: ignore[no-untyped-call]
         places = split.flatten(2)
         weights = (self.conv_mask(split).flatten(2) / math.sqrt(split.shape[1])).softmax(dim=-1)
@@ -50,8 +50,6 @@ class MAGC(nn.Module):
 
 
 def magc_resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Make a ResNet-31 with global context attention, the backbone of MASTER; arguments as for
-    `resnet31`.
-    """
+    """Return a ResNet-31 with global context attention, MASTER's backbone. The arguments are those of `resnet31`."""
     network = partial(ResNet, **RESNET31, attn_module=MAGC)
     return build_classifier("magc_resnet31", default_cfgs["magc_resnet31"], network, "13", pretrained, kwargs)

@@ -37,7 +37,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class _Block(NamedTuple):
-    """A row of the tables in the paper."""
+    """A row of the paper's tables."""
 
     kernel: int
     expanded: int
@@ -86,11 +86,11 @@ class MobileNetV3(Classifier):
 
     Args:
         blocks: The inverted residual blocks, in order.
-        hidden: Width of the layer before the last.
+        hidden: Width of the second to last layer.
         num_classes: Number of classes.
-        dropout: Share of the hidden layer that training drops.
-        rectangular: Every halving after the first block that halves keeps the width, so that letters side by side stay
-            apart.
+        dropout: Dropout probability of the hidden layer.
+        rectangular: After the first strided block, strides reduce only the height, so that adjacent letters stay
+            separate.
 
     Example:
         >>> import torch
@@ -196,7 +196,7 @@ def _conv_norm(
 
 
 def _multiple_of_8(channels: int) -> int:
-    """Return the nearest multiple of 8 that is not more than a tenth below ``channels``."""
+    """Return the nearest multiple of 8, but at least 90 % of ``channels``."""
     rounded = max(8, (channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
@@ -208,45 +208,45 @@ def _mobilenet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> MobileNet
 
 
 def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Make a MobileNetV3-Small for 32 x 32 pictures of characters, in training mode.
+    """Return a MobileNetV3-Small for 32 x 32 images of characters, in training mode.
 
     Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``, and ``input_shape``: channels,
+        pretrained: Load docTR's weights from a file on this machine.
+        **kwargs: ``num_classes``, ``classes`` (the names in ``cfg``), ``dropout``, and ``input_shape``: channels,
             height and width of the inputs of predictors.
 
     Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are requested but not on this machine; the message says where to put them.
     """
     return _mobilenet("mobilenet_v3_small", pretrained, kwargs)
 
 
 def mobilenet_v3_small_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Make a MobileNetV3-Small that halves the width less often; arguments as for `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Small that reduces the width less. The arguments are those of `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_small_r", pretrained, kwargs)
 
 
 def mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Make a MobileNetV3-Large; arguments as for `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Large. The arguments are those of `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_large", pretrained, kwargs)
 
 
 def mobilenet_v3_large_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Make a MobileNetV3-Large that halves the width less often; arguments as for `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Large that reduces the width less. The arguments are those of `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_large_r", pretrained, kwargs)
 
 
 def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Make a classifier of the turn of a 256 x 256 crop of a word: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
+    """Return a classifier of the turn of 256 x 256 word crops: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
 
-    Arguments as for `mobilenet_v3_small`.
+    The arguments are those of `mobilenet_v3_small`.
     """
     return _mobilenet("mobilenet_v3_small_crop_orientation", pretrained, kwargs)
 
 
 def mobilenet_v3_small_page_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Make a classifier of the turn of a 512 x 512 page: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
+    """Return a classifier of the turn of 512 x 512 pages: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
 
-    Arguments as for `mobilenet_v3_small`.
+    The arguments are those of `mobilenet_v3_small`.
     """
     return _mobilenet("mobilenet_v3_small_page_orientation", pretrained, kwargs)

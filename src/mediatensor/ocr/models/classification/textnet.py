@@ -25,14 +25,14 @@ _STAGES = {
     "textnet_small": ("oo", "o-o|o|-o", "oo-|o-|o", "o|--|"),
     "textnet_base": ("oo|o|oo-oo", "o-o|oo||oo", "ooo-o|o|", "o-||-"),
 }
-"""Kernels of the four stages, found by architecture search: square ``o``, a row ``-``, a column ``|``."""
+"""Kernels of the four stages, from architecture search: ``o`` is square, ``-`` is a row, ``|`` is a column."""
 
 
 class FASTConvLayer(nn.Module):
-    """Sum of a convolution, its one-column and one-row variants, and the identity; each normalized.
+    """Sum of a convolution, its one-column and one-row variants, and the identity, each normalized.
 
-    Branches that would equal another or change the shape are left out. After `reparameterize_layer` the layer is
-    one convolution that computes the same.
+    Redundant branches and branches that would change the shape are omitted. `reparameterize_layer` replaces the
+    branches by one equivalent convolution.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class FASTConvLayer(nn.Module):
 
     @torch.no_grad()
     def reparameterize_layer(self) -> None:
-        """Replace the branches by one convolution, once, for inference with running statistics."""
+        """Replace the branches by one convolution, for inference with running statistics; repeated calls do nothing."""
         if self.fused_conv is not None:
             return
         height, width = self.conv.weight.shape[2:]
@@ -91,7 +91,7 @@ class FASTConvLayer(nn.Module):
             identity_weight, identity_bias = fuse_conv_norm(identity, None, self.rbr_identity)
             weight[:, :, height // 2, width // 2] += identity_weight[:, :, 0, 0]
             bias += identity_bias
-        # On the meta device: no initialization, which would take numbers from the random generator.
+        # The meta device avoids an initialization, which would consume random numbers.
         fused = nn.Conv2d(
             weight.shape[1],
             weight.shape[0],
@@ -127,9 +127,9 @@ class TextNet(Classifier, nn.Sequential):
     2021, https://arxiv.org/abs/2111.02394).
 
     Args:
-        stages: For each of the four stages its kernels in order: ``o`` 3 x 3, ``-`` 1 x 3, ``|`` 3 x 1.
+        stages: The kernels of each of the four stages, in order: ``o`` 3 x 3, ``-`` 1 x 3, ``|`` 3 x 1.
         num_classes: Number of classes.
-        include_top: Whether there is a head.
+        include_top: Whether to include the head.
     """
 
     def __init__(self, stages: tuple[str, str, str, str], num_classes: int = 1000, include_top: bool = True) -> None:
@@ -140,7 +140,7 @@ class TextNet(Classifier, nn.Sequential):
         ]
         in_channels = _CHANNELS[0]
         for index, (kernels, channels) in enumerate(zip(stages, _CHANNELS, strict=True)):
-            # The first stage halves in its second layer, the others in their first.
+            # The stride of the first stage is in its second layer, that of other stages in their first layer.
             halving = 1 if index == 0 else 0
             stage = []
             for position, kernel in enumerate(kernels):
@@ -162,18 +162,18 @@ def _textnet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> TextNet:
 
 
 def textnet_tiny(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Make a TextNet-Tiny for 32 x 32 pictures of characters, in training mode.
+    """Return a TextNet-Tiny for 32 x 32 images of characters, in training mode.
 
-    Arguments are as for `mobilenet_v3_small`, with ``include_top``.
+    The arguments are those of `mobilenet_v3_small`, with ``include_top``.
     """
     return _textnet("textnet_tiny", pretrained, kwargs)
 
 
 def textnet_small(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Make a TextNet-Small; arguments as for `textnet_tiny`."""
+    """Return a TextNet-Small. The arguments are those of `textnet_tiny`."""
     return _textnet("textnet_small", pretrained, kwargs)
 
 
 def textnet_base(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Make a TextNet-Base; arguments as for `textnet_tiny`."""
+    """Return a TextNet-Base. The arguments are those of `textnet_tiny`."""
     return _textnet("textnet_base", pretrained, kwargs)

@@ -1,4 +1,4 @@
-"""VGG-16 with batch normalization and pools that keep the width: a backbone for reading text."""
+"""VGG-16 with batch normalization and pooling that preserves the width: a text recognition backbone."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ default_cfgs: dict[str, dict[str, Any]] = {
 }
 
 _STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
-"""Channels and convolutions of each stage; a pool follows each stage."""
+"""Channels and number of convolutions of each stage; each stage ends with pooling."""
 _SQUARE_POOLS = 2
-"""The first pools halve height and width; the others only the height, so that narrow letters stay apart."""
+"""The first pools halve height and width; later pools halve only the height, so that narrow letters stay separate."""
 
 
 class VGG(Classifier):
@@ -61,9 +61,9 @@ def _convolutions() -> list[nn.Module]:
 
 
 def vgg16_bn_r(pretrained: bool = False, **kwargs: Any) -> VGG:
-    """Make a VGG-16 with batch normalization, rectangular pools and a linear head, as docTR does.
+    """Return a VGG-16 with batch normalization, rectangular pooling and a linear head, as in docTR.
 
-    Arguments are as for `mobilenet_v3_small`.
+    The arguments are those of `mobilenet_v3_small`.
     """
     arch = "vgg16_bn_r"
     return build_classifier(arch, default_cfgs[arch], VGG, "classifier", pretrained, kwargs)

@@ -1,4 +1,4 @@
-"""VIP, a light network that mixes locally, then both ways, then globally: the backbone of VIPTR."""
+"""VIP, the backbone of VIPTR: a light network with a local, a mixed and a global attention stage."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ default_cfgs: dict[str, dict[str, Any]] = {
 }
 
 _SPLIT_SIZES = (1, 2)
-"""Thickness of the stripes in the local and in the mixed stage."""
+"""Thickness of the stripes in the local stage and in the mixed stage."""
 _REDUCTION = 2
-"""How much coarser the picture is to which the mixed stage attends as a whole."""
+"""Downscaling factor for the global attention of the mixed stage."""
 _LAST_DROP_PATH = 0.1
-"""Branches are dropped the more often the deeper they are, up to this probability."""
+"""Greatest probability of dropping a branch in training; it rises with the depth."""
 
 
 class PatchEmbed(nn.Module):
-    """Two strided convolutions: (N, C, H, W) images to (N, H / 4, W / 4, D) features."""
+    """Two strided convolutions that map images (N, C, H, W) to features (N, H / 4, W / 4, D)."""
 
     def __init__(self, in_channels: int, embed_dim: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class PatchEmbed(nn.Module):
 
 
 class PatchMerging(nn.Module):
-    """Halve the height of (N, H, W, C) features and change their width."""
+    """Halves the height of features (N, H, W, C) and changes their channels."""
 
     def __init__(self, dim: int, out_dim: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def _join_heads(x: torch.Tensor) -> torch.Tensor:
 
 
 class Attention(nn.Module):
-    """Self-attention of (N, L, C) features."""
+    """Self-attention on features (N, L, C)."""
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Attention(nn.Module):
 
 
 class MultiHeadSelfAttention(nn.Module):
-    """A transformer layer over all places of (N, H, W, C) features."""
+    """A transformer layer with attention over all positions of features (N, H, W, C)."""
 
     def __init__(self, dim: int, num_heads: int, mlp_ratio: float, drop_path: float) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class MultiHeadSelfAttention(nn.Module):
 
 
 class OverlappedSpatialReductionAttention(nn.Module):
-    """Attention of (N, H, W, C) to a coarser version of the picture, by overlapping strided convolutions."""
+    """Attention of features (N, H, W, C) to a downscaled version from overlapping strided convolutions."""
 
     def __init__(self, dim: int, num_heads: int, sr_ratio: int) -> None:
         super().__init__()
@@ -149,9 +149,9 @@ class OSRABlock(nn.Module):
 
 
 class StripeAttention(nn.Module):
-    """Attention within stripes of the picture, with a local encoding of positions (Dong et al., "CSWin", 2021).
+    """Attention within stripes of the image, with a local position encoding (Dong et al., "CSWin", 2021).
 
-    ``upright`` stripes are over the whole height, else over the whole width; ``split_size`` is their thickness.
+    If ``upright``, stripes extend over the whole height, otherwise over the whole width. ``split_size`` is their width.
     """
 
     def __init__(self, dim: int, num_heads: int, split_size: int, upright: bool) -> None:
@@ -165,7 +165,7 @@ class StripeAttention(nn.Module):
         """Mix features (N, H, W, C).
 
         Raises:
-            InvalidArgumentError: The stripes do not fill the picture.
+            InvalidArgumentError: The size of the image is not a multiple of the stripe width.
         """
         count, height, width, channels = query.shape
         tall, wide = (height, self.split_size) if self.upright else (self.split_size, width)
@@ -185,7 +185,7 @@ class StripeAttention(nn.Module):
 
 
 class CrossShapedWindowAttention(nn.Module):
-    """A transformer layer in which half of the channels attend along upright and half along level stripes."""
+    """A transformer layer in which half of the channels use vertical and half use horizontal stripes."""
 
     def __init__(self, dim: int, num_heads: int, split_size: int, mlp_ratio: float, drop_path: float) -> None:
         super().__init__()
@@ -208,9 +208,9 @@ class CrossShapedWindowAttention(nn.Module):
 
 
 class VIPBlock(nn.Module):
-    """A stage of (N, H, W, C): local layers; or local and global ones, each on half of the channels; or global ones.
+    """A stage on features (N, H, W, C): local layers, or global layers, or both, each on half of the channels.
 
-    ``proj`` mixes the halves; ``downsample`` comes last.
+    ``proj`` mixes the halves. ``downsample`` is the last layer.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class _MeanOverHeight(nn.Module):
 
 
 class ClassifierHead(nn.Module):
-    """Scores (N, classes) from the mean over all steps of (N, L, D)."""
+    """Computes scores (N, classes) from the mean over the steps of (N, L, D)."""
 
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()
@@ -259,14 +259,14 @@ class VIPNet(nn.Sequential, Classifier):
     """VIP (Cheng et al., "VIPTR: A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
 
     Args:
-        out_dim: Width of the features that are returned, one vector for each 4 pixels of width.
+        out_dim: Channels of the returned features, one vector for each 4 pixels of width.
         embed_dims: Channels of the three stages.
         depths: Layers of each stage.
         num_heads: Heads of each stage.
-        mlp_ratios: How many times wider the feed-forward parts of each stage are inside.
-        input_shape: Channels, height and width of the images; other sizes work.
+        mlp_ratios: Inner width of the feed-forward layers of each stage, relative to the channels.
+        input_shape: Channels, height and width of the images; other sizes are accepted.
         num_classes: Number of classes.
-        include_top: With the head; without, features are returned.
+        include_top: Whether to include the head; otherwise the network returns features.
     """
 
     def __init__(
@@ -335,14 +335,14 @@ def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str
 
 
 def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:
-    """Make the tiny VIP network.
+    """Return the tiny VIP network.
 
-    Arguments are as for `mobilenet_v3_small`, with the options of `VIPNet`.
+    The arguments are those of `mobilenet_v3_small`, with the options of `VIPNet`.
     """
     return _vip("vip_tiny", partial(VIPNet, 192, (64, 128, 256), (3, 3, 3), (2, 4, 8), (3, 4, 4)), pretrained, kwargs)
 
 
 def vip_base(pretrained: bool = False, **kwargs: Any) -> VIPNet:
-    """Make the base VIP network; arguments as for `vip_tiny`."""
+    """Return the base VIP network. The arguments are those of `vip_tiny`."""
     network = partial(VIPNet, 256, (128, 256, 384), (3, 6, 9), (4, 8, 12), (4, 4, 4))
     return _vip("vip_base", network, pretrained, kwargs)

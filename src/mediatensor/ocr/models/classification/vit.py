@@ -1,4 +1,4 @@
-"""Vision transformers of the sizes that text recognition uses."""
+"""Vision transformers in the sizes used for text recognition."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class PatchEmbedding(nn.Module):
-    """Embed (N, C, H, W) images as (N, 1 + patches, D): a class token, then the patches row by row.
+    """Embeds images (N, C, H, W) as (N, 1 + patches, D): a class token, then the patches row by row.
 
-    ``input_shape`` is the shape of the images that the positions are learnt for.
+    ``input_shape`` is the image shape of the learnt position embeddings.
     """
 
     def __init__(self, input_shape: tuple[int, int, int], embed_dim: int, patch_size: tuple[int, int]) -> None:
@@ -37,10 +37,10 @@ class PatchEmbedding(nn.Module):
         self.projection = nn.Conv2d(channels, embed_dim, kernel_size=patch_size, stride=patch_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Embed images.
+        """Return the embeddings of images.
 
         Raises:
-            InvalidArgumentError: The patches do not fill the images.
+            InvalidArgumentError: The size of the images is not a multiple of the patch size.
         """
         height, width = x.shape[-2:]
         if height % self.patch_size[0] or width % self.patch_size[1]:
@@ -54,7 +54,7 @@ class PatchEmbedding(nn.Module):
         return tokens + positions
 
     def _positions_for(self, grid: tuple[int, int]) -> torch.Tensor:
-        """Return the positions, interpolated for other sizes (Dosovitskiy et al., 2020, section 3.2)."""
+        """Return the position embeddings, interpolated for other sizes (Dosovitskiy et al., 2020, section 3.2)."""
         if grid == self.grid_size:
             return self.positions
         of_patches = self.positions[:, 1:].transpose(1, 2).reshape(1, -1, *self.grid_size)
@@ -63,7 +63,7 @@ class PatchEmbedding(nn.Module):
 
 
 class ClassifierHead(nn.Module):
-    """Scores (N, classes) from the class token of (N, L, D) features."""
+    """Computes scores (N, classes) from the class token of features (N, L, D)."""
 
     def __init__(self, in_channels: int, num_classes: int) -> None:
         super().__init__()
@@ -81,12 +81,12 @@ class VisionTransformer(nn.Sequential, Classifier):
         d_model: Width of the features.
         num_layers: Layers of the encoder.
         num_heads: Heads of the attention.
-        ffd_ratio: How many times wider the feed-forward part is inside.
+        ffd_ratio: Inner width of the feed-forward layers, relative to ``d_model``.
         patch_size: Height and width of a patch.
-        input_shape: Channels, height and width of the images; other sizes work, with interpolated positions.
-        dropout: Share of features that training drops.
+        input_shape: Channels, height and width of the images; for other sizes, positions are interpolated.
+        dropout: Dropout probability.
         num_classes: Number of classes.
-        include_top: With the head; without, the features of all patches are returned.
+        include_top: Whether to include the head; otherwise the network returns the features of all patches.
     """
 
     def __init__(
@@ -116,14 +116,13 @@ def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict
 
 
 def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """Make the small vision transformer of ViTSTR and PARSeq: 12 layers, 6 heads, width 384.
+    """Return the small vision transformer of ViTSTR and PARSeq: 12 layers, 6 heads, width 384.
 
-    Arguments are as for `mobilenet_v3_small`, with the options of
-    `VisionTransformer`.
+    The arguments are those of `mobilenet_v3_small`, with the options of `VisionTransformer`.
     """
     return _vit("vit_s", pretrained, 384, 6, kwargs)
 
 
 def vit_b(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """Make the base vision transformer: 12 layers, 12 heads, width 768; arguments as for `vit_s`."""
+    """Return the base vision transformer: 12 layers, 12 heads, width 768. The arguments are those of `vit_s`."""
     return _vit("vit_b", pretrained, 768, 12, kwargs)

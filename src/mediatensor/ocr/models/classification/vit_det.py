@@ -1,4 +1,4 @@
-"""Vision transformers for detectors: most layers attend within windows of the picture, some to all of it."""
+"""Vision transformers for detection: most layers attend within windows, some attend to the whole image."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ default_cfgs: dict[str, dict[str, Any]] = {
 }
 
 _WINDOWS = 4
-"""Windows along each side of the picture."""
+"""Number of windows along each side of the image."""
 
 
 class _PatchEmbed(nn.Module):
-    """Embed the patches of (N, C, H, W) as vectors (N, rows, columns, D)."""
+    """Embeds the patches of (N, C, H, W) as vectors (N, rows, columns, D)."""
 
     def __init__(self, in_channels: int, embed_dim: int, patch_size: tuple[int, int]) -> None:
         super().__init__()
@@ -38,14 +38,14 @@ class _PatchEmbed(nn.Module):
 
 
 class _Patches(nn.Module):
-    """Patches with their positions, which were learnt for one size and are interpolated for others."""
+    """Patch embeddings with learnt position embeddings, which are interpolated for other sizes."""
 
     def __init__(self, input_shape: tuple[int, int, int], embed_dim: int, patch_size: tuple[int, int]) -> None:
         super().__init__()
         channels, height, width = input_shape
         self.grid_size = (height // patch_size[0], width // patch_size[1])
         self.patch_embed = _PatchEmbed(channels, embed_dim, patch_size)
-        # The first belongs to a class token, which published weights have and nothing uses.
+        # The first embedding belongs to a class token, which is in the published weights but unused.
         self.pos_embed = nn.Parameter(torch.zeros(1, self.grid_size[0] * self.grid_size[1] + 1, embed_dim))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -60,7 +60,7 @@ class _Patches(nn.Module):
 
 
 class _Windows(nn.Module):
-    """Cut (N, rows, columns, D) into windows: (N, 16, rows / 4, columns / 4, D)."""
+    """Splits (N, rows, columns, D) into windows: (N, 16, rows / 4, columns / 4, D)."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         count, rows, columns, width = x.shape
@@ -73,14 +73,14 @@ class _Windows(nn.Module):
 
 
 def _join_windows(x: torch.Tensor) -> torch.Tensor:
-    """Join windows (N, 16, h, w, D), with the channels in front: (N, D, 4 h, 4 w)."""
+    """Join windows (N, 16, h, w, D) to (N, D, 4 h, 4 w)."""
     cut = x.unflatten(1, (_WINDOWS, _WINDOWS)).permute(0, 5, 1, 3, 2, 4)  # type: ignore[no-untyped-call]
     together: torch.Tensor = cut.flatten(4, 5).flatten(2, 3)
     return together
 
 
 class _Attention(nn.Module):
-    """Self-attention whose keys have no bias."""
+    """Self-attention without a bias of the keys."""
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class _FeedForward(nn.Module):
 
 
 class _Block(nn.Module):
-    """A transformer layer over windows (N, 16, h, w, D), each separately or all together, with scaled branches."""
+    """A transformer layer with scaled branches over windows (N, 16, h, w, D), either separately or all together."""
 
     def __init__(self, dim: int, num_heads: int, mlp_ratio: float, drop_path: float, windowed: bool) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class _Block(nn.Module):
         self.gamma_1, self.gamma_2 = (nn.Parameter(torch.full((dim,), 0.1)) for _ in range(2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        # Each row holds the tokens that look at each other: a window, or the picture.
+        # Each row has the tokens that attend to each other: one window, or the whole image.
         tokens = x.flatten(0, 1).flatten(1, 2) if self.windowed else x.flatten(1, 3)
         tokens = tokens + self.drop_path(self.gamma_1 * self.attn(self.norm1(tokens)))
         windows = tokens.reshape(x.shape).flatten(0, 1)
@@ -131,7 +131,7 @@ class _Block(nn.Module):
 
 
 class _Stage(nn.Module):
-    """Layers one after the other, and features (N, D, rows, columns) from some of them."""
+    """Successive layers that return the features (N, D, rows, columns) of some of them."""
 
     def __init__(self, blocks: Sequence[nn.Module], out_feature_indexes: set[int]) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class _Last(nn.Module):
 
 
 class _Head(nn.Module):
-    """Scores from the mean over the picture."""
+    """Computes scores from the mean over the image."""
 
     def __init__(self, in_channels: int, num_classes: int) -> None:
         super().__init__()
@@ -167,21 +167,23 @@ class _Head(nn.Module):
 
 class VisionDetectionTransformer(nn.Sequential, Classifier):
     """A plain vision transformer for detection (Li et al., "Exploring Plain Vision Transformer Backbones for Object
-    Detection", 2022, https://arxiv.org/abs/2203.16527), whose windows are the sixteenths of the picture.
+    Detection", 2022, https://arxiv.org/abs/2203.16527), with 4 x 4 windows.
 
     Args:
         d_model: Width of the features.
         num_layers: Number of layers.
         num_heads: Heads of the attention.
-        mlp_ratio: How many times wider the feed-forward part is inside.
+        mlp_ratio: Inner width of the feed-forward layers, relative to ``d_model``.
         patch_size: Height and width of a patch.
-        input_shape: Channels, height and width of the images; other sizes work, with interpolated positions, if each
-            side has a multiple of four patches.
-        dropout: How often training drops the branches of the last layer; earlier ones less, the first never.
+        input_shape: Channels, height and width of the images. For other sizes, positions are interpolated, and the
+            number of patches along each side must be a multiple of four.
+        dropout: Probability of dropping the last layer's branches in training; it rises linearly from 0 at the first
+            layer.
         window_block_indexes: Layers that attend within windows.
-        out_feature_indexes: Layers whose features are returned; -1 is the last.
+        out_feature_indexes: Indices of the layers whose features are returned; -1 is the last.
         num_classes: Number of classes.
-        include_top: With the head; without, a list of features is returned, (N, D, rows, columns) each.
+        include_top: Whether to include the head; otherwise the network returns a list of features (N, D, rows,
+            columns).
         cfg: Configuration of predictors.
     """
 
@@ -226,14 +228,13 @@ def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) 
 
 
 def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """Make the small transformer for detectors: 10 layers, 12 heads, width 192; in training mode.
+    """Return the small detection transformer: 10 layers, 12 heads, width 192; in training mode.
 
-    Arguments are as for `mobilenet_v3_small`, with the options of
-    `VisionDetectionTransformer`.
+    The arguments are those of `mobilenet_v3_small`, with the options of `VisionDetectionTransformer`.
     """
     return _vit_det("vit_det_s", 192, pretrained, kwargs)
 
 
 def vit_det_m(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """Make the medium transformer for detectors, of width 384; arguments as for `vit_det_s`."""
+    """Return the medium detection transformer, of width 384. The arguments are those of `vit_det_s`."""
     return _vit_det("vit_det_m", 384, pretrained, kwargs)

@@ -1,4 +1,4 @@
-"""Make orientation predictors by the name of their architecture."""
+"""Create orientation predictors by the name of their architecture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARCHS: list[str] = list_models("cls_*")
 """Architectures of the predictors."""
 
 TURNS = {0, -90, 90, 180}
-"""The directions that a network may predict, in degrees."""
+"""The turns that a network may predict, in degrees."""
 
 LINE_ARCH = "ppocr_mobile_v2_line_orientation"
 
@@ -29,19 +29,19 @@ LINE_ARCH = "ppocr_mobile_v2_line_orientation"
 def crop_orientation_predictor(
     arch: str | os.PathLike[str] | nn.Module = LINE_ARCH, pretrained: bool = False, batch_size: int = 128, **kwargs: Any
 ) -> OrientationPredictor:
-    """Make a predictor of the direction of crops of words or lines.
+    """Return a predictor of the orientation of word or line crops.
 
     Args:
-        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``), or a model. The default takes a crop for a
-            line, which lies if it is taller than wide, and finds lines that are upside down; docTR's has all four
-            directions of a word.
-        pretrained: Load weights from this machine, see `find_weights`.
+        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``), or a model. The default treats each crop as a line,
+            which is turned by 90 degrees if it is taller than wide, and detects upside-down lines. docTR's architecture
+            distinguishes all four turns of a word.
+        pretrained: Load weights from this machine; see `find_weights`.
         batch_size: Crops in a batch.
-        **kwargs: ``disabled``: take everything for upright, and load nothing.
+        **kwargs: ``disabled``: treat all crops as upright, and load nothing.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: There are no weights for it on this machine.
+        WeightsNotFoundError: There are no weights for the architecture on this machine.
 
     Example:
         >>> import numpy as np
@@ -55,9 +55,9 @@ def crop_orientation_predictor(
 def page_orientation_predictor(
     arch: str | os.PathLike[str] | nn.Module | None = None, pretrained: bool = False, batch_size: int = 4, **kwargs: Any
 ) -> OrientationPredictor | LinePageOrientation:
-    """Make a predictor of the direction of pages; arguments as for `crop_orientation_predictor`.
+    """Return a predictor of the orientation of pages. The arguments are those of `crop_orientation_predictor`.
 
-    By default, the lines of a page are found and vote: no package has the weights of a network that classifies pages.
+    By default, the lines of a page vote, because no package has weights of a network that classifies pages.
 
     Example:
         >>> import numpy as np

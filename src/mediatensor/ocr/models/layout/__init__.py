@@ -1,4 +1,4 @@
-"""Layout: which regions are on a page, by docTR's networks. They need weights that a user has."""
+"""Layout analysis: find the regions of a page with docTR's networks, whose weights the user must provide."""
 
 from .lw_detr import LWDETR, lw_detr_m, lw_detr_s
 from .zoo import layout_predictor

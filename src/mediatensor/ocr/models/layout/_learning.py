@@ -1,4 +1,4 @@
-"""Train LW-DETR: boxes with a direction, matching of predictions and regions, and the loss."""
+"""Train LW-DETR: oriented boxes, matching of predictions to regions, and the loss."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ...utils.geometry import boxes_to_polygons
 __all__ = ["LayoutTarget", "Regions", "layout_loss", "oriented_regions"]
 
 LayoutTarget = Sequence[Mapping[str, NDArray[Any]]]
-"""Per page the relative boxes of each class: (K, 4), or corners (K, 4, 2) clockwise from the top left."""
+"""For each page, the relative boxes of each class: (K, 4), or corners (K, 4, 2) clockwise from the top left."""
 
 _LEAST_SIDE = 1e-5
-"""Narrower boxes, relative to the page, are left out."""
+"""Narrower boxes, relative to the page, are ignored."""
 
 _CLASS_COST, _PLACE_COST, _OVERLAP_COST = 2.0, 5.0, 2.0
 _PLACE_WEIGHT, _OVERLAP_WEIGHT = 5.0, 2.0
@@ -31,7 +31,7 @@ class Regions(NamedTuple):
     """The regions of one page.
 
     Attributes:
-        boxes: float32 (K, 6), relative: centre, width and height, sine and cosine of the direction of the width.
+        boxes: float32 (K, 6), relative: center, width, height, and sine and cosine of the direction of the width.
         labels: int64 (K,).
     """
 
@@ -40,7 +40,7 @@ class Regions(NamedTuple):
 
 
 def oriented_regions(target: LayoutTarget, class_names: Sequence[str]) -> list[Regions]:
-    """Return the regions of each page as boxes whose width is their longer side; labels follow ``class_names``.
+    """Return the regions of each page as boxes whose width is the longer side; labels are indices in ``class_names``.
 
     Raises:
         InvalidArgumentError: A class is unknown, or boxes have another shape.
@@ -86,11 +86,11 @@ def _boxes_of_quads(quads: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _overlap_boxes(ones: Tensor, others: Tensor, scale: float) -> Tensor:
-    """Return the overlap of boxes (..., 6) as normal distributions: in (0, 1), with a gradient even for boxes apart.
+    """Return the overlap, in (0, 1), of boxes (..., 6) as normal distributions; it has a gradient even without overlap.
 
     ProbIoU of Llerena et al., "Gaussian Bounding Boxes and Probabilistic Intersection-over-Union for Object Detection",
-    2021, https://arxiv.org/abs/2106.06072: 1 less the Hellinger distance. ``scale`` is pixels to the unit of the boxes:
-    the small numbers that keep roots and logarithms finite would drown small boxes in relative units.
+    2021, https://arxiv.org/abs/2106.06072: one minus the Hellinger distance. ``scale`` converts the boxes to pixels,
+    because the small constants that keep roots and logarithms finite are too large for small boxes in relative units.
     """
     tiny = 1e-7
     gap = (ones[..., :2] - others[..., :2]) * scale
@@ -106,7 +106,7 @@ def _overlap_boxes(ones: Tensor, others: Tensor, scale: float) -> Tensor:
 
 
 def _covariance(boxes: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return variances along x and y, and their covariance, of points spread evenly over the boxes."""
+    """Return variances along x and y, and the covariance, of a uniform distribution over each box."""
     along, across = ((boxes[..., 2:4] * scale).clamp(min=1e-6) ** 2 / 12).unbind(-1)
     sine, cosine = F.normalize(boxes[..., 4:], dim=-1, eps=1e-6).unbind(-1)
     return (
@@ -117,11 +117,11 @@ def _covariance(boxes: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float) -> Tensor:
-    """Return the loss of sets of predictions, each of which is to find all regions of its page once.
+    """Return the loss of sets of predictions; each set must find all regions of its page once.
 
-    The class of a matched prediction is to be as probable as the box is right (IA-BCE of Chen et al., "LW-DETR", 2024,
-    https://arxiv.org/abs/2406.03459). Added are distances of places and sizes, and 1 - ProbIoU, from which directions
-    are learnt. The sum over all sets is divided by the number of regions.
+    The target probability of a matched prediction's class is the quality of its box (IA-BCE of Chen et al., "LW-DETR",
+    2024, https://arxiv.org/abs/2406.03459). The loss also includes the distances of positions and sizes, and 1 -
+    ProbIoU, which trains the direction. The sum over all sets is divided by the number of regions.
 
     Args:
         logits: Scores before the sigmoid, (sets, N, Q, C).
@@ -159,7 +159,7 @@ def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: 
 def _match_regions(
     probabilities: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float
 ) -> tuple[NDArray[np.int64], ...]:
-    """Match predictions and regions at the least cost (Hungarian): set, page, query and region of each pair."""
+    """Match predictions to regions at minimum cost (Hungarian): return set, page, query and region of each pair."""
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError:

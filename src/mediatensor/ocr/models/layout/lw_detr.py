@@ -1,4 +1,4 @@
-"""LW-DETR: a transformer that finds the regions of a page, in docTR's form, whose boxes have a direction."""
+"""LW-DETR: a transformer that finds the regions of a page as oriented boxes, in docTR's version."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from ._learning import LayoutTarget, layout_loss, oriented_regions
 __all__ = ["LWDETR", "LWDETRPostProcessor", "lw_detr_m", "lw_detr_s"]
 
 _LEAST_GROWTH, _MOST_GROWTH = -5.0, 3.5
-"""Logarithms: one step makes a box of a twentieth of the page as large as the page."""
+"""Range of the logarithm of the growth in one step, which can enlarge a twentieth of the page to the whole page."""
 Found = tuple[list[int], NDArray[np.float32], list[float]]
-"""The regions of a page: labels; relative boxes, (K, 4) or (K, 4, 2); scores."""
+"""The regions of a page: labels, relative boxes (K, 4) or (K, 4, 2), and scores."""
 
 
 def move_boxes(boxes: Tensor, steps: Tensor) -> Tensor:
     """Return boxes (..., 6) after a step (..., 6) relative to their size and direction, at least float32.
 
-    Boxes have centre, width and height relative to the page, and sine and cosine of their direction. Steps have those
-    of the centre in widths and heights, logarithms of the growth, and sine and cosine of the turn, not normalized.
+    Boxes have center, width and height relative to the page, and sine and cosine of their direction. Steps have the
+    shift of the center in box widths and heights, logarithms of the growth, and unnormalized sine and cosine of the
+    turn.
     """
     boxes, steps = widen_floats(boxes), widen_floats(steps)
     size = boxes[..., 2:4]
@@ -52,7 +53,7 @@ def move_boxes(boxes: Tensor, steps: Tensor) -> Tensor:
 
 
 class Perceptron(nn.Module):
-    """Linear layers of these widths with ReLU between them."""
+    """Linear layers of the given widths with ReLU between them."""
 
     def __init__(self, *widths: int) -> None:
         super().__init__()
@@ -73,7 +74,7 @@ class _ChannelNorm(nn.LayerNorm):
 
 
 def _convolution(in_channels: int, out_channels: int, kernel_size: int) -> list[nn.Module]:
-    """Return a convolution that keeps the size, batch norm and SiLU."""
+    """Return a convolution that preserves the size, batch norm and SiLU."""
     silu = nn.SiLU(inplace=True)
     return conv_sequence_pt(
         in_channels, out_channels, True, True, silu, kernel_size=kernel_size, padding=kernel_size // 2
@@ -81,7 +82,7 @@ def _convolution(in_channels: int, out_channels: int, kernel_size: int) -> list[
 
 
 class _CrossStage(nn.Module):
-    """Convolutions of half of the channels, whose results are all merged (C2f, of YOLOv8)."""
+    """Convolutions on half of the channels; the results of all convolutions are merged (C2f of YOLOv8)."""
 
     def __init__(self, in_channels: int, out_channels: int, num_blocks: int) -> None:
         super().__init__()
@@ -101,7 +102,7 @@ class _CrossStage(nn.Module):
 
 
 class _Projector(nn.Module):
-    """Features of several layers of one size, merged into one map."""
+    """Merges features of equal size from several layers into one map."""
 
     def __init__(self, in_channels: int, out_channels: int, num_blocks: int) -> None:
         super().__init__()
@@ -116,9 +117,9 @@ class _Projector(nn.Module):
 
 
 class Backbone(nn.Module):
-    """A transformer for detectors, and a projector that merges the features of its layers.
+    """A detection transformer, and a projector that merges the features of its layers.
 
-    ``in_channels`` is the sum of the widths of the encoder's features (N, D, h, w).
+    ``in_channels`` is the total number of channels of the encoder's features (N, D, h, w).
     """
 
     def __init__(self, encoder: nn.Module, in_channels: int, out_channels: int = 256, num_blocks: int = 3) -> None:
@@ -133,7 +134,7 @@ class Backbone(nn.Module):
 
 
 class _SelfAttention(nn.Module):
-    """Queries attend to each other, but not to other groups."""
+    """Self-attention among the queries of each group."""
 
     def __init__(self, width: int, num_heads: int, dropout: float) -> None:
         super().__init__()
@@ -153,8 +154,8 @@ class _SelfAttention(nn.Module):
 
 
 class _DeformableAttention(nn.Module):
-    """Each query gathers features at a few points in and around its box (Zhu et al., "Deformable DETR", 2020,
-    https://arxiv.org/abs/2010.04159), with boxes that have a direction.
+    """Attention of each query to a few points in and around its oriented box (Zhu et al., "Deformable DETR", 2020,
+    https://arxiv.org/abs/2010.04159).
     """
 
     def __init__(self, width: int, num_heads: int, num_points: int) -> None:
@@ -177,7 +178,7 @@ class _DeformableAttention(nn.Module):
         across, down = across * width / (2 * self.num_points), down * height / (2 * self.num_points)
         places = torch.stack([centre_x + across * cosine - down * sine, centre_y + across * sine + down * cosine], -1)
 
-        # Places and sums of features are float32: half precision has no parts of pixels.
+        # Positions and sums are float32, because half precision cannot represent fractions of pixels.
         grid = (2 * places - 1).transpose(1, 2).flatten(0, 1)
         sampled = F.grid_sample(maps.to(grid.dtype), grid, mode="bilinear", align_corners=False)
         weights = widen_floats(self.attention_weights(queries)).reshape(*offsets.shape[:2], *shape).softmax(-1)
@@ -199,7 +200,7 @@ class _FeedForward(nn.Module):
 
 
 class _DecoderLayer(nn.Module):
-    """Queries attend to each other, then to the page, then pass a feed-forward part; normalized after each."""
+    """A post-norm layer: queries attend to each other, then to the page, then pass through a feed-forward layer."""
 
     def __init__(
         self, width: int, self_heads: int, cross_heads: int, num_points: int, inner: int, dropout: float
@@ -225,7 +226,7 @@ class _DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Layers that each move the boxes of the queries, by a step that ``bbox_embed`` makes of their features."""
+    """Layers that each move the boxes of the queries by a step, which ``bbox_embed`` computes from their features."""
 
     def __init__(
         self,
@@ -250,22 +251,22 @@ class Decoder(nn.Module):
     def forward(
         self, queries: Tensor, boxes: Tensor, features: Tensor, valid: Tensor, groups: int
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield features of the queries (N, groups * Q, D) and their boxes (N, groups * Q, 6) after each layer.
+        """Yield the features (N, groups * Q, D) and boxes (N, groups * Q, 6) of the queries after each layer.
 
-        ``features`` (N, D, h, w) are of pages, not of padding, where ``valid`` (N, h, w). Groups do not see each other.
+        ``features`` are (N, D, h, w). ``valid`` (N, h, w) is false in the padding. Groups do not attend to each other.
         """
         looked_at = start = boxes
         for layer in self.layers:
             queries = layer(queries, self._positions(looked_at, queries.dtype), looked_at, features, valid, groups)
             normed = self.layernorm(queries)
             step = self.bbox_embed(normed)
-            # The prediction of a layer also teaches the one before it, and no other; hence one of both is detached.
+            # Each layer's loss trains this layer and the previous one; detaching stops the gradient before that.
             yield normed, move_boxes(start, step)
             start = move_boxes(looked_at, step)
             looked_at = start.detach()
 
     def _positions(self, boxes: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return features (N, Q, D) for place, size and direction of boxes."""
+        """Return features (N, Q, D) that encode position, size and direction of boxes."""
         width = self.layernorm.normalized_shape[0]
         steps = torch.arange(0, width // 2, 2, device=boxes.device, dtype=boxes.dtype)
         angles = 2 * math.pi * boxes[..., [1, 0, 2, 3], None] * 10000 ** (-2 * steps / width)
@@ -293,14 +294,15 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class LWDETRPostProcessor:
-    """Make regions from scores and boxes of the queries; its attributes may be changed at any time.
+    """Converts scores and boxes of queries to regions; its attributes may be changed at any time.
 
     Args:
         num_classes: Number of classes.
-        score_thresh: Regions of at most this score are left out.
-        iou_thresh: Of two regions of a class that overlap this much, the one with the higher score stays.
-        topk: Number of the most probable pairs of a query and a class that are considered.
-        assume_straight_pages: Straight boxes; otherwise corners.
+        score_thresh: Only regions with a higher score are returned.
+        iou_thresh: If two regions of a class overlap at least this much, only the one with the higher score is
+            returned.
+        topk: Number of most probable pairs of query and class to consider.
+        assume_straight_pages: Return straight boxes; otherwise return corners.
     """
 
     def __init__(
@@ -319,7 +321,7 @@ class LWDETRPostProcessor:
         return f"{type(self).__name__}(score_thresh={self.score_thresh}, iou_thresh={self.iou_thresh})"
 
     def __call__(self, logits: NDArray[np.floating[Any]], boxes: NDArray[np.floating[Any]]) -> list[Found]:
-        """Return the regions of each page, ordered by label, then by falling score.
+        """Return the regions of each page, sorted by label and then by descending score.
 
         Args:
             logits: Scores before the sigmoid, (N, Q, C).
@@ -345,7 +347,7 @@ class LWDETRPostProcessor:
         return labels[kept].tolist(), clipped, scores[best][kept].astype(np.float32).tolist()
 
     def _drop_overlaps(self, members: NDArray[np.intp], quads: NDArray[np.float64]) -> list[int]:
-        """Return the members, ordered by score, that do not overlap an earlier one too much."""
+        """Return the members, sorted by score, that do not overlap a member with a higher score too much."""
         too_near = polygon_iou(quads[members], quads[members]) >= self.iou_thresh
         kept: list[int] = []
         for position in range(len(members)):
@@ -367,26 +369,26 @@ class LWDETR(nn.Module):
     """LW-DETR (Chen et al., "LW-DETR: A Transformer Replacement to YOLO for Real-Time Detection", 2024,
     https://arxiv.org/abs/2406.03459).
 
-    Places of the page where a region is likely become queries, and a decoder moves their boxes. In training there are
-    several groups of queries, each of which is to find all regions.
+    Queries start at the positions of the page where a region is likely, and a decoder moves their boxes. In training
+    there are several groups of queries; each group must find all regions.
 
     Args:
-        feat_extractor: Features (N, d_model, h, w) of pages.
+        feat_extractor: Computes features (N, d_model, h, w) of pages.
         class_names: The kinds of regions.
-        score_thresh: Regions of at most this score are left out.
-        iou_thresh: Of two regions of a kind that overlap this much, one is left out.
-        d_model: Width of the features.
-        num_queries: Most regions on a page.
-        group_detr: Groups of queries in training; otherwise there is one.
+        score_thresh: Only regions with a higher score are returned.
+        iou_thresh: If two regions of a kind overlap at least this much, only the better one is returned.
+        d_model: Number of feature channels.
+        num_queries: Maximum number of regions on a page.
+        group_detr: Number of query groups in training; in evaluation there is one.
         dec_layers: Layers of the decoder.
-        sa_num_heads: Heads of the attention among queries.
-        ca_num_heads: Heads of the attention to the page.
-        ff_dim: Width inside the feed-forward parts.
-        dec_n_points: Points of the page that each head looks at.
-        dropout_prob: Share of features that training drops.
-        assume_straight_pages: Straight boxes; otherwise corners.
-        exportable: Return only logits and boxes, as exporters need.
-        cfg: The configuration that the model was made for.
+        sa_num_heads: Attention heads among queries.
+        ca_num_heads: Attention heads from queries to the page.
+        ff_dim: Inner width of the feed-forward layers.
+        dec_n_points: Number of points of the page for each attention head.
+        dropout_prob: Dropout probability.
+        assume_straight_pages: Return straight boxes; otherwise return corners.
+        exportable: Return only logits and boxes, as required for export.
+        cfg: The configuration of the model.
 
     Raises:
         InvalidArgumentError: There are no class names.
@@ -438,7 +440,7 @@ class LWDETR(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` have straight boxes."""
+        """Whether ``preds`` have straight boxes rather than corners."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
@@ -447,7 +449,7 @@ class LWDETR(nn.Module):
         self.postprocessor.assume_straight_pages = straight
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file; see `load_pretrained_params`."""
+        """Load a checkpoint file with `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
@@ -461,20 +463,20 @@ class LWDETR(nn.Module):
         """Find the regions of pages.
 
         Args:
-            input: Pages (N, 3, H, W), normalized as ``cfg`` says; H and W multiples of 64 with at least ``num_queries``
-                squares of 16 pixels.
-            masks: False where there is padding, bool (N, H, W); ``None``: nowhere.
-            target: For the loss: per page the relative boxes of each class, (K, 4) or (K, 4, 2).
-            return_model_output: Return ``logits`` (N, Q, C), the scores of classes before the sigmoid.
-            return_preds: Return ``preds`` even with a target.
+            input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64,
+                with at least ``num_queries`` squares of 16 x 16 pixels.
+            masks: False in the padding, bool (N, H, W); ``None`` if there is no padding.
+            target: If given, the loss is computed: for each page the relative boxes of each class, (K, 4) or (K, 4, 2).
+            return_model_output: Also return ``logits`` (N, Q, C), the scores of classes before the sigmoid.
+            return_preds: Return ``preds`` even if there is a target.
 
         Returns:
-            ``preds``: per page labels, relative boxes and scores, see `LWDETRPostProcessor`; ``logits`` if asked
-            for or without a target; ``loss`` with a target. An exportable model: ``logits`` and ``pred_boxes`` (N, Q,
-            6).
+            ``preds``: for each page labels, relative boxes and scores, see `LWDETRPostProcessor`; ``logits`` if
+            requested or if there is no target; ``loss`` if there is a target. An exportable model returns ``logits``
+            and ``pred_boxes`` (N, Q, 6).
 
         Raises:
-            InvalidArgumentError: The pages are too small; boxes of the target are of unknown classes or wrong shapes.
+            InvalidArgumentError: The pages are too small, or boxes of the target have an unknown class or wrong shape.
             MissingDependencyError: There is a target, and SciPy is not installed.
         """
         features = self.feat_extractor(input)
@@ -511,7 +513,7 @@ class LWDETR(nn.Module):
         return out
 
     def _propose(self, features: Tensor, valid: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-        """Return scores (N, groups * Q, C) and boxes (N, groups * Q, 6) of the likeliest places of each group."""
+        """Return scores (N, groups * Q, C) and boxes (N, groups * Q, 6) of the likeliest positions for each group."""
         places, inside = _places(features)
         usable = valid.flatten(1) & inside
         tokens = features.flatten(2).transpose(1, 2).masked_fill(~usable[..., None], 0)
@@ -529,20 +531,20 @@ class LWDETR(nn.Module):
     def _loss(
         self, predictions: Sequence[tuple[Tensor, Tensor]], target: LayoutTarget, groups: int, longer_side: int
     ) -> Tensor:
-        """Return the sum over the proposals and each layer of the mean loss over groups."""
+        """Return the loss averaged over groups, summed over the proposals and all layers."""
         sets = (torch.stack(list(parts)) for parts in zip(*predictions, strict=True))
         logits, boxes = (
             parts.reshape(*parts.shape[:2], groups, -1, parts.shape[-1]).transpose(1, 2).flatten(0, 1) for parts in sets
         )
         return layout_loss(logits, boxes, oriented_regions(target, self.class_names), float(longer_side)) / groups
 
-    # The regions are made with numpy: a compiler of graphs must not look inside.
+    # Regions are computed with NumPy, which torch.compile must not trace.
     @not_compiled
     def _predictions(self, logits: Tensor, boxes: Tensor) -> list[Found]:
         return self.postprocessor(*download(logits, boxes))
 
     def _initialize_all_but_backbone(self) -> None:
-        """Set small random weights; steps of 0, and classes as rare as regions."""
+        """Initialise small random weights, steps of 0, and class biases for a low probability of regions."""
         for name, module in self.named_modules():
             if name.startswith("feat_extractor."):
                 continue
@@ -562,8 +564,8 @@ class LWDETR(nn.Module):
 
 
 def _shrink_masks(masks: Tensor, grid: torch.Size) -> Tensor:
-    """Return bool (N, h, w): whether any pixel of a place is valid."""
-    # Plain numbers, also while an exporter traces shapes.
+    """Return bool (N, h, w): whether any pixel of a position is valid."""
+    # Convert to int, because exporters trace shapes as tensors.
     kernel = (int(masks.shape[-2]) // int(grid[0]), int(masks.shape[-1]) // int(grid[1]))
     return F.max_pool2d(masks.float()[:, None], kernel)[:, 0] > 0
 
@@ -574,9 +576,9 @@ def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
 
 
 def _places(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a small box at each place of features (N, D, h, w), (h * w, 6), and whether it is off the page's rim."""
+    """Return a small box at each position of features (N, D, h, w), (h * w, 6), and whether it is off the page's rim."""
     height, width = features.shape[-2:]
-    # With their type named: exporters would make float64 of them.
+    # Explicit types, because exporters would use float64.
     rows, columns = (
         (torch.arange(length, device=features.device, dtype=torch.float32) + 0.5) / length for length in (height, width)
     )
@@ -591,7 +593,7 @@ def _lw_detr(arch: str, pretrained: bool, encoder: Callable[..., nn.Module], d_m
     cfg["class_names"] = sorted(kwargs.pop("class_names", None) or REGION_KINDS)
     patch_size = kwargs.pop("patch_size", (16, 16))
     features = encoder(False, include_top=False, input_shape=cfg["input_shape"], patch_size=patch_size)
-    # Four of the layers of the encoder give their features.
+    # Four layers of the encoder return their features.
     backbone = Backbone(features, in_channels=4 * d_model)
     model = LWDETR(backbone, class_names=cfg["class_names"], cfg=cfg, **kwargs)
     if pretrained:
@@ -603,14 +605,14 @@ def _lw_detr(arch: str, pretrained: bool, encoder: Callable[..., nn.Module], d_m
 
 
 def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """Make the small LW-DETR: 15 million parameters; in training mode.
+    """Return the small LW-DETR with 15 million parameters, in training mode.
 
     Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: Options of `LWDETR`; ``class_names`` are sorted. ``patch_size``, (16, 16), in pixels.
+        pretrained: Load docTR's weights from a file on this machine.
+        **kwargs: Arguments of `LWDETR`; ``class_names`` are sorted. Also ``patch_size`` in pixels, (16, 16) by default.
 
     Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are requested but not on this machine; the message says where to put them.
 
     Example:
         >>> import torch
@@ -622,8 +624,8 @@ def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
 
 
 def lw_detr_m(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """Make the medium LW-DETR: 29 million parameters; arguments as for `lw_detr_s`.
+    """Return the medium LW-DETR with 29 million parameters. The arguments are those of `lw_detr_s`.
 
-    docTR publishes no weights for it.
+    docTR does not publish weights for it.
     """
     return _lw_detr("lw_detr_m", pretrained, vit_det_m, 384, kwargs)

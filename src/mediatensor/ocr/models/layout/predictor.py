@@ -17,10 +17,10 @@ __all__ = ["LayoutPredictor"]
 
 
 class LayoutPredictor(nn.Module):
-    """The regions of pages of any size.
+    """Finds the regions of pages of any size.
 
     Args:
-        pre_processor: Makes the batches.
+        pre_processor: Prepares the batches.
         model: The network.
     """
 
@@ -30,7 +30,7 @@ class LayoutPredictor(nn.Module):
         self.model: Any = check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place; arguments as ``torch.compile``."""
+        """Compile the network in place; arguments as for ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
@@ -40,14 +40,14 @@ class LayoutPredictor(nn.Module):
         Args:
             pages: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list, a batch, a
                 `FrameBatch` or a document.
-            **kwargs: Options of the model.
+            **kwargs: Arguments of the model's ``forward``.
 
         Returns:
-            Per page ``class_names``, a list of K names; ``boxes``, relative, float32 (K, 4) as xmin, ymin, xmax, ymax,
-            or (K, 4, 2), four corners, if pages are not assumed straight; ``scores``, a list of K numbers in [0, 1].
+            For each page ``class_names``, a list of K names; ``scores``, a list of K numbers in [0, 1]; and ``boxes``,
+            relative, float32: (K, 4) as xmin, ymin, xmax, ymax, or corners (K, 4, 2) if pages are not assumed straight.
 
         Raises:
-            InvalidArgumentError: Something is not a page.
+            InvalidArgumentError: An item is not a page.
         """
         names = uncompiled_module(self.model).class_names
         parameter = next(self.model.parameters())

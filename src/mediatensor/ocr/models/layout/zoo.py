@@ -1,4 +1,4 @@
-"""Make layout predictors by the name of their architecture."""
+"""Create layout predictors by the name of their architecture."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def layout_predictor(
     batch_size: int = 2,
     **kwargs: Any,
 ) -> LayoutPredictor:
-    """Make a predictor that finds the regions of pages with a network of docTR's.
+    """Return a predictor that finds the regions of pages with one of docTR's networks.
 
     Args:
-        arch: A name of `ARCHS`; the path of a checkpoint (``.pt``), also of docTR's state dicts with its eleven
+        arch: A name of `ARCHS`; the path of a checkpoint (``.pt``), which may be a state dict of docTR with its eleven
             classes; or a model.
-        pretrained: Load weights from this machine, see `find_weights`. No
-            package has them; docTR publishes some for ``lw_detr_s``.
-        assume_straight_pages: Straight boxes; else corners.
-        preserve_aspect_ratio: Scale both sides of a page alike, and pad.
-        symmetric_pad: Pad on all sides; else on the right and below.
+        pretrained: Load weights from this machine; see `find_weights`. No package has the weights; docTR publishes
+            weights for ``lw_detr_s``.
+        assume_straight_pages: Return straight boxes; otherwise return corners.
+        preserve_aspect_ratio: Scale both sides of a page equally, and pad.
+        symmetric_pad: Pad on all sides; otherwise only on the right and below.
         batch_size: Pages in a batch.
         **kwargs: ``mean`` and ``std``; ``pretrained_backbone`` is accepted and has no effect, as in docTR.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: There are no weights for it on this machine.
-        WeightsError: The checkpoint is damaged, or of another network.
+        WeightsNotFoundError: There are no weights for the architecture on this machine.
+        WeightsError: The checkpoint is damaged, or belongs to another network.
 
     Example:
         >>> import numpy as np

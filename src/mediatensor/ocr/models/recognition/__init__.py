@@ -1,4 +1,4 @@
-"""Networks that read images of words, as docTR names them."""
+"""Networks that read images of words, with docTR's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The languages and scripts that a recogniser reads well and whose letters are in its vocabulary."""
+"""The languages and scripts that a recogniser reads well, determined by its vocabulary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 __all__ = ["LANGUAGES", "NOT_CLAIMED", "languages_of", "scripts_of"]
 
-# Without the two kana, each in both forms, that today's Japanese has no use for.
+# Excludes two kana, in both hiragana and katakana, that modern Japanese does not use.
 _KANA = "".join(chr(code) for code in [*range(0x3041, 0x3094), *range(0x30A1, 0x30F7)] if chr(code) not in "ゐゑヰヱヮ")
 _HAN = "的一是不了人我在有他这中大来上国和说们为"
 _HAN_TRADITIONAL = "的一是不了人我在有他這中大來上國和說們為"
@@ -79,13 +79,13 @@ LANGUAGES: dict[str, tuple[str, str]] = {
     "ru": ("Russian", "абвгдеёжзийклмнопрстуфхцчшщъыьэюя"),
     "uk": ("Ukrainian", "абвгґдеєжзиіїйклмнопрстуфхцчшщьюя"),
 }
-"""Names by ISO 639 code, and the letters that each needs in addition to English ones: lower case, and
-capitals that ``str.upper`` does not make. Chinese and Japanese have their commonest characters here.
+"""Language names by ISO 639 code, with the letters needed in addition to English: lower case, and capitals that
+``str.upper`` does not produce. For Chinese and Japanese these are the most frequent characters.
 """
 
 NOT_CLAIMED = frozenset({"eo", "ha", "sk", "tr", "uz"})
-"""Languages left out although the vocabulary has their letters: less than 90 % of their words are read
-exactly on the pages of ``python -m benchmarks.text.ocr --languages``.
+"""Languages excluded although the vocabulary has their letters: less than 90 % of their words are read exactly on the
+pages of ``python -m benchmarks.text.ocr --languages``.
 """
 
 
@@ -97,11 +97,11 @@ _SCRIPTS: dict[str, tuple[str, str]] = {
     "Hira": ("Hiragana", "ja"),
     "Kana": ("Katakana", "ja"),
 }
-"""Names by ISO 15924 code, and the language whose letters each needs."""
+"""Script names by ISO 15924 code, with the language whose letters are needed."""
 
 
 def languages_of(characters: Iterable[str]) -> dict[str, str]:
-    """Return the languages, English names by ISO 639 code, all of whose letters are among some characters."""
+    """Return the languages (English names by ISO 639 code) whose letters are all among ``characters``."""
     known = set(characters)
     return {
         code: name
@@ -111,7 +111,7 @@ def languages_of(characters: Iterable[str]) -> dict[str, str]:
 
 
 def scripts_of(characters: Iterable[str]) -> dict[str, str]:
-    """Return the scripts of `languages_of`, English names by ISO 15924 code."""
+    """Return the scripts of `languages_of`: English names by ISO 15924 code."""
     languages = languages_of(characters)
     return {code: name for code, (name, language) in _SCRIPTS.items() if language in languages}
 

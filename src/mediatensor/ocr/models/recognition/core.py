@@ -1,4 +1,4 @@
-"""Base of all recognition networks: backbones, targets, results, CTC, and reading words off their scores."""
+"""Base classes of recognition networks: backbones, targets, results, CTC, and decoding of scores."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["LeastCertainPostProcessor", "RecognitionModel", "RecognitionPostProc
 
 _HEAD_LAYERS = 3
 _SKIPPED_LAYER = 5
-"""The activation before the first pool, which the published recognisers were trained without.
+"""The activation before the first pooling layer, which is missing in the published recognisers.
 
-docTR cuts the head off in a way that keeps a layer object once that occurs twice.
+docTR removes the head by layer objects and drops a layer whose object occurs a second time.
 """
 PATCH_SIZE = (4, 8)
 
 
 def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
-    """Return the configuration of a docTR network: weights at ``url`` and its published scores in percent."""
+    """Return the configuration of a docTR network, with weights at ``url`` and published scores in percent."""
     return {
         "mean": (0.694, 0.695, 0.693),
         "std": (0.299, 0.296, 0.301),
@@ -45,29 +45,29 @@ def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
 
 
 class RecognitionPostProcessor(ABC):
-    """Turn the scores of a network into words; ``vocab`` has the characters in class order."""
+    """Decodes the scores of a network into words; ``vocab`` has the characters in class order."""
 
     def __init__(self, vocab: str) -> None:
         self.vocab = vocab
 
     @abstractmethod
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
-        """Read the words of scores (N, T, C), each with its confidence in [0, 1]."""
+        """Return the word of each of N sequences of scores (N, T, C), with its confidence in [0, 1]."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(vocab_size={len(self.vocab)})"
 
 
 class SequencePostProcessor(RecognitionPostProcessor):
-    """For networks with one character per step, ended by the class after the vocabulary.
+    """Decoder for networks with one character per step; the class after the vocabulary ends a word.
 
-    The confidence of a word is the mean probability of its characters; an empty word has 0.
+    The confidence of a word is the mean probability of its characters, or 0 for an empty word.
     """
 
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
-        """Read the words of (N, T, C) scores; see `RecognitionPostProcessor`."""
+        """Return the words of scores (N, T, C); see `RecognitionPostProcessor`."""
         best, classes = logits.float().softmax(dim=-1).max(dim=-1)
-        # Before the first end mark the running count of end marks is 0.
+        # Before the first end token, the cumulative number of end tokens is 0.
         lengths = ((classes >= len(self.vocab)).cumsum(dim=1) == 0).sum(dim=1)
         words = []
         rows = (array.tolist() for array in download(best, classes, lengths))
@@ -81,30 +81,30 @@ class SequencePostProcessor(RecognitionPostProcessor):
 
 
 class LeastCertainPostProcessor(SequencePostProcessor):
-    """As its base, but the confidence is the least probability of all steps, also after the word."""
+    """Like its base, but the confidence is the minimum probability over all steps, including those after the word."""
 
     def _confidence(self, best: list[float], length: int) -> float:
         return min(best)
 
 
 class RecognitionModel(nn.Module, ABC):
-    """Base of the networks that read an image of a word.
+    """Base class of networks that read an image of a word.
 
-    Subclasses compute the scores and the loss; `_results` assembles the result of a call.
+    Subclasses compute the scores and the loss; `_results` builds the result of a call.
 
     Args:
-        vocab: The characters that it reads, in the order of the classes.
-        postprocessor: Reads words off the scores.
+        vocab: The characters in the order of the classes.
+        postprocessor: Decodes the scores into words.
         exportable: Return only ``{"logits"}``.
-        cfg: The configuration that the model was made for: ``mean``, ``std``, ``input_shape``, ``vocab``, ``url``.
+        cfg: The configuration of the model: ``mean``, ``std``, ``input_shape``, ``vocab``, ``url``.
 
     Raises:
         InvalidArgumentError: The vocabulary is empty.
 
     A call ``model(x, target=None, return_model_output=False, return_preds=False)`` takes images (N, 3, H, W),
-    normalized with the mean and std of ``cfg``, and the word of each image as the target, for the loss; training mode
-    needs it. The result has ``preds``, N pairs of word and confidence, without a target or if asked for; ``out_map``,
-    (N, T, classes) scores, if asked for; and with a target ``loss``, a scalar.
+    normalized with the mean and std of ``cfg``. ``target`` has the word of each image, and is required in training
+    mode. The result has ``preds``, N pairs of word and confidence, if there is no target or if requested; ``out_map``,
+    scores (N, T, classes), if requested; and ``loss``, a scalar, if there is a target.
     """
 
     max_length: int
@@ -124,8 +124,8 @@ class RecognitionModel(nn.Module, ABC):
         """Load a checkpoint file.
 
         Args:
-            path_or_url: The path of the file; a URL is refused, nothing is downloaded.
-            **kwargs: Options of `load_pretrained_params`.
+            path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
+            **kwargs: Arguments of `load_pretrained_params`.
 
         Example:
             >>> import torch
@@ -138,14 +138,14 @@ class RecognitionModel(nn.Module, ABC):
 
     @abstractmethod
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """Return the layer that scores the classes, and the class of ``vocab[0]``."""
+        """Return the layer that scores the classes, and the class index of ``vocab[0]``."""
 
     @abstractmethod
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
         """Encode N words as rows of classes.
 
         Returns:
-            int32 (N, width), with the marks that this network wants, and the length of each word.
+            int32 (N, width), including the special tokens of this network, and the length of each word.
         """
 
     def _check_target(self, target: Sequence[str] | None, images: torch.Tensor) -> None:
@@ -162,9 +162,9 @@ class RecognitionModel(nn.Module, ABC):
     def _results(
         self, logits: torch.Tensor, loss: torch.Tensor | None, return_model_output: bool, return_preds: bool
     ) -> dict[str, Any]:
-        """Return the result of a call, from the scores and the loss (``None`` without a target)."""
+        """Return the result of a call from the scores and the loss (``None`` if there is no target)."""
         if logits.dtype == torch.bfloat16:
-            # numpy has no such type.
+            # NumPy does not support bfloat16.
             logits = logits.float()
         if self.exportable:
             return {"logits": logits}
@@ -177,7 +177,7 @@ class RecognitionModel(nn.Module, ABC):
             results["loss"] = loss
         return results
 
-    # Reading words makes Python strings, which a compiler cannot.
+    # Decoding creates Python strings, which torch.compile does not support.
     @not_compiled
     def _read(self, logits: torch.Tensor) -> list[tuple[str, float]]:
         return self.postprocessor(logits)
@@ -186,11 +186,10 @@ class RecognitionModel(nn.Module, ABC):
 def encode_with_marks(
     words: Sequence[str], vocab: str, max_length: int, pad: int | None = None
 ) -> tuple[npt.NDArray[np.int32], list[int]]:
-    """Encode words as rows of start mark, classes and end mark, int32 (N, max_length + 2), and their
-    lengths.
+    """Encode words as rows of start token, classes and end token, int32 (N, max_length + 2); also return their lengths.
 
-    Longer words are cut and have no end mark. The classes after ``vocab`` are the end mark and the start mark; ``pad``,
-    by default the end mark, fills.
+    Longer words are truncated and do not have an end token. The two classes after ``vocab`` are the end token and the
+    start token. ``pad`` fills the rows; by default it is the end token.
     """
     encoded = encode_sequences(
         list(words), vocab, target_size=max_length + 2, eos=len(vocab), sos=len(vocab) + 1, pad=pad
@@ -199,7 +198,7 @@ def encode_with_marks(
 
 
 def masked_cross_entropy(logits: torch.Tensor, classes: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Return the mean over words of the mean cross-entropy over the first ``lengths`` steps of each.
+    """Return the cross-entropy, averaged over the first ``lengths`` steps of each word and then over words.
 
     ``logits`` are (N, T, C), ``classes`` int64 (N, T), ``lengths`` int64 (N,), at least 1.
 
@@ -214,7 +213,7 @@ def masked_cross_entropy(logits: torch.Tensor, classes: torch.Tensor, lengths: t
 
 
 class ResNetFeatures(nn.ModuleDict):
-    """The layers of ResNet-31 under their names in it, without its head and one activation."""
+    """The layers of ResNet-31 with their names, without the head and one activation."""
 
     def __init__(self, network: ResNet) -> None:
         layers = list(network)[:-_HEAD_LAYERS]
@@ -230,10 +229,10 @@ class ResNetFeatures(nn.ModuleDict):
 def build_features(
     backbone: Callable[..., ResNet], default: dict[str, Any], pretrained: bool, kwargs: dict[str, Any]
 ) -> tuple[ResNetFeatures, dict[str, Any]]:
-    """Return the backbone of a recogniser and its configuration.
+    """Return the backbone and the configuration of a recogniser.
 
-    ``kwargs`` of the recogniser's factory get ``vocab`` and ``input_shape``, and lose ``pretrained_backbone``. A
-    recogniser with its own weights needs no weights for its backbone.
+    The function sets ``vocab`` and ``input_shape`` in ``kwargs`` and removes ``pretrained_backbone``. If the recogniser
+    itself is pretrained, weights of the backbone are not loaded separately.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):
@@ -243,7 +242,7 @@ def build_features(
 
 
 class PatchFeatures(nn.ModuleDict):
-    """The patches and the encoder of a vision transformer, under their names in it, without its head."""
+    """The patch embedding and the encoder of a vision transformer, with their names, without the head."""
 
     def __init__(self, transformer: VisionTransformer) -> None:
         super().__init__({"0": transformer[0], "1": transformer[1]})
@@ -254,10 +253,10 @@ class PatchFeatures(nn.ModuleDict):
 
 
 def take_backbone_arguments(default: dict[str, Any], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the configuration of a recogniser, and the arguments of its backbone.
+    """Return the configuration of a recogniser and the arguments of its backbone.
 
-    ``kwargs`` of the factory get ``vocab`` and ``input_shape`` and lose arguments of the backbone.
-    ``pretrained_backbone`` has no effect: no backbone is published for these patches.
+    The function sets ``vocab`` and ``input_shape`` in ``kwargs`` and removes the arguments of the backbone.
+    ``pretrained_backbone`` has no effect: no weights are published for this patch size.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):
@@ -267,10 +266,10 @@ def take_backbone_arguments(default: dict[str, Any], kwargs: dict[str, Any]) -> 
 
 
 class _PathLoss(torch.autograd.Function):
-    """Minus the log probability of all paths that spell a text, with the gradient by its arguments.
+    """Minus the log probability of all CTC paths of a text, with the gradient by the log probabilities.
 
-    The gradient of torch's ``ctc_loss`` is that by the scores before a softmax over all classes, which is wrong for a
-    part of the classes.
+    torch's ``ctc_loss`` returns the gradient by the scores before a softmax over all classes, which is wrong if only
+    some of the classes are given.
     """
 
     @staticmethod
@@ -280,7 +279,7 @@ class _PathLoss(torch.autograd.Function):
             given = logarithms.detach().requires_grad_()
             losses = F.ctc_loss(given, labels, steps, lengths, 0, reduction="none", zero_infinity=True)
             (by_scores,) = torch.autograd.grad(losses.sum(), given)
-        # A text that does not fit into the steps has a loss of 0, and teaches nothing.
+        # A text that is too long for the steps has loss 0 and no gradient.
         fits = (losses.detach() > 0).view(1, -1, 1)
         ctx.save_for_backward(torch.where(fits, by_scores - given.detach().exp(), 0.0))
         return losses.detach()
@@ -292,17 +291,17 @@ class _PathLoss(torch.autograd.Function):
 
 
 def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
-    """Return the CTC loss (Graves et al., 2006) from the probabilities of only the classes that occur.
+    """Return the CTC loss (Graves et al., 2006), computed only from the classes that occur in the texts.
 
-    Of thousands of classes a batch has dozens. The rest only contributes to the sum that normalises probabilities.
+    A batch uses dozens of several thousand classes. The other classes only affect the normalisation of probabilities.
 
     Args:
-        logarithms: (N, T, C), log probabilities of C of all classes; the blank is the first.
-        labels: The classes of all texts, one after the other, as places among the C.
-        lengths: (N,), the number of labels of each text.
+        logarithms: (N, T, C), log probabilities of C selected classes; the blank is the first.
+        labels: The classes of all texts, concatenated, as indices among the C classes.
+        lengths: (N,), the number of labels in each text.
 
     Returns:
-        The mean over texts of the loss per character. A text that T steps cannot spell counts as 0.
+        The loss per character, averaged over texts. A text that is too long for T steps counts as 0.
     """
     by_step = logarithms.transpose(0, 1)
     if logarithms.requires_grad:
@@ -314,9 +313,9 @@ def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
 
 
 class CTCPostProcessor(RecognitionPostProcessor):
-    """Read words off CTC scores by the best path; the blank is the class after the vocabulary.
+    """Decodes CTC scores into words by the best path; the blank is the class after the vocabulary.
 
-    The confidence of a word is the least of the best probabilities over all time steps, blanks included.
+    The confidence of a word is the minimum of the best probabilities over all time steps, including blanks.
 
     >>> import torch
     >>> from mediatensor.ocr.models.recognition import CTCPostProcessor
@@ -329,12 +328,12 @@ class CTCPostProcessor(RecognitionPostProcessor):
     def ctc_best_path(
         logits: torch.Tensor, vocab: str = VOCABS["french"], blank: int | None = None
     ) -> list[tuple[str, float]]:
-        """Read words of (N, T, C) scores by the best path, each with its confidence.
+        """Decode scores (N, T, C) by the best path; return words with confidences.
 
         Args:
             logits: The scores.
             vocab: The characters, in the order of the classes.
-            blank: The class of "no character"; by default the one after the vocabulary.
+            blank: The blank class; by default the class after the vocabulary.
         """
         decoded = ctc_best_path(logits.float().softmax(dim=-1), len(vocab) if blank is None else blank)
         words = (decode_sequence(decoded.sequence(index).labels, vocab) for index in range(len(decoded)))
@@ -345,12 +344,12 @@ class CTCPostProcessor(RecognitionPostProcessor):
         return ctc_best_path(logits.float().softmax(dim=-1), len(self.vocab))
 
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
-        """Read the words of (N, T, C) scores; see `RecognitionPostProcessor`."""
+        """Return the words of scores (N, T, C); see `RecognitionPostProcessor`."""
         return self.ctc_best_path(logits, self.vocab)
 
 
 class CTCModel(RecognitionModel):
-    """Base of the networks that score each time step and are trained with CTC; the last class is the blank."""
+    """Base class of networks that score each time step and are trained with CTC; the last class is the blank."""
 
     max_length = 32
 
@@ -358,13 +357,13 @@ class CTCModel(RecognitionModel):
         super().__init__(vocab, CTCPostProcessor(vocab), exportable, cfg)
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of classes, filled with the blank, as wide as the longest."""
+        """Encode words as rows of classes, padded with blanks to the longest word."""
         return encode_sequences(list(gts), self.vocab, eos=len(self.vocab)), [len(word) for word in gts]
 
     def compute_loss(self, model_output: torch.Tensor, target: Sequence[str]) -> torch.Tensor:
-        """Return the CTC loss (Graves et al., 2006), the mean over words of the loss per character.
+        """Return the CTC loss (Graves et al., 2006) per character, averaged over words.
 
-        A word that cannot be written in the given time steps counts as 0 and teaches nothing.
+        A word that is too long for the time steps counts as 0 and has no gradient.
 
         Args:
             model_output: (N, T, C) scores.

@@ -33,15 +33,15 @@ _HEAD = ("linear.weight", "linear.bias")
 class CRNN(CTCModel):
     """CRNN (Shi et al., "An End-to-End Trainable Neural Network for Image-based Sequence Recognition", 2015).
 
-    Images may have any width; each time step stands for 4 pixels with docTR's backbones.
+    Images may have any width. With docTR's backbones, each time step covers 4 pixels.
 
     Args:
         feature_extractor: Maps (N, 3, H, W) images to (N, C, H', T) features.
         vocab: The characters, in the order of the classes.
         rnn_units: Units of each direction of the LSTM.
-        input_shape: Channels, height and width of the images; the height is fixed from then on.
+        input_shape: Channels, height and width of the images. All images must have this height.
         exportable: Return only ``{"logits"}``.
-        cfg: The configuration that the model was made for.
+        cfg: The configuration of the model.
 
     Example:
         >>> import torch
@@ -77,10 +77,10 @@ class CRNN(CTCModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see `RecognitionModel`.
+        """Read words; see `RecognitionModel`.
 
         Raises:
-            InvalidArgumentError: The height is not the one the model was built for, or ``target`` does not fit.
+            InvalidArgumentError: The height differs from ``input_shape``, or ``target`` does not fit.
         """
         self._check_target(target, x)
         features = self.feat_extractor(x)
@@ -96,9 +96,9 @@ class CRNN(CTCModel):
 
 
 def _features_per_step(feature_extractor: nn.Module, input_shape: tuple[int, int, int]) -> int:
-    """Return how many numbers the backbone gives for one column."""
+    """Return the number of values that the backbone computes for one column."""
     training = feature_extractor.training
-    # In training mode the probe would move the running statistics of the normalizations.
+    # In training mode, the probe would change the running statistics of batch normalization.
     feature_extractor.eval()
     with torch.inference_mode():
         _, channels, height, _ = feature_extractor(torch.zeros(1, *input_shape)).shape
@@ -119,24 +119,24 @@ def _crnn(arch: str, pretrained: bool, backbone: Callable[..., nn.Module], kwarg
 
 
 def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Make a CRNN on VGG-16, docTR's default recogniser.
+    """Return a CRNN with a VGG-16 backbone, docTR's default recogniser.
 
     Args:
-        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary, the
-            layers of characters stay as they are.
-        **kwargs: Options of `CRNN`; ``pretrained_backbone=True`` loads only the backbone.
+        pretrained: Load docTR's weights from a file on this machine. With another vocabulary, the character layers are
+            not loaded.
+        **kwargs: Arguments of `CRNN`; ``pretrained_backbone=True`` loads only the backbone.
 
     Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are requested but not on this machine; the message says where to put them.
     """
     return _crnn("crnn_vgg16_bn", pretrained, vgg16_bn_r, kwargs)
 
 
 def crnn_mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Make a CRNN on the small MobileNetV3, the smallest and fastest; arguments as for `crnn_vgg16_bn`."""
+    """Return a CRNN with a small MobileNetV3, the smallest and fastest. The arguments are those of `crnn_vgg16_bn`."""
     return _crnn("crnn_mobilenet_v3_small", pretrained, mobilenet_v3_small_r, kwargs)
 
 
 def crnn_mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Make a CRNN on the large MobileNetV3; arguments as for `crnn_vgg16_bn`."""
+    """Return a CRNN with a large MobileNetV3. The arguments are those of `crnn_vgg16_bn`."""
     return _crnn("crnn_mobilenet_v3_large", pretrained, mobilenet_v3_large_r, kwargs)

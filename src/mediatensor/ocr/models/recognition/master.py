@@ -1,4 +1,4 @@
-"""MASTER: a convolutional backbone with global attention, and a transformer that writes character by character."""
+"""MASTER: a convolutional backbone with global attention, and a transformer that decodes character by character."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _HEAD = ("decoder.embed.weight", "linear.weight", "linear.bias")
 
 
 class MASTERPostProcessor(LeastCertainPostProcessor):
-    """Read words off the scores of `MASTER`."""
+    """Decodes the scores of `MASTER` into words."""
 
 
 class PositionalEncoding(nn.Module):
-    """Sines and cosines that encode the places of a sequence (Vaswani et al., 2017, section 3.5)."""
+    """Adds sines and cosines that encode the positions of a sequence (Vaswani et al., 2017, section 3.5)."""
 
     pe: torch.Tensor
 
@@ -50,13 +50,13 @@ class PositionalEncoding(nn.Module):
         self.register_buffer("pe", torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[None])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add the places to (N, L, D) features."""
+        """Add position encodings to features (N, L, D)."""
         placed: torch.Tensor = self.dropout(x + self.pe[:, : x.shape[1]])
         return placed
 
 
 class Decoder(nn.Module):
-    """A stack of transformer decoder layers that normalize first and share their normalizations."""
+    """A stack of pre-norm transformer decoder layers that share their normalization layers."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class Decoder(nn.Module):
         )
 
     def forward(self, target: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Decode characters and marks (N, L) to features (N, L, D), with ``memory`` (N, P, D) of the image.
+        """Decode tokens (N, L) to features (N, L, D), given image features ``memory`` (N, P, D).
 
-        ``mask`` is bool and broadcasts to (N, heads, L, L): True where a place may look at another.
+        ``mask`` is bool and broadcasts to (N, heads, L, L): True where a position may attend to another position.
         """
         x = self.positional_encoding(self.embed(target) * math.sqrt(self.embed.embedding_dim))
         layers = zip(self.attention, self.source_attention, self.position_feed_forward, strict=True)
@@ -101,20 +101,20 @@ class Decoder(nn.Module):
 class MASTER(RecognitionModel):
     """MASTER (Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019).
 
-    The confidence of a word also depends on the other words of its batch, through the steps after its end; the word
-    itself does not.
+    The confidence of a word also depends on other words in the batch, because it includes the steps after the end of
+    the word. The word itself does not depend on them.
 
-    Arguments that are not listed are as for `CRNN`.
+    The arguments not listed here are those of `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, d_model, H', W')}``.
-        d_model: Width of the features.
-        dff: Width inside the feed-forward parts.
-        num_heads: Heads of each attention.
-        num_layers: Layers of the decoder.
-        max_length: Most characters of a word, with its two marks.
-        dropout: Share of the decoder's features that training drops.
-        input_shape: Channels, height and width of the images; other sizes work.
+        d_model: Number of feature channels.
+        dff: Inner width of the feed-forward layers.
+        num_heads: Attention heads.
+        num_layers: Decoder layers.
+        max_length: Maximum number of characters of a word, plus its two special tokens.
+        dropout: Dropout probability in the decoder.
+        input_shape: Channels, height and width of the images; other sizes are accepted.
 
     Example:
         >>> import torch
@@ -153,24 +153,24 @@ class MASTER(RecognitionModel):
         return self.linear, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of start mark, classes, end mark and fill."""
+        """Encode words as rows of start token, classes, end token and padding."""
         return encode_with_marks(gts, self.vocab, self.max_length - 2, pad=self.pad)
 
     @staticmethod
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
-        """Return the cross-entropy over each word and its end mark.
+        """Return the cross-entropy over each word and its end token.
 
         Args:
             model_output: (N, T, C) scores.
-            gt: (N, T) int64, the classes after a start mark.
+            gt: (N, T) int64, the classes after a start token.
             seq_len: (N,) int64, the length of each word.
         """
         return masked_cross_entropy(model_output[:, :-1], gt[:, 1:], seq_len + 1)
 
     def decode(self, known: torch.Tensor, encoded: torch.Tensor) -> torch.Tensor:
-        """Score the characters that follow ``known`` (N, L): scores (N, L, C) of the next ones.
+        """Return scores (N, L, C) of the characters that follow each position of ``known`` (N, L).
 
-        ``encoded`` are features (N, P, D) of the image.
+        ``encoded`` are image features (N, P, D).
         """
         causal = torch.ones(known.shape[1], known.shape[1], dtype=torch.bool, device=known.device).tril()
         mask = causal & (known != self.pad)[:, None, None]
@@ -178,13 +178,13 @@ class MASTER(RecognitionModel):
         return scores
 
     def decode_autoregressive(self, encoded: torch.Tensor) -> torch.Tensor:
-        """Read from left to right until all words of the batch have ended: scores (N, max_length, C)."""
+        """Decode from left to right until all words of the batch have ended; return scores (N, max_length, C)."""
         count = encoded.shape[0]
         known = torch.full((count, self.max_length), self.pad, dtype=torch.int64, device=encoded.device)
         known[:, 0] = self.start
         ended = torch.zeros(count, dtype=torch.bool, device=encoded.device)
         for step in range(self.max_length - 1):
-            # Places do not look ahead, so later ones need not be computed.
+            # Positions attend only to earlier positions, so later positions need not be computed.
             character = self.decode(known[:, : step + 1], encoded)[:, -1].argmax(dim=-1)
             ended = ended | (character == self.end)
             if step == self.max_length - 2 or (not self.exportable and have_all_ended(ended, step)):
@@ -199,9 +199,9 @@ class MASTER(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see `RecognitionModel`.
+        """Read words; see `RecognitionModel`.
 
-        With a target, its characters are fed to the network, not those it reads.
+        With a target, the decoder gets the characters of the target instead of its own predictions (teacher forcing).
 
         Raises:
             InvalidArgumentError: ``target`` does not fit.
@@ -219,9 +219,9 @@ class MASTER(RecognitionModel):
 
 
 def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
-    """Make a MASTER on ResNet-31 with global context attention.
+    """Return a MASTER with a ResNet-31 backbone and global context attention.
 
-    Arguments are as for `crnn_vgg16_bn`, with the options of `MASTER`.
+    The arguments are those of `crnn_vgg16_bn`, with the options of `MASTER`.
     """
     arch = "master"
     features, cfg = build_features(magc_resnet31, default_cfgs[arch], pretrained, kwargs)

@@ -1,4 +1,4 @@
-"""Recognisers of text lines from ONNX files, used like the default one."""
+"""Recognisers of text lines from ONNX files, used like the default recogniser."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from .ppocr import CtcLineRecognizer
 __all__ = ["OnnxLineRecognizer", "load_line_recognizer"]
 
 LARGEST_FILE = 2**27
-"""In bytes; the largest known recogniser of lines has 85 million."""
+"""Size limit in bytes; the largest known line recogniser has 85 million."""
 LARGEST_DICTIONARY = 2**21
-"""In bytes; the largest known one has 75 thousand."""
+"""Size limit in bytes; the largest known dictionary has 75 thousand."""
 HEIGHT, TRIED_WIDTHS = 48, (320, 640)
 RIGHT_TO_LEFT_LETTERS = 20
-"""A dictionary with fewer letters of right-to-left scripts has only a few such signs."""
+"""A dictionary with fewer letters of right-to-left scripts is not for a right-to-left script."""
 
 
 class FeatureSession:
-    """The body of a recogniser, run by onnxruntime on one thread: pages and lines are spread above it.
+    """The body of a recogniser, run by onnxruntime on one thread; callers parallelise over pages and lines.
 
-    ``features_name`` is the tensor that the last linear layer takes; ``file`` is named in errors.
+    ``features_name`` is the input tensor of the last linear layer. Errors mention ``file``.
 
     Raises:
         MissingDependencyError: onnxruntime is not installed.
@@ -49,12 +49,12 @@ class FeatureSession:
                 'Recognisers from ONNX files need onnxruntime: pip install "mediatensor[onnx]".'
             ) from None
         options = onnxruntime.SessionOptions()
-        # Its own threads would be missing after a fork, and compete with threads that read other lines.
+        # Threads of onnxruntime do not survive a fork, and would compete with threads that read other lines.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4  # errors are raised
+        options.log_severity_level = 4  # errors are raised as exceptions instead
         try:
             self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime has many types, none of them public
+        except Exception as error:  # the exception types of onnxruntime are not public
             raise WeightsError(f"{file} cannot be used as a network: {_first_line(error)}.") from error
 
     def __getstate__(self) -> tuple[bytes, str, str, Path]:
@@ -64,10 +64,10 @@ class FeatureSession:
         self.__init__(*state)  # type: ignore[misc]
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return features (N, T, width), float32, of lines (N, 3, 48, W), on the CPU.
+        """Return features (N, T, width), float32, on the CPU, for lines (N, 3, 48, W).
 
         Raises:
-            WeightsError: The network does not take lines of this size.
+            WeightsError: The network does not accept lines of this size.
         """
         _, input_name, features_name, file = self._state
         lines = x.detach().to("cpu", torch.float32).contiguous().numpy()
@@ -82,17 +82,17 @@ class FeatureSession:
 
 
 class OnnxLineRecognizer(CtcLineRecognizer):
-    """Recogniser of text lines from an ONNX file, made by `load_line_recognizer`.
+    """Recogniser of text lines from an ONNX file, created by `load_line_recognizer`.
 
-    Its last layer, which scores characters, is a layer of PyTorch: it moves, converts and trains. onnxruntime computes
-    the rest, on the CPU, and training does not change it.
+    The last layer, which scores characters, is a PyTorch layer: it can be moved, converted and trained. onnxruntime
+    computes all other layers on the CPU, and training does not change them.
 
     Args:
-        network: From lines to the features of their steps, (N, T, width).
-        head: From these to the classes, the blank first.
+        network: Computes the features of the steps, (N, T, width), from lines.
+        head: Computes the scores of the classes from these features; the blank is the first class.
         characters: The characters of the classes after the blank.
-        step_pixels: Width of the part of the picture that a step stands for.
-        right_to_left: The network gives the characters of a right-to-left script from left to right.
+        step_pixels: Width in pixels of a line for each step.
+        right_to_left: Whether the network returns the characters of right-to-left scripts from left to right.
 
     Example:
         >>> from mediatensor.ocr.models import find_weights, load_line_recognizer
@@ -123,18 +123,18 @@ class OnnxLineRecognizer(CtcLineRecognizer):
 
     @not_compiled
     def features(self, x: Tensor) -> Tensor:
-        """Return the features (N, T, width) that the head sees, on the device of the lines.
+        """Return the input features of the head, (N, T, width), on the device of the lines.
 
         Raises:
             InvalidArgumentError: The model is being exported.
-            WeightsError: The network does not take lines of this size.
+            WeightsError: The network does not accept lines of this size.
         """
         if self.exportable:
             raise InvalidArgumentError("A recogniser from an ONNX file cannot be exported: copy that file.")
         return self.network(x).to(x.device, self.head.weight.dtype)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Do as other models; NaN, which unknown weights may produce, has the probability 0."""
+        """Return the best path as the base class does; NaN, which unknown weights may produce, has probability 0."""
         probabilities, classes, spaces = super().best_of_steps(features)
         return probabilities.nan_to_num(0.0), classes, spaces.nan_to_num(0.0)
 
@@ -149,27 +149,27 @@ def load_line_recognizer(
     """Load a recogniser of text lines from an ONNX file, such as RapidOCR's PP-OCRv5 models.
 
     onnxruntime runs the network, without limits on memory or time: load only files that you trust. Nothing is
-    downloaded. Networks like PP-OCRv3 to v6 are accepted: pictures 48 pixels high of any width go in, classes of
-    characters with CTC come out.
+    downloaded. Networks like PP-OCRv3 to v6 are accepted: their input is 48 pixels high and of any width, and their
+    output is CTC scores of characters.
 
     Args:
         path: The file, for example ``cyrillic_PP-OCRv5_rec_mobile.onnx``.
-        dictionary: The characters of its classes: a text file with one on each line, or a list. By default, the file's
-            own list, or a text file in its folder: of the same name with ``.txt`` or ``_dict.txt``, or the only
-            ``.txt`` file.
-        vocab: Read these characters only.
-        right_to_left: Whether the script is read from right to left; by default, whether the dictionary has letters of
-            Arabic, Hebrew and the like.
+        dictionary: The characters of the classes: a text file with one character on each line, or a list. By default it
+            is the list in the ONNX file, or a text file in the same folder: the file's name with ``.txt`` or
+            ``_dict.txt``, or the only ``.txt`` file.
+        vocab: The characters that may be read; by default all.
+        right_to_left: Whether the script is read from right to left; by default true if the dictionary has letters of
+            such scripts, for example Arabic or Hebrew.
 
     Returns:
         The model, for ``ocr_predictor(script_readers={"Cyrillic": model})`` or ``ocr_predictor(reco_arch=model)``.
 
     Raises:
-        InvalidArgumentError: ``vocab``, ``right_to_left`` or an entry of the dictionary is of another type.
+        InvalidArgumentError: ``vocab``, ``right_to_left`` or an entry of the dictionary has the wrong type.
         MissingDependencyError: onnxruntime is not installed.
         WeightsNotFoundError: There is no such file.
-        WeightsError: The file is damaged or another kind of network, or its dictionary is missing or has another
-            length.
+        WeightsError: The file is damaged or contains another kind of network, or its dictionary is missing or has the
+            wrong length.
 
     Example:
         >>> from mediatensor.ocr.models import find_weights, load_line_recognizer
@@ -214,12 +214,12 @@ def load_line_recognizer(
 def readers_by_script(
     readers: Mapping[str, str | os.PathLike[str] | nn.Module], recogniser: nn.Module
 ) -> dict[str, CtcLineRecognizer]:
-    """Return recognisers of lines by the script that they serve, each file loaded once.
+    """Return recognisers of lines by script; each file is loaded only once.
 
-    ``recogniser`` reads all other lines, and detects scripts.
+    ``recogniser`` reads all other lines and detects scripts.
 
     Raises:
-        InvalidArgumentError: ``recogniser`` detects no scripts, or not these, or a reader does not read lines.
+        InvalidArgumentError: ``recogniser`` does not detect these scripts, or a reader does not read lines.
         WeightsNotFoundError: There is no such file.
         WeightsError: A file cannot be used.
     """
@@ -255,7 +255,7 @@ def readers_by_script(
 
 
 def _last_linear(graph: OnnxGraph, file: Path) -> tuple[str, nn.Linear]:
-    """Return the input of the layer that scores the classes, and the layer, without a softmax after it."""
+    """Return the input name of the layer that scores the classes, and the layer without the following softmax."""
     maker = {node.output: node for node in graph.nodes}
     node = maker.get(graph.outputs[0]) if len(graph.outputs) == 1 else None
     if node is not None and node.op == "Softmax":
@@ -293,7 +293,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _find_dictionary(file: Path, dictionary: str | os.PathLike[str] | None, own: str | None) -> tuple[list[str], str]:
-    """Return the characters, and where they come from."""
+    """Return the characters, and a description of their source."""
     if dictionary is not None:
         name = path_text("dictionary", dictionary)
         if not is_file(name):
@@ -327,7 +327,7 @@ def _lines_of(file: Path) -> list[str]:
 
 
 def _fit_to_classes(characters: list[str], num_classes: int, file: Path, source: str) -> list[str]:
-    """Return the characters of the classes after the blank; dictionaries may omit the space, or list the blank."""
+    """Return the characters of the classes after the blank; dictionaries may omit the space or include the blank."""
     missing = num_classes - 1 - len(characters)
     if missing == 1:
         return [*characters, " "]

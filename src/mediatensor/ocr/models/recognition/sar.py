@@ -1,4 +1,4 @@
-"""SAR: a convolutional backbone and an LSTM that looks at one place of the image after the other."""
+"""SAR: a convolutional backbone and an LSTM with attention, which decodes character by character."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _HEAD = (
 
 
 class SARPostProcessor(LeastCertainPostProcessor):
-    """Read words off the scores of `SAR`."""
+    """Decodes the scores of `SAR` into words."""
 
 
 class SAREncoder(nn.Module):
-    """Two LSTM layers from left to right; the last step stands for the whole word."""
+    """Two LSTM layers from left to right; the output of the last step represents the whole word."""
 
     def __init__(self, in_feats: int, rnn_units: int, dropout_prob: float = 0.0) -> None:
         super().__init__()
@@ -43,14 +43,14 @@ class SAREncoder(nn.Module):
         self.linear = nn.Linear(rnn_units, rnn_units)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Sum up (N, L, C) features as (N, units)."""
+        """Encode features (N, L, C) as (N, units)."""
         steps, _ = self.rnn(x)
         encoded: torch.Tensor = self.linear(steps[:, -1])
         return encoded
 
 
 class AttentionModule(nn.Module):
-    """Attention to the places of the image that matter for the next character."""
+    """Attention to the image positions that are relevant for the next character."""
 
     def __init__(self, feat_chans: int, state_chans: int, attention_units: int) -> None:
         super().__init__()
@@ -59,9 +59,9 @@ class AttentionModule(nn.Module):
         self.attention_projector = nn.Conv2d(attention_units, 1, 1, bias=False)
 
     def forward(self, features: torch.Tensor, projected: torch.Tensor, hidden_state: torch.Tensor) -> torch.Tensor:
-        """Gather (N, C) features from the image.
+        """Return features (N, C), weighted by attention over the image.
 
-        ``projected`` (N, A, H, W) is ``feat_conv`` of the features (N, C, H, W), the same for all characters;
+        ``projected`` (N, A, H, W) is ``feat_conv`` of the features (N, C, H, W), which is the same for all characters.
         ``hidden_state`` (N, units) is the state of the LSTM.
         """
         compared = torch.tanh(projected + self.state_conv(hidden_state[:, :, None, None]))
@@ -71,7 +71,7 @@ class AttentionModule(nn.Module):
 
 
 class SARDecoder(nn.Module):
-    """Writes one character after the other."""
+    """Decodes a word character by character."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class SARDecoder(nn.Module):
         self.vocab_size = vocab_size
         self.max_length = max_length
         self.embed = nn.Linear(vocab_size + 1, embedding_units)
-        # Its sides are swapped in the published weights: as many vectors as the embedding is wide.
+        # The dimensions are swapped as in the published weights: the number of vectors is the embedding width.
         self.embed_tgt = nn.Embedding(embedding_units, vocab_size + 1)
         self.attention_module = AttentionModule(feat_chans, rnn_units, attention_units)
         self.lstm_cell = nn.LSTMCell(rnn_units, rnn_units)
@@ -95,17 +95,17 @@ class SARDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout_prob)
 
     def forward(self, features: torch.Tensor, holistic: torch.Tensor, gt: torch.Tensor | None = None) -> torch.Tensor:
-        """Score each step, (N, max_length, C).
+        """Return the scores of each step, (N, max_length, C).
 
-        ``holistic`` (N, units), from the encoder, is the first input of the LSTM. Characters ``gt`` (N, max_length), if
-        given, are fed back instead of the characters that were read.
+        ``holistic`` (N, units), from the encoder, is the first input of the LSTM. If ``gt`` (N, max_length) is given,
+        its characters are fed back instead of the predicted characters.
         """
         projected = self.attention_module.feat_conv(features)
         first = second = (torch.zeros_like(holistic), torch.zeros_like(holistic))
         symbol = holistic
         scores: list[torch.Tensor] = []
         for step in range(self.max_length + 1):
-            # One cell serves as both layers.
+            # Both layers use the same LSTM cell.
             first = self.lstm_cell(symbol, first)
             second = self.lstm_cell(first[0], second)
             if step == 0:
@@ -121,19 +121,19 @@ class SARDecoder(nn.Module):
 class SAR(RecognitionModel):
     """SAR (Li et al., "Show, Attend and Read: A Simple and Strong Baseline for Irregular Text Recognition", 2018).
 
-    Arguments that are not listed are as for `CRNN`.
+    The arguments not listed here are those of `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, C, H', W')}``.
-        rnn_units: Units of all LSTMs; equal to the channels of the features and the width of the embedding.
+        rnn_units: Units of all LSTMs; must equal the feature channels and the embedding width.
         embedding_units: Width of the embedding.
         attention_units: Width of the attention.
-        max_length: Most characters of a word.
-        dropout_prob: Share of features that training drops.
-        input_shape: Channels, height and width of the images; other sizes work.
+        max_length: Maximum number of characters of a word.
+        dropout_prob: Dropout probability.
+        input_shape: Channels, height and width of the images; other sizes are accepted.
 
     Raises:
-        InvalidArgumentError: The vocabulary is empty, or not smaller than ``embedding_units``.
+        InvalidArgumentError: The vocabulary is empty, or is not smaller than ``embedding_units``.
 
     Example:
         >>> import torch
@@ -163,7 +163,7 @@ class SAR(RecognitionModel):
             raise InvalidArgumentError(
                 f"a vocabulary of {len(vocab)} characters; this network has room for {embedding_units - 1}"
             )
-        # One more for the end mark.
+        # Includes the end token.
         self.max_length = max_length + 1
         self.input_shape = input_shape
         self.feat_extractor = feature_extractor
@@ -176,13 +176,13 @@ class SAR(RecognitionModel):
         return self.decoder.output_dense, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of classes and end marks; longer words are cut."""
+        """Encode words as rows of classes and end tokens; longer words are truncated."""
         encoded = encode_sequences(list(gts), self.vocab, target_size=self.max_length, eos=len(self.vocab))
         return encoded, [min(len(word), self.max_length) for word in gts]
 
     @staticmethod
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
-        """Return the cross-entropy over each word and its end mark.
+        """Return the cross-entropy over each word and its end token.
 
         Args:
             model_output: (N, T, C) scores.
@@ -198,9 +198,9 @@ class SAR(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see `RecognitionModel`.
+        """Read words; see `RecognitionModel`.
 
-        In training mode the target is fed back.
+        In training mode the characters of the target are fed back (teacher forcing).
 
         Raises:
             InvalidArgumentError: ``target`` does not fit.
@@ -218,9 +218,9 @@ class SAR(RecognitionModel):
 
 
 def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
-    """Make a SAR on ResNet-31.
+    """Return a SAR with a ResNet-31 backbone.
 
-    Arguments are as for `crnn_vgg16_bn`, with the options of `SAR`.
+    The arguments are those of `crnn_vgg16_bn`, with the options of `SAR`.
     """
     arch = "sar_resnet31"
     features, cfg = build_features(resnet31, default_cfgs[arch], pretrained, kwargs)

@@ -1,6 +1,6 @@
-"""Read words too wide for a network of fixed width: in overlapping pieces, joined as text.
+"""Read words that are too wide for a network of fixed width in overlapping pieces, and join the texts.
 
-The rules are docTR's, so that its models give the same words as there.
+The rules are docTR's, so that its models return the same words as in docTR.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ....errors import InvalidArgumentError
 __all__ = ["merge_multi_strings", "merge_strings"]
 
 _CUT_OFF = 3
-"""Characters of the overlap that do not count: one lost at each side of the cut, and one since an overlap of
-one character is at index 0.
+"""Number of characters to subtract from the overlap: one lost at each side of the cut, and one because an overlap of
+one character has index 0.
 """
 
 
 @dataclass(frozen=True)
 class CropPieces:
-    """Where the pieces of one crop are among all pieces.
+    """Range of the pieces of one crop among all pieces.
 
     Attributes:
         start: Index of the first piece.
         stop: One past the last piece.
-        last_overlap: Share of its width that the last piece overlaps with the one before.
+        last_overlap: Overlap of the last piece with the previous piece, as a share of its width.
     """
 
     start: int
@@ -39,17 +39,17 @@ class CropPieces:
 def split_crops(
     crops: Sequence[torch.Tensor], max_ratio: float, target_ratio: float, split_overlap_ratio: float
 ) -> tuple[list[torch.Tensor], list[CropPieces]]:
-    """Cut crops (..., H, W) that are too wide into overlapping pieces, as views.
+    """Cut crops (..., H, W) that are too wide into overlapping pieces, without copying pixels.
 
     Args:
         crops: The images.
-        max_ratio: Width by height above which a crop is cut.
-        target_ratio: Width by height of a piece.
-        split_overlap_ratio: Share of its width that a piece overlaps with the one before, between 0 and 1. The last
-            piece ends where the crop ends and may overlap more.
+        max_ratio: Crops with a greater ratio of width to height are cut.
+        target_ratio: Ratio of width to height of a piece.
+        split_overlap_ratio: Overlap of a piece with the previous piece as a share of its width, between 0 and 1. The
+            last piece ends at the end of the crop and may overlap more.
 
     Returns:
-        All pieces, and which pieces each crop has; a crop that is not cut is its only piece.
+        All pieces, and the pieces of each crop. A crop that is not cut has itself as its only piece.
 
     Raises:
         InvalidArgumentError: ``split_overlap_ratio`` is not between 0 and 1.
@@ -78,7 +78,7 @@ def split_crops(
 
 
 def _piece_starts(width: int, piece_width: int, overlap: int) -> list[int]:
-    """Return the first columns of pieces that cover a width, the last one flush with its end."""
+    """Return the start columns of pieces that cover a width; the last piece ends at the end."""
     starts = list(range(0, width - piece_width + 1, piece_width - overlap))
     if starts[-1] + piece_width < width:
         starts.append(width - piece_width)
@@ -88,7 +88,7 @@ def _piece_starts(width: int, piece_width: int, overlap: int) -> list[int]:
 def remap_preds(
     preds: Sequence[tuple[str, float]], of_crop: Sequence[CropPieces], overlap_ratio: float
 ) -> list[tuple[str, float]]:
-    """Join words and confidences of pieces into crops; the confidence is the mean over pieces.
+    """Join the words of the pieces of each crop; the confidence is the mean over the pieces.
 
     >>> remap_preds([("Donau", 0.5), ("naudampf", 1.0)], [CropPieces(0, 2, 0.5)], 0.5)
     [('Donaudampf', 0.75)]
@@ -102,16 +102,16 @@ def remap_preds(
 
 
 def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
-    """Join two readings that overlap by some characters.
+    """Join two texts that overlap by some characters.
 
-    The last character of ``a`` and the first of ``b`` may be cut through and are not trusted. Of all overlaps of the
-    rest, one that agrees everywhere is taken, the closest to the expected length if there are several; without one, the
-    expected overlap is weighed against the disagreements.
+    The last character of ``a`` and the first of ``b`` may be cut and are ignored. Among the overlaps in which all
+    remaining characters agree, the one closest to the expected length is used. If there is none, the overlap with the
+    least sum of disagreements and deviation from the expected length is used.
 
     Args:
         a: The left text.
         b: The right text.
-        overlap_ratio: Share of ``b`` that is expected to repeat the end of ``a``.
+        overlap_ratio: Expected share of ``b`` that repeats the end of ``a``.
 
     >>> from mediatensor.ocr.models.recognition.utils import merge_strings
     >>> merge_strings("abcdi", "cdefgh", 0.5)
@@ -129,7 +129,7 @@ def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
     if exact:
         best = min(exact, key=lambda index: abs(index - expected))
     elif expected < 0:
-        # No overlap to speak of: nothing but the two cut characters may be lost, and not even these when it is less.
+        # The expected overlap is at most the two cut characters: drop these, or nothing if the overlap is even smaller.
         return left + right if expected == -1 else a + b
     else:
         costs = [count + abs(index - expected) for index, count in enumerate(disagreements)]
@@ -138,12 +138,12 @@ def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
 
 
 def merge_multi_strings(seq_list: Sequence[str], overlap_ratio: float, last_overlap_ratio: float) -> str:
-    """Join the readings of the pieces of one crop, from left to right; empty for no texts.
+    """Join the texts of the pieces of one crop from left to right; return an empty string for an empty list.
 
     Args:
         seq_list: The texts, in order.
-        overlap_ratio: Share of a piece that overlaps with the one before.
-        last_overlap_ratio: The same for the last piece.
+        overlap_ratio: Overlap of a piece with the previous piece, as a share of its width.
+        last_overlap_ratio: The overlap of the last piece.
 
     >>> from mediatensor.ocr.models.recognition.utils import merge_multi_strings
     >>> merge_multi_strings(["Donaud", "audampfs", "mpfschiff"], 0.5, 0.5)

@@ -1,4 +1,4 @@
-"""VIPTR: the VIP network along the width, and CTC."""
+"""VIPTR: the VIP network, which preserves the width, and CTC."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ default_cfgs: dict[str, dict[str, Any]] = {
 }
 
 VIPTRPostProcessor = CTCPostProcessor
-"""Reads words off the scores of `VIPTR`."""
+"""Decodes the scores of `VIPTR` into words."""
 
 
 class VIPFeatures(nn.ModuleDict):
-    """The layers of a VIP network under their names in it, without its head."""
+    """The layers of a VIP network with their names, without the head."""
 
     def __init__(self, network: VIPNet) -> None:
         super().__init__({str(index): network[index] for index in range(6)})
@@ -39,12 +39,12 @@ class VIPFeatures(nn.ModuleDict):
 class VIPTR(CTCModel):
     """VIPTR (Cheng et al., "A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
 
-    Arguments that are not listed are as for `CRNN`.
+    The arguments not listed here are those of `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, T, D)}``.
         embedding_units: Width D of the features.
-        input_shape: Channels, height and width of the images; other sizes work.
+        input_shape: Channels, height and width of the images; other sizes are accepted.
 
     Example:
         >>> import torch
@@ -79,12 +79,12 @@ class VIPTR(CTCModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see `RecognitionModel`.
+        """Read words; see `RecognitionModel`.
 
-        The height of images is a multiple of 16, their width of 8.
+        The height of images must be a multiple of 16, and their width a multiple of 8.
 
         Raises:
-            InvalidArgumentError: The images are of another size, or ``target`` does not fit.
+            InvalidArgumentError: The images have another size, or ``target`` does not fit.
         """
         self._check_target(target, x)
         logits = self.head(self.feat_extractor(x)["features"])
@@ -93,9 +93,9 @@ class VIPTR(CTCModel):
 
 
 def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
-    """Make a VIPTR on the tiny VIP network.
+    """Return a VIPTR with the tiny VIP network.
 
-    Arguments are as for `crnn_vgg16_bn`, with the options of `VIPTR`.
+    The arguments are those of `crnn_vgg16_bn`, with the options of `VIPTR`.
     """
     arch = "viptr_tiny"
     cfg = deepcopy(default_cfgs[arch])

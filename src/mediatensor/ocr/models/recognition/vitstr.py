@@ -1,4 +1,4 @@
-"""ViTSTR: a vision transformer whose first patches, in order, become the characters."""
+"""ViTSTR: a vision transformer whose first patches, in order, predict the characters."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _HEAD = ("head.weight", "head.bias")
 
 
 class ViTSTRPostProcessor(SequencePostProcessor):
-    """Read words off the scores of `ViTSTR`."""
+    """Decodes the scores of `ViTSTR` into words."""
 
 
 class ViTSTR(RecognitionModel):
     """ViTSTR (Atienza, "Vision Transformer for Fast and Efficient Scene Text Recognition", 2021).
 
-    Arguments that are not listed are as for `CRNN`.
+    The arguments not listed here are those of `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
         embedding_units: Width D of the features.
-        max_length: Most characters of a word.
+        max_length: Maximum number of characters of a word.
         input_shape: Channels, height and width of the images.
 
     Example:
@@ -66,7 +66,7 @@ class ViTSTR(RecognitionModel):
         cfg: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(vocab, ViTSTRPostProcessor(vocab), exportable, cfg)
-        # Two more than characters, for the start and the end mark.
+        # Includes the start token and the end token.
         self.max_length = max_length + 2
         self.input_shape = input_shape
         self.feat_extractor = feature_extractor
@@ -76,16 +76,16 @@ class ViTSTR(RecognitionModel):
         return self.head, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of start mark, classes and end marks."""
+        """Encode words as rows of start token, classes and end tokens."""
         return encode_with_marks(gts, self.vocab, self.max_length - 2)
 
     @staticmethod
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
-        """Return the cross-entropy over each word and its end mark.
+        """Return the cross-entropy over each word and its end token.
 
         Args:
             model_output: (N, T, C) scores.
-            gt: (N, width) int64, the classes after a start mark.
+            gt: (N, width) int64, the classes after a start token.
             seq_len: (N,) int64, the length of each word.
         """
         steps = min(model_output.shape[1], gt.shape[1] - 1)
@@ -98,14 +98,15 @@ class ViTSTR(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see `RecognitionModel`.
+        """Read words; see `RecognitionModel`.
 
         Raises:
-            InvalidArgumentError: The patches do not fill the images, or ``target`` does not fit.
+            InvalidArgumentError: The size of the images is not a multiple of the patch size, or ``target`` does not
+                fit.
         """
         self._check_target(target, x)
         features = self.feat_extractor(x)["features"]
-        # The class token comes first and is not read.
+        # Skip the class token.
         logits = self.head(features[:, 1 : self.max_length])
         loss = None
         if target is not None and not self.exportable:
@@ -127,14 +128,13 @@ def _vitstr(
 
 
 def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """Make a ViTSTR on the small vision transformer.
+    """Return a ViTSTR with the small vision transformer.
 
-    Arguments are as for `crnn_vgg16_bn`, with the options of `ViTSTR`;
-    ``patch_size`` is 4 by 8 pixels.
+    The arguments are those of `crnn_vgg16_bn`, with the options of `ViTSTR`. ``patch_size`` is 4 by 8 pixels.
     """
     return _vitstr("vitstr_small", pretrained, vit_s, 384, kwargs)
 
 
 def vitstr_base(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """Make a ViTSTR on the base vision transformer; arguments as for `vitstr_small`."""
+    """Return a ViTSTR with the base vision transformer. The arguments are those of `vitstr_small`."""
     return _vitstr("vitstr_base", pretrained, vit_b, 768, kwargs)

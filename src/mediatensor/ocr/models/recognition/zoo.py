@@ -1,4 +1,4 @@
-"""Make recognition predictors by the name of their architecture."""
+"""Create recognition predictors by the name of their architecture."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def recognition_predictor(
     batch_size: int = 128,
     **kwargs: Any,
 ) -> RecognitionPredictor:
-    """Make a predictor that reads crops.
+    """Return a predictor that reads crops.
 
     Args:
-        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The default
-            reads whole lines of any width; docTR's read words.
-        pretrained: Load weights from this machine, see `find_weights`.
-        symmetric_pad: Pad on all sides; else on the right and below. No effect on the default architecture.
-        batch_size: Most crops in a batch.
-        **kwargs: ``mean``, ``std``, ``split_wide_crops``, ``pretrained_backbone``, and ``vocab`` for a name.
+        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``) written by training, or a model. The default
+            reads whole lines of any width; docTR's architectures read words.
+        pretrained: Load weights from this machine; see `find_weights`.
+        symmetric_pad: Pad on all sides; otherwise only on the right and below. No effect on the default architecture.
+        batch_size: Maximum number of crops in a batch.
+        **kwargs: ``mean``, ``std``, ``split_wide_crops``, ``pretrained_backbone``, and ``vocab`` if ``arch`` is a name.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: There are no weights for it on this machine.
+        WeightsNotFoundError: There are no weights for the architecture on this machine.
 
     Example:
         >>> import numpy as np

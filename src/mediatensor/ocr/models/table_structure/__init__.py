@@ -1,4 +1,4 @@
-"""Tables: which cells they have, by docTR's network. It needs weights that a user has."""
+"""Table structure: find the cells of tables with docTR's network, whose weights the user must provide."""
 
 from .tablecenternet import TableCenterNet, TableCenterNetPostProcessor, tablecenternet
 from .zoo import table_predictor

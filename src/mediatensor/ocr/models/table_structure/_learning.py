@@ -1,4 +1,4 @@
-"""Train TableCenterNet: maps and points drawn from the cells of tables, and the loss."""
+"""Train TableCenterNet: target maps and points from the cells of tables, and the loss."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ...utils.geometry import boxes_to_polygons
 __all__ = ["TableTarget", "TableTruth", "draw_tables", "table_loss"]
 
 TableTarget = Sequence[Mapping[str, NDArray[Any]]]
-"""Per picture ``cells``, relative (K, 4), or corners (K, 4, 2) clockwise from the top left; and ``logic``,
+"""For each image, ``cells``, relative (K, 4), or corners (K, 4, 2) clockwise from the top left; and ``logic``,
 integers (K, 4): first and last column, first and last row, from 0.
 """
 
 _CORNER_RADIUS = 2
 _OVERLAP = 0.7
-"""A centre drawn at the greatest distance still makes a cell that overlaps the true one by this."""
+"""Least overlap of a cell with the true cell if its center is as far off as the radius of the peak."""
 _SMALL_NUMBER = 1e-4
 _QUARTER_TURN = 1.570796
 
@@ -32,21 +32,22 @@ Indices = NDArray[np.int64]
 
 
 class TableTruth(NamedTuple):
-    """The tables of a batch, drawn for maps of h x w pixels, with C cells and K corners in all.
+    """Targets for the tables of a batch on maps of h x w pixels, with C cells and K corners in total.
 
     Attributes:
-        heat: 1 at centres and at corners, falling around them, float32 (N, 2, h, w).
-        logical: Columns and rows inside cells, from 1, float32 (N, 2, h, w).
-        known: Where these are known, bool (N, h, w).
-        centers: Picture, row and column of the pixel of each cell's centre, (3, C).
-        corners: Likewise of each corner, (3, K).
-        center_offsets: Where in their pixels centres are, x and y, (C, 2).
-        corner_offsets: Likewise (K, 2).
-        ways: From the corners of each cell to its centre, (C, 4, 2).
-        back: From the centres of up to four cells around a corner to it, (K, 4, 2); 0 if there is none.
-        corner_of: Which corner each corner of a cell is, (C, 4).
-        spans: Columns and rows of each cell, (C, 2).
-        quads: Picture, row and column of the pixels of the corners of each cell, (3, C, 4).
+        heat: 1 at centers and at corners, decreasing around them, float32 (N, 2, h, w).
+        logical: Column and row coordinates inside cells, from 1, float32 (N, 2, h, w).
+        known: Mask of the pixels with known coordinates, bool (N, h, w).
+        centers: Image, row and column of the pixel of each cell's center, (3, C).
+        corners: Image, row and column of the pixel of each corner, (3, K).
+        center_offsets: Position of centers within their pixels, x and y, (C, 2).
+        corner_offsets: Position of corners within their pixels, (K, 2).
+        ways: Vectors from the corners of each cell to its center, (C, 4, 2).
+        back: Vectors from the centers of up to four cells around a corner to the corner, (K, 4, 2); 0 for missing
+            cells.
+        corner_of: Index of each cell's four corners among all corners, (C, 4).
+        spans: Number of columns and rows of each cell, (C, 2).
+        quads: Image, row and column of the pixels of each cell's corners, (3, C, 4).
     """
 
     heat: Tensor
@@ -67,7 +68,7 @@ def draw_tables(target: TableTarget, size: tuple[int, int]) -> TableTruth:
     """Draw the cells of tables on maps of ``size`` (height, width).
 
     Raises:
-        InvalidArgumentError: Cells are beyond [0, 1], of another shape, or not as many as rows of ``logic``.
+        InvalidArgumentError: Cells are outside [0, 1], have another shape, or do not match the rows of ``logic``.
     """
     drawings, corners_before = [], 0
     for index, table in enumerate(target):
@@ -97,7 +98,7 @@ def _check_table(table: Mapping[str, NDArray[Any]]) -> tuple[Floats, Indices]:
 
 
 def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int, corners_before: int) -> TableTruth:
-    """Draw the cells of the ``index``-th picture."""
+    """Draw the cells of image ``index`` of the batch."""
     height, width = size
     quads = (cells * np.array([width, height], np.float32)).clip(0, np.array([width - 1, height - 1], np.float32))
     low, high = quads.min(axis=1), quads.max(axis=1)
@@ -107,7 +108,7 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
     center_pixels, quad_pixels = centers.astype(np.int64), quads.astype(np.int64)
     ways = centers[:, None] - quads
 
-    # Corners that fall into one pixel are one corner.
+    # Corners in the same pixel are merged.
     flat = quad_pixels.reshape(-1, 2)
     keys = flat[:, 1] * width + flat[:, 0]
     _, first, corner_of = np.unique(keys, return_index=True, return_inverse=True)
@@ -115,7 +116,7 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
     corner_of = corner_of.reshape(-1, 4)
     back = np.zeros((number, 4, 2), np.float32)
     position = np.tile(np.arange(4), (len(quads), 1))
-    # Where two cells have the same corner at one place, the last one stays.
+    # If two cells have the same corner at one position, the last cell is used.
     back[corner_of, position] = -ways
 
     heat = np.zeros((2, height, width), np.float32)
@@ -144,10 +145,10 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
 
 
 def _radius(width: float, height: float) -> float:
-    """Return how far the corners of a box may move if it is still to overlap by `_OVERLAP`
+    """Return how far the corners of a box may move so that the overlap is still `_OVERLAP`
 
-    (Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244), with the roots as first published and commonly
-    used.
+    (Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244). The formula for the roots is the one first
+    published and commonly used.
     """
     half, area = width + height, width * height
     cases = (
@@ -159,7 +160,7 @@ def _radius(width: float, height: float) -> float:
 
 
 def _draw_peak(heat: Floats, pixel: Indices, radius: int) -> None:
-    """Draw a normal distribution, 1 at its centre, where nothing greater is."""
+    """Draw a normal distribution with peak 1; where distributions overlap, keep the greater value."""
     deviation = (2 * radius + 1) / 6
     top, left = max(pixel[1] - radius, 0), max(pixel[0] - radius, 0)
     part = heat[top : pixel[1] + radius + 1, left : pixel[0] + radius + 1]
@@ -170,9 +171,9 @@ def _draw_peak(heat: Floats, pixel: Indices, radius: int) -> None:
 
 
 def _interpolate_cells(quads: Floats, logic: Indices, size: tuple[int, int]) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return columns and rows, from 1, at each pixel of a cell, linear between its corners, and where they are known.
+    """Return column and row coordinates, from 1, at each pixel of a cell, and a mask of these pixels.
 
-    Of cells that overlap, the smallest counts.
+    Coordinates are interpolated linearly between the corners. If cells overlap, the smallest is used.
     """
     logical, known = np.zeros((2, *size), np.float32), np.zeros(size, bool)
     x, y = quads[..., 0].astype(np.float64), quads[..., 1].astype(np.float64)
@@ -189,13 +190,13 @@ def _interpolate_cells(quads: Floats, logic: Indices, size: tuple[int, int]) -> 
 
 
 def _triangles(quad: NDArray[np.float64]) -> list[list[int]]:
-    """Cut a quadrangle into two Delaunay triangles, or into three around a corner that is inside of the others."""
+    """Divide a quadrangle into two Delaunay triangles, or into three around a corner that is inside the other three."""
     turns = [_cross(quad[corner - 1], quad[corner], quad[(corner + 1) % 4]) for corner in range(4)]
     if min(turns) * max(turns) < 0:
         odd = int(np.argmax(turns) if sum(turn > 0 for turn in turns) == 1 else np.argmin(turns))
         others = [corner for corner in range(4) if corner != odd]
         return [[odd, others[one], others[one - 1]] for one in range(3)]
-    # Opposite corners whose angles are together more than half a circle are joined.
+    # The diagonal joins opposite corners whose angles add up to more than 180 degrees.
     angles = []
     for corner in (1, 3):
         one, other = quad[corner - 1] - quad[corner], quad[(corner + 1) % 4] - quad[corner]
@@ -211,7 +212,7 @@ def _cross(before: NDArray[Any], at: NDArray[Any], after: NDArray[Any]) -> float
 def _fill_triangle(
     corners: NDArray[np.float64], values: NDArray[np.float64], logical: Floats, known: NDArray[np.bool_]
 ) -> None:
-    """Fill the unknown pixels of a triangle (3, 2), linearly between its values (2, 3)."""
+    """Fill the unknown pixels of a triangle (3, 2) by linear interpolation of the values (2, 3) at its corners."""
     left, top = np.floor(corners.min(axis=0)).astype(int)
     right, bottom = np.ceil(corners.max(axis=0)).astype(int)
     edges = np.stack([corners[1] - corners[0], corners[2] - corners[0]], axis=1)
@@ -239,12 +240,12 @@ def table_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _take_pixels(values: Tensor, pixels: Tensor) -> Tensor:
-    """Return vectors (..., C) of maps (N, C, h, w) at pixels (3, ...): picture, row, column."""
+    """Return vectors (..., C) of maps (N, C, h, w) at pixels (3, ...): image, row, column."""
     return values[pixels[0], :, pixels[1], pixels[2]]
 
 
 def _heat_loss(logits: Tensor, heat: Tensor) -> Tensor:
-    """Return the focal loss of key points, which counts less near to them (Law and Deng, 2018)."""
+    """Return the focal loss of key points, which has lower weights near key points (Law and Deng, 2018)."""
     probability = logits.sigmoid().clamp(_SMALL_NUMBER, 1 - _SMALL_NUMBER)
     is_point = heat == 1
     found = torch.where(is_point, (1 - probability) ** 2 * probability.log(), 0)
@@ -253,14 +254,14 @@ def _heat_loss(logits: Tensor, heat: Tensor) -> Tensor:
 
 
 def _place_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """Return how far key points are from their places within their pixels."""
+    """Return the error of key point positions within their pixels."""
     found = torch.cat([_take_pixels(maps["reg"], truth.centers), _take_pixels(maps["reg"], truth.corners)])
     wanted = torch.cat([truth.center_offsets, truth.corner_offsets])
     return (found - wanted).abs().sum() / (wanted.numel() + _SMALL_NUMBER)
 
 
 def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """Return how wrong the ways from corners to centres and back are; pairs that are nearly right count less."""
+    """Return the error of the vectors between corners and centers; pairs that are nearly right have lower weights."""
     there = _take_pixels(maps["ct2cn"], truth.centers).reshape(-1, 4, 2)
     all_back = _take_pixels(maps["cn2ct"], truth.corners).reshape(-1, 4, 2)
     position = torch.arange(4, device=there.device)
@@ -268,13 +269,13 @@ def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
     wrong_there, wrong_back = (there - truth.ways).abs(), (back - wanted_back).abs()
     weight = _ease_errors((wrong_there + wrong_back) / (truth.ways.abs() + _SMALL_NUMBER))
     pairs = ((wrong_there + wrong_back / 2) * weight).sum() / (truth.ways.numel() + _SMALL_NUMBER)
-    # Ways to cells that are not there are to be 0; so are those along an axis that has no length.
+    # The target of vectors to missing cells is 0; components of length 0 are treated in the same way.
     unused = truth.back == 0
     return pairs + 0.2 * (all_back.abs() * unused).sum() / (unused.sum() + _SMALL_NUMBER)
 
 
 def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """Return how wrong columns, rows and their numbers are, and how far the corners of a cell contradict them."""
+    """Return the error of column and row coordinates and of cell spans, and the inconsistency of a cell's corners."""
     nearly = (1 - (truth.logical - truth.logical.round()).abs()) ** 2
     wrong = ((maps["lc"] - truth.logical).abs() * nearly * truth.known[:, None]).sum()
     inside = wrong / (2 * truth.known.sum() + _SMALL_NUMBER)
@@ -292,5 +293,5 @@ def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _ease_errors(error: Tensor) -> Tensor:
-    """Map errors from 0 to 1, with less weight on small ones."""
+    """Map errors to [0, 1] with a lower weight of small errors."""
     return torch.sin(_QUARTER_TURN * error.clamp(max=1))

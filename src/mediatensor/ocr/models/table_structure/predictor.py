@@ -1,4 +1,4 @@
-"""Find the cells of tables: preprocessing, the network, and cells relative to each picture."""
+"""Find the cells of tables: preprocessing, the network, and cells relative to each image."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["TablePredictor"]
 
 
 class TablePredictor(nn.Module):
-    """The cells of pictures of tables, of any size.
+    """Finds the cells in images of tables of any size.
 
     Args:
-        pre_processor: Makes the batches.
+        pre_processor: Prepares the batches.
         model: The network.
     """
 
@@ -30,7 +30,7 @@ class TablePredictor(nn.Module):
         self.model: Any = check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place; arguments as ``torch.compile``."""
+        """Compile the network in place; arguments as for ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
@@ -38,17 +38,18 @@ class TablePredictor(nn.Module):
         """Find cells.
 
         Args:
-            pages: Pictures of one table each: arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0,
-                1]; a list, a batch or a `FrameBatch`.
-            **kwargs: Options of the model.
+            pages: Images of one table each: arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in
+                [0, 1]; a list, a batch or a `FrameBatch`.
+            **kwargs: Arguments of the model's ``forward``.
 
         Returns:
-            Per picture ``num_rows``, ``num_cols``, and ``cells``, the most probable first: dicts with ``geometry``,
-            relative, [xmin, ymin, xmax, ymax], or four points if pages are not assumed straight; ``score`` in [0, 1];
-            ``row_start``, ``row_end``, ``col_start`` and ``col_end``, the first and last, from 0.
+            For each image ``num_rows``, ``num_cols`` and ``cells``, sorted by descending probability. A cell is a dict
+            with ``geometry``, relative: [xmin, ymin, xmax, ymax], or four points if pages are not assumed straight;
+            ``score`` in [0, 1]; and the first and last row and column, from 0: ``row_start``, ``row_end``,
+            ``col_start``, ``col_end``.
 
         Raises:
-            InvalidArgumentError: Something is not a picture.
+            InvalidArgumentError: An item is not an image.
         """
         parameter = next(self.model.parameters())
         tables = []

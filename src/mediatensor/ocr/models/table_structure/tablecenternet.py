@@ -1,4 +1,4 @@
-"""TableCenterNet: a convolutional network that finds the cells of tables by their centres and corners."""
+"""TableCenterNet: a convolutional network that finds the cells of tables by their centers and corners."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ._learning import TableTarget, draw_tables, table_loss
 __all__ = ["TableCenterNet", "TableCenterNetPostProcessor", "tablecenternet"]
 
 _TAPS = 9
-"""Pixels of a kernel of 3 x 3."""
+"""Number of taps of a 3 x 3 kernel."""
 _LEAST_CORNERS, _DOUBT = 2, 0.4
-"""Cells with at most this many corners found have their score multiplied by the second number."""
+"""If at most this many corners of a cell are found, its score is multiplied by the second number."""
 Floats = NDArray[np.floating[Any]]
 default_cfgs: dict[str, dict[str, Any]] = {
     "tablecenternet": {
@@ -36,19 +36,19 @@ default_cfgs: dict[str, dict[str, Any]] = {
 }
 _HEADS = {"hm": 2, "reg": 2, "ct2cn": 8, "cn2ct": 8, "lc": 2, "sp": 2}
 _PRIOR_SCORE = -2.19
-"""Key points have a probability of a tenth before anything is learnt."""
+"""Initial probability of key points before training."""
 
 
 class _DeformableConvolution(nn.Module):
-    """A convolution of 3 x 3 whose taps are moved and weighed at each pixel (DCNv2 of Zhu et al., "Deformable ConvNets
-    v2", 2018, https://arxiv.org/abs/1811.11168).
+    """A 3 x 3 convolution with learnt offsets and weights of the taps at each pixel (DCNv2 of Zhu et al., "Deformable
+    ConvNets v2", 2018, https://arxiv.org/abs/1811.11168).
     """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(out_channels, in_channels, 3, 3))
         self.bias = nn.Parameter(torch.zeros(out_channels))
-        # Of each tap the way down and across, in turn; then the weights of all.
+        # Vertical and horizontal offset of each tap in turn, then the weights of all taps.
         self.conv_offset_mask = nn.Conv2d(in_channels, 3 * _TAPS, 3, padding=1)
         nn.init.uniform_(self.weight, -((_TAPS * in_channels) ** -0.5), (_TAPS * in_channels) ** -0.5)
         nn.init.zeros_(self.conv_offset_mask.weight)
@@ -62,7 +62,7 @@ class _DeformableConvolution(nn.Module):
         down, across = down + rows[:, None], across + columns
         taps = chosen[:, 2 * _TAPS :].sigmoid()
         pixels, out = widen_floats(x), self.bias[:, None, None].expand(count, -1, height, width)
-        # Row by row of the kernel: all nine taps at once would need nine times the memory of the features.
+        # Process one kernel row at a time: all nine taps together would need nine times the memory of the features.
         for row in range(3):
             own = slice(3 * row, 3 * row + 3)
             steps = torch.arange(-1, 2, device=x.device, dtype=chosen.dtype)[:, None, None]
@@ -92,10 +92,10 @@ class _DeformableLayer(nn.Module):
 
 
 class Merging(nn.Module):
-    """Enlarge features from fine to coarse to the size of the first, and merge each with the one before.
+    """Upsamples features, from fine to coarse, to the first one's size, and merges each with the previous result.
 
     Iterative deep aggregation of Yu et al., "Deep Layer Aggregation", 2017, https://arxiv.org/abs/1707.06484.
-    ``scales`` are how many times finer than each the first is.
+    ``scales`` are the upsampling factors.
     """
 
     def __init__(self, channels: Sequence[int], scales: Sequence[int]) -> None:
@@ -108,7 +108,7 @@ class Merging(nn.Module):
             self.add_module(f"node_{level}", _DeformableLayer(width, width))
 
     def forward(self, features: Sequence[Tensor]) -> list[Tensor]:
-        """Return as many features, all of the size and with the channels of the first."""
+        """Return the same number of features, all with the size and channels of the first input."""
         merged = [features[0]]
         for level, coarse in enumerate(features[1:], start=1):
             fine = self.get_submodule(f"up_{level}")(self.get_submodule(f"proj_{level}")(coarse))
@@ -117,20 +117,20 @@ class Merging(nn.Module):
 
 
 class Aggregation(nn.Module):
-    """Merge features from fine to coarse, each half as fine as the one before, with all that are coarser."""
+    """Merges each of the features, from fine to coarse by factors of 2, with all coarser ones."""
 
     def __init__(self, channels: Sequence[int]) -> None:
         super().__init__()
         for step in range(len(channels) - 1):
             first = len(channels) - 2 - step
-            # The features merged in the step before have the channels and the size of the first of them.
+            # The features merged in the previous step all have the channels and the size of the first of them.
             merged = len(channels) - first - 1
             self.add_module(
                 f"ida_{step}", Merging([channels[first], *[channels[first + 1]] * merged], [1, *[2] * merged])
             )
 
     def forward(self, features: Sequence[Tensor]) -> list[Tensor]:
-        """Return as many features of the same sizes."""
+        """Return the same number of features with the same sizes."""
         merged = list(features[-1:])
         found = [merged[-1]]
         for step, finer in enumerate(reversed(features[:-1])):
@@ -140,14 +140,14 @@ class Aggregation(nn.Module):
 
 
 class _Points(NamedTuple):
-    """Key points, the most probable first, in pixels of the maps.
+    """Key points in pixels of the maps, sorted by descending probability.
 
     Attributes:
         scores: (K,).
-        places: x and y, (K, 2).
-        quads: The corners of the cell around a centre, or the centres of the cells around a corner, (K, 4, 2).
-        rows: Rows of the pixels of the maps that they come from, (K,).
-        columns: Columns of these pixels, (K,).
+        places: Positions x and y, (K, 2).
+        quads: For a center, the corners of its cell; for a corner, the centers of the adjacent cells, (K, 4, 2).
+        rows: Row of each key point's pixel in the maps, (K,).
+        columns: Column of each key point's pixel, (K,).
     """
 
     scores: Floats
@@ -158,15 +158,15 @@ class _Points(NamedTuple):
 
 
 class TableCenterNetPostProcessor:
-    """Make cells from the maps of the network; its attributes may be changed at any time.
+    """Converts the maps of the network to cells; its attributes may be changed at any time.
 
     Args:
-        center_thresh: Cells of a lower score are left out.
-        corner_thresh: Corners of a lower score move no cell.
-        not_relocate: Do not move cells to the corners that were found: faster, less exact.
-        assume_straight_pages: Straight boxes; otherwise corners.
-        center_k: Most cells that are considered.
-        corner_k: Most corners.
+        center_thresh: Cells with a lower score are dropped.
+        corner_thresh: Corners with a lower score are ignored.
+        not_relocate: Do not move cells to the detected corners, which is faster but less exact.
+        assume_straight_pages: Return straight boxes; otherwise return corners.
+        center_k: Maximum number of cells to consider.
+        corner_k: Maximum number of corners to consider.
     """
 
     def __init__(
@@ -186,17 +186,17 @@ class TableCenterNetPostProcessor:
         return f"{type(self).__name__}(center_thresh={self.center_thresh}, corner_thresh={self.corner_thresh})"
 
     def __call__(self, maps: Mapping[str, Tensor]) -> list[dict[str, NDArray[Any]]]:
-        """Return the cells of each picture.
+        """Return the cells of each image.
 
         Args:
-            maps: ``hm``, scores of centres and corners before the sigmoid, (N, 2, h, w); ``reg``, where they are in
-                their pixels, (N, 2, h, w); ``ct2cn`` and ``cn2ct``, the ways from the corners of a cell to its centre
-                and back, (N, 8, h, w); ``lc``, column and row of a corner, from 1, and ``sp``, columns and rows of a
-                cell, (N, 2, h, w).
+            maps: ``hm``, scores of centers and corners before the sigmoid, (N, 2, h, w); ``reg``, their positions
+                within the pixels, (N, 2, h, w); ``ct2cn`` and ``cn2ct``, the vectors from the corners of a cell to its
+                center and back, (N, 8, h, w); ``lc``, column and row coordinates of a corner, from 1, and ``sp``, the
+                number of columns and rows of a cell, (N, 2, h, w) each.
 
         Returns:
-            For each picture ``polygons``, relative, float32 (K, 4) or (K, 4, 2); ``scores``, float32 (K,); ``logical``,
-            int32 (K, 4): first and last column, first and last row, from 0. The most probable cells come first.
+            For each image ``polygons``, relative, float32 (K, 4) or (K, 4, 2); ``scores``, float32 (K,); ``logical``,
+            int32 (K, 4): first and last column, first and last row, from 0. Cells are sorted by descending score.
         """
         scores = maps["hm"].detach().float().sigmoid()
         peaks = scores * (F.max_pool2d(scores, 3, 1, 1) == scores)
@@ -239,7 +239,7 @@ class TableCenterNetPostProcessor:
 
 
 def _key_points(peaks: Floats, offsets: Floats, ways: Floats, threshold: float, most: int) -> _Points:
-    """Return the peaks (h, w) of at least ``threshold``."""
+    """Return the peaks (h, w) with at least ``threshold`` as key points."""
     rows, columns = np.nonzero((peaks >= threshold) & (peaks > 0))
     order = np.argsort(-peaks[rows, columns], kind="stable")[:most]
     rows, columns = rows[order], columns[order]
@@ -249,12 +249,11 @@ def _key_points(peaks: Floats, offsets: Floats, ways: Floats, threshold: float, 
 
 
 def _corners_of(quad: Floats, corners: _Points, extents: tuple[Floats, Floats]) -> tuple[NDArray[np.intp], int]:
-    """Return which corner is nearest to each corner of a cell, or -1, (4,), and how often one was nearer than earlier
-    ones.
+    """Return the index of the corner nearest to each corner of a cell, or -1, (4,), and a count of matches.
 
-    The count shows how sure the cell is. A corner belongs to a cell if one of the centres that it points to is inside,
-    and to the corner of the cell that it is nearest to. ``extents`` are least and greatest x and y of the corners'
-    quads.
+    A detected corner belongs to a cell if one of the centers that it points to is inside the cell. It is compared with
+    the nearest corner of the cell only. The count is the number of times a corner was nearer than all earlier ones; it
+    shows how certain the cell is. ``extents`` are least and greatest x and y of the corners' quads.
     """
     low, high = extents
     near = np.flatnonzero(((low <= quad.max(axis=0)) & (high >= quad.min(axis=0))).all(axis=1))
@@ -274,7 +273,7 @@ def _corners_of(quad: Floats, corners: _Points, extents: tuple[Floats, Floats]) 
 
 
 def _is_inside(points: Floats, quad: Floats) -> NDArray[np.bool_]:
-    """Whether points (..., 2) are inside a quadrangle (4, 2), which may cross itself (even-odd rule)."""
+    """Return whether points (..., 2) are inside a quadrangle (4, 2), which may cross itself (even-odd rule)."""
     x, y = points[..., None, 0], points[..., None, 1]
     begin, end = quad, np.roll(quad, -1, axis=0)
     crosses = (begin[:, 1] > y) != (end[:, 1] > y)
@@ -285,7 +284,7 @@ def _is_inside(points: Floats, quad: Floats) -> NDArray[np.bool_]:
 
 
 def _look_up(logical: Floats, points: Floats) -> Floats:
-    """Return column and row (..., 2) at points (..., 2), limited to the map (2, h, w)."""
+    """Return column and row coordinates (..., 2) at points (..., 2), clipped to the map (2, h, w)."""
     height, width = logical.shape[1:]
     columns = points[..., 0].astype(np.intp).clip(0, width - 1)
     rows = points[..., 1].astype(np.intp).clip(0, height - 1)
@@ -295,8 +294,8 @@ def _look_up(logical: Floats, points: Floats) -> Floats:
 def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]:
     """Return first and last column, first and last row, from 0.
 
-    ``places`` (4, 2) are column and row, from 1, of the corners of a cell, clockwise from the top left; those on the
-    right and below are of the next column and row. ``span`` has its columns and rows.
+    ``places`` (4, 2) are column and row coordinates, from 1, of the corners of a cell, clockwise from the top left. The
+    right and bottom corners have the next column and row. ``span`` is the number of columns and rows.
     """
     top_left, top_right, bottom_right, bottom_left = places
     columns = _range((top_left[0], bottom_left[0]), (top_right[0], bottom_right[0]), span[0])
@@ -305,9 +304,9 @@ def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]
 
 
 def _range(begins: tuple[float, float], ends: tuple[float, float], span: float) -> tuple[int, int]:
-    """Return first and last column or row, from 0, by that side of a cell whose two corners agree better.
+    """Return first and last column or row, from 0, from the side of a cell whose two corners agree better.
 
-    ``ends`` are one further than the last; ``span`` is the expected number.
+    ``ends`` are one past the last; ``span`` is the expected number.
     """
     length = max(1, int(span))
     first, last = (sorted(max(1, int(np.rint(value))) for value in side) for side in (begins, ends))
@@ -326,21 +325,21 @@ class TableCenterNet(nn.Module):
     https://arxiv.org/abs/2504.17522).
 
     Args:
-        feat_extractor: Five features of a picture, each half as fine as the one before, the first of half its size.
-        heads: Channels of each of the maps, by name.
-        head_conv: Channels of the layer before them.
-        first_level: The first of the features that are used.
-        last_level: One after the last from which maps are made; later ones are merged into it.
-        center_thresh: Cells of a lower score are left out.
-        corner_thresh: Corners of a lower score move no cell.
-        center_k: Most cells.
-        corner_k: Most corners.
-        not_relocate: Do not move cells to corners that were found.
-        max_objects: Cells of a table used in training; of more, the first ones.
-        max_corners: Accepted for compatibility with docTR: all corners of these cells are learnt.
-        assume_straight_pages: Straight boxes; otherwise corners.
-        exportable: Return only the maps, as exporters need.
-        cfg: The configuration that the model was made for.
+        feat_extractor: Returns five features of an image; the first has half of its size, each next one half of that.
+        heads: Number of channels of each map, by name.
+        head_conv: Number of channels of the layer before the maps.
+        first_level: Index of the first feature that is used.
+        last_level: Stop index of the features for the maps; later features are merged into earlier ones.
+        center_thresh: Cells with a lower score are dropped.
+        corner_thresh: Corners with a lower score are ignored.
+        center_k: Maximum number of cells.
+        corner_k: Maximum number of corners.
+        not_relocate: Do not move cells to the detected corners.
+        max_objects: Maximum number of cells of a table in training; further cells are ignored.
+        max_corners: Accepted for compatibility with docTR, without effect: all corners of these cells are used.
+        assume_straight_pages: Return straight boxes; otherwise return corners.
+        exportable: Return only the maps, as required for export.
+        cfg: The configuration of the model.
     """
 
     def __init__(
@@ -381,7 +380,7 @@ class TableCenterNet(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` have straight boxes."""
+        """Whether ``preds`` have straight boxes rather than corners."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
@@ -390,7 +389,7 @@ class TableCenterNet(nn.Module):
         self.postprocessor.assume_straight_pages = straight
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file; see `load_pretrained_params`."""
+        """Load a checkpoint file with `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
@@ -400,21 +399,22 @@ class TableCenterNet(nn.Module):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Find the cells in pictures of tables.
+        """Find the cells in images of tables.
 
         Args:
-            x: Pictures (N, 3, H, W), normalized as ``cfg`` says; H and W multiples of 32.
-            target: For the loss: per picture ``cells``, relative (K, 4) or corners (K, 4, 2) clockwise from the top
-                left, and ``logic``, integers (K, 4): first and last column, first and last row, from 0.
-            return_model_output: Return ``out_map``, the maps (N, channels, H / 4, W / 4) by name.
-            return_preds: Return ``preds`` even with a target.
+            x: Images (N, 3, H, W), normalized with the mean and std in ``cfg``; H and W must be multiples of 32.
+            target: If given, the loss is computed: for each image ``cells``, relative (K, 4) or corners (K, 4, 2)
+                clockwise from the top left, and ``logic``, integers (K, 4): first and last column, first and last row,
+                from 0.
+            return_model_output: Also return ``out_map``, the maps (N, channels, H / 4, W / 4) by name.
+            return_preds: Return ``preds`` even if there is a target.
 
         Returns:
-            ``preds``: per picture ``polygons``, ``scores`` and ``logical``, see `TableCenterNetPostProcessor`;
-            ``out_map`` if asked for; ``loss`` with a target. An exportable model: the maps.
+            ``preds``: for each image ``polygons``, ``scores`` and ``logical``, see `TableCenterNetPostProcessor`;
+            ``out_map`` if requested; ``loss`` if there is a target. An exportable model returns the maps.
 
         Raises:
-            InvalidArgumentError: Cells of the target are beyond [0, 1], or of wrong shapes.
+            InvalidArgumentError: Cells of the target are outside [0, 1], or have the wrong shape.
         """
         merged = self.dla_up(self.feat_extractor(x)[self.first_level :])
         finest = self.ida_up(merged[: self.last_level - self.first_level])[-1]
@@ -430,7 +430,7 @@ class TableCenterNet(nn.Module):
             out["loss"] = self._loss(maps, target)
         return out
 
-    # Cells are made, and drawn, with numpy: a compiler of graphs must not look inside.
+    # Cells are computed and drawn with NumPy, which torch.compile must not trace.
     @not_compiled
     def _predictions(self, maps: dict[str, Tensor]) -> list[dict[str, NDArray[Any]]]:
         return self.postprocessor(maps)
@@ -443,15 +443,15 @@ class TableCenterNet(nn.Module):
 
 
 def tablecenternet(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> TableCenterNet:
-    """Make a TableCenterNet with a StarNet-S3 backbone: 7 million parameters; in training mode.
+    """Return a TableCenterNet with a StarNet-S3 backbone and 7 million parameters, in training mode.
 
     Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load only the backbone's weights.
-        **kwargs: Options of `TableCenterNet`.
+        pretrained: Load docTR's weights from a file on this machine.
+        pretrained_backbone: Load only the weights of the backbone.
+        **kwargs: Arguments of `TableCenterNet`.
 
     Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are requested but not on this machine; the message says where to put them.
     """
     backbone = starnet_s3(pretrained_backbone and not pretrained)
     features = FeatureExtractor(backbone, [str(level) for level in range(5)])

@@ -1,4 +1,4 @@
-"""Make table predictors by the name of their architecture."""
+"""Create table predictors by the name of their architecture."""
 
 from __future__ import annotations
 
@@ -29,22 +29,21 @@ def table_predictor(
     batch_size: int = 2,
     **kwargs: Any,
 ) -> TablePredictor:
-    """Make a predictor that finds the cells of tables with docTR's network.
+    """Return a predictor that finds the cells of tables with docTR's network.
 
     Args:
-        arch: A name of `ARCHS`; the path of a checkpoint (``.pt``), also of docTR's state dicts; or a model.
-        pretrained: Load weights from this machine, see `find_weights`. No package has
-            any.
-        assume_straight_pages: Straight boxes; else corners.
-        preserve_aspect_ratio: Scale both sides of a picture alike, and pad.
-        symmetric_pad: Pad on all sides; else on the right and below.
-        batch_size: Pictures in a batch.
+        arch: A name of `ARCHS`; the path of a checkpoint (``.pt``), which may be a docTR state dict; or a model.
+        pretrained: Load weights from this machine; see `find_weights`. No package has the weights.
+        assume_straight_pages: Return straight boxes; otherwise return corners.
+        preserve_aspect_ratio: Scale both sides of an image equally, and pad.
+        symmetric_pad: Pad on all sides; otherwise only on the right and below.
+        batch_size: Images in a batch.
         **kwargs: ``mean`` and ``std``; ``pretrained_backbone`` is accepted and has no effect, as in docTR.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: There are no weights for it on this machine.
-        WeightsError: The checkpoint is damaged, or of another network.
+        WeightsNotFoundError: There are no weights for the architecture on this machine.
+        WeightsError: The checkpoint is damaged, or belongs to another network.
 
     Example:
         >>> import numpy as np
