@@ -161,7 +161,6 @@ def _check_strategy(strategy: str, mapping: str | Mapping[str, str] | None) -> N
 
 
 def _recognizer_of(model: nn.Module) -> nn.Module:
-    """Return the recogniser, which may be inside a predictor."""
     for candidate in (model, getattr(getattr(model, "reco_predictor", model), "model", None)):
         if isinstance(candidate, nn.Module) and isinstance(getattr(candidate, "vocab", None), str):
             return candidate

@@ -187,7 +187,6 @@ def _build_kie_page(settings: BuilderSettings, number: int, read: PageWords) -> 
 def _common_arguments(
     settings: BuilderSettings, number: int, read: PageWords, structure: PageStructure, is_rotated: bool
 ) -> dict[str, Any]:
-    """Return the arguments common to text pages and prediction pages."""
     unread = [line for words in read.words.values() for line in words.unread]
     return {
         "page": read.image,

@@ -153,8 +153,6 @@ class _Last(nn.Module):
 
 
 class _Head(nn.Module):
-    """Computes scores from the mean over the image."""
-
     def __init__(self, in_channels: int, num_classes: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(in_channels)

@@ -199,7 +199,6 @@ def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
 
 
 def _contrast(gray: NDArray[np.uint8]) -> NDArray[np.int16]:
-    """Return the difference of each pixel from the local background."""
     ndimage = image_tools()
     height, width = gray.shape
     rows, columns = -(-height // BLOCK_SIZE), -(-width // BLOCK_SIZE)
@@ -215,7 +214,6 @@ def _contrast(gray: NDArray[np.uint8]) -> NDArray[np.int16]:
 
 
 def _cover_map(quads: FloatArray, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return a mask of the pixels inside boxes, bool (H, W)."""
     canvas = PIL.Image.new("L", (shape[1], shape[0]))
     draw = PIL.ImageDraw.Draw(canvas)
     for quad in quads:

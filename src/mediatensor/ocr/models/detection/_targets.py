@@ -127,7 +127,6 @@ def _scale_boxes(
 
 
 def _draw(layers: TargetMaps, corners: NDArray[np.float64], extent: float, shrink_ratio: float) -> None:
-    """Draw a box on the layers (H, W) of one image and class."""
     following = np.roll(corners, -1, axis=0)
     area = abs(np.sum(corners[:, 0] * following[:, 1] - corners[:, 1] * following[:, 0])) / 2
     perimeter = np.linalg.norm(following - corners, axis=1).sum()

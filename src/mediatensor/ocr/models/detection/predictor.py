@@ -94,12 +94,12 @@ class DetectionPredictor(nn.Module):
     def locate(
         self, images: Sequence[Tensor], *, rotated: bool = False, return_maps: bool = False, **kwargs: Any
     ) -> Iterator[Located]:
-        """Yield the boxes of tensors (3, H, W), page by page.
+        """Yield the boxes of pages (3, H, W), one page at a time.
 
         Args:
             images: The pages.
-            rotated: Rotated boxes even if pages are assumed straight, for models that mark lines.
-            return_maps: Keep the maps.
+            rotated: Return rotated boxes even if pages are assumed straight, for models that mark lines.
+            return_maps: Also return the probability maps.
             **kwargs: Options of the model.
         """
         parameter = next(self.model.parameters())
@@ -125,11 +125,11 @@ class DetectionPredictor(nn.Module):
             yield self._locate_in_tiles(images[rest], tiles[rest], kwargs)
 
     def _locate_in_tiles(self, page: Tensor, tiles: Sequence[tuple[int, int]], kwargs: dict[str, Any]) -> Located:
-        """Find lines on a long strip, whose letters would be too small in one input."""
+        """Find lines on a long strip tile by tile, because its letters would be too small in a single input."""
         axis = 0 if page.shape[2] > page.shape[1] else 1
         views = [page[:, :, low:high] if axis == 0 else page[:, low:high] for low, high in tiles]
         parts: dict[str, list[npt.NDArray[np.float64]]] = {}
-        # One by one: the tiles of a page that has no end must not all be in memory.
+        # One tile at a time, because all tiles of a very long page may not fit into memory.
         for view, (start, _) in zip(views, tiles, strict=True):
             located = next(self.locate([view], rotated=True, **kwargs))
             scale = np.concatenate([np.tile([view.shape[2], view.shape[1]], (4, 1)), [[1, 1]]])
@@ -143,7 +143,7 @@ class DetectionPredictor(nn.Module):
         return Located({name: boxes / whole for name, boxes in lines.items()}, None)
 
     def _open_sizes(self) -> tuple[int, ...]:
-        """Return the dimensions of a batch that differ from batch to batch."""
+        """Return the dimensions whose sizes differ between batches."""
         return (0, 2, 3) if isinstance(self.pre_processor, FlexiblePreProcessor) else (0,)
 
     def _locate_batch(
@@ -155,7 +155,7 @@ class DetectionPredictor(nn.Module):
         kwargs: dict[str, Any],
     ) -> Iterator[tuple[int, Located]]:
         data = batch.data
-        # The pages themselves come down with their maps, for a look at what no box covers.
+        # Grey pages are downloaded with their maps, to search them for ink outside all boxes.
         looks_again = rotated and self._can_look_again
         grays = ((data.float().mean(1) * 127.5 + 127.5).clamp(0, 255).to(torch.uint8),) if looks_again else ()
         if self.model.cfg.get("color_order") == "BGR":
@@ -164,7 +164,7 @@ class DetectionPredictor(nn.Module):
         out = self.model(data, **self._network_arguments(rotated, return_maps), **kwargs)
         maps: npt.NDArray[np.floating] | None = None
         if "out_map" in out:
-            # The one download of the batch, for which the host waits: boxes are found on the host.
+            # A single download for each batch, for which the host waits. Boxes are computed on the host.
             downloaded, *shades = download(out["out_map"].float(), *grays)
             maps = downloaded.transpose(0, 2, 3, 1)
         for position, (index, placement) in enumerate(zip(batch.indices, batch.placements, strict=True)):
@@ -186,7 +186,7 @@ class DetectionPredictor(nn.Module):
     def _look_again(
         self, page: Tensor, gray: npt.NDArray[np.uint8], boxes: dict[str, npt.NDArray[np.floating]]
     ) -> dict[str, npt.NDArray[np.floating]]:
-        """Add lines found in letters left over, and colons, to boxes of lines, relative."""
+        """Add lines found around leftover letters to the relative boxes, and extend boxes to colons."""
         name, first = next(iter(boxes.items()))
         size = np.array([gray.shape[1], gray.shape[0]])
         scale = np.concatenate([np.tile(size, (4, 1)), [[1, 1]]])
@@ -195,7 +195,7 @@ class DetectionPredictor(nn.Module):
         for look in range(MOST_LOOKS):
             ink = ink_left_over(gray, in_pixels[:, :4])
             windows = windows_around(ink.letters, in_pixels[:, :4], gray)
-            # Later looks are next to lines that the last one found; the same window gives the same again.
+            # Later passes only search near lines that the last pass found, and never search a window twice.
             windows = [w for w in windows if w not in seen and (look == 0 or _overlaps(w, changed))]
             if not windows:
                 break
@@ -217,7 +217,7 @@ class DetectionPredictor(nn.Module):
     def _map_windows(
         self, page: Tensor, shape: tuple[int, ...], windows: Sequence[Window]
     ) -> list[npt.NDArray[np.floating]]:
-        """Return the map (h, w) of each window; the host waits once."""
+        """Return the probability map (h, w) of each window; the host waits only once."""
         assert isinstance(self.pre_processor, FlexiblePreProcessor)
         parameter = next(self.model.parameters())
         (page,) = upload_images([page], parameter.device)
@@ -233,7 +233,7 @@ class DetectionPredictor(nn.Module):
         return download(*maps)
 
     def _network_arguments(self, rotated: bool, return_maps: bool) -> dict[str, bool]:
-        """Return arguments of the network: ours return only the map, so that it is downloaded once."""
+        """Return arguments for the network; known networks return only the map, so that it is downloaded once."""
         if isinstance(uncompiled_module(self.model), SegmentationDetector | PPOCRDetector):
             return {"maps_only": True}
         return {"return_preds": not rotated, "return_model_output": return_maps or rotated}
@@ -249,6 +249,5 @@ class DetectionPredictor(nn.Module):
 
 
 def _overlaps(window: Window, quads: npt.NDArray[np.floating]) -> bool:
-    """Whether a window meets one of the quads (N, 4, 2)."""
     low, high = quads.min(axis=1), quads.max(axis=1)
     return bool(((low < (window.right, window.bottom)) & (high > (window.left, window.top))).all(axis=1).any())

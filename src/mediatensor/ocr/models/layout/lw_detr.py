@@ -576,7 +576,7 @@ def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
 
 
 def _places(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a small box at each position of features (N, D, h, w), (h * w, 6), and whether it is off the page's rim."""
+    """Return a small box at each position of features (N, D, h, w), (h * w, 6), and whether it is off the rim."""
     height, width = features.shape[-2:]
     # Explicit types, because exporters would use float64.
     rows, columns = (

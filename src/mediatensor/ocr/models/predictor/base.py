@@ -403,7 +403,6 @@ class TextPredictor(nn.Module):
         return self.det_predictor.locate(images, rotated=True)
 
     def _boxes_for_hooks(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        """Return boxes in the format for hooks."""
         if boxes.ndim == 2:
             return boxes[:, :4]
         return boxes_around(boxes[:, :4]).clip(0, 1) if self.assume_straight_pages else boxes[:, :4]

@@ -293,7 +293,6 @@ def _first_line(error: Exception) -> str:
 
 
 def _find_dictionary(file: Path, dictionary: str | os.PathLike[str] | None, own: str | None) -> tuple[list[str], str]:
-    """Return the characters, and a description of their source."""
     if dictionary is not None:
         name = path_text("dictionary", dictionary)
         if not is_file(name):

@@ -98,7 +98,6 @@ def _check_table(table: Mapping[str, NDArray[Any]]) -> tuple[Floats, Indices]:
 
 
 def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int, corners_before: int) -> TableTruth:
-    """Draw the cells of image ``index`` of the batch."""
     height, width = size
     quads = (cells * np.array([width, height], np.float32)).clip(0, np.array([width - 1, height - 1], np.float32))
     low, high = quads.min(axis=1), quads.max(axis=1)
@@ -293,5 +292,4 @@ def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _ease_errors(error: Tensor) -> Tensor:
-    """Map errors to [0, 1] with a lower weight of small errors."""
     return torch.sin(_QUARTER_TURN * error.clamp(max=1))

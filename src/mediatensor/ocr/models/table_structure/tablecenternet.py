@@ -79,8 +79,6 @@ class _DeformableConvolution(nn.Module):
 
 
 class _DeformableLayer(nn.Module):
-    """A deformable convolution, batch norm and ReLU."""
-
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
         self.actf = nn.Sequential(nn.BatchNorm2d(out_channels), nn.ReLU(inplace=True))

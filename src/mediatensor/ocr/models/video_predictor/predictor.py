@@ -235,7 +235,6 @@ class TextStream(Iterator[TextTrack]):
         self._tracks = self._read()
 
     def _begin(self, state: dict[str, Any] | None) -> None:
-        """Open the video and restore the state."""
         metadata = self._decoder.metadata
         self.name = self._decoder._video.spec.source.file_name
         self.height, self.width = int(metadata.height or 0), int(metadata.width or 0)
@@ -457,7 +456,6 @@ class TextStream(Iterator[TextTrack]):
             self._note(f"The video breaks off after {found:.3f} seconds: the end of its file is missing.")
 
     def _note_scripts(self) -> None:
-        """Record the texts in scripts that cannot be read."""
         for script, (number, first, last) in sorted(self._unread.items()):
             texts = "1 line of text" if number == 1 else f"{number} lines of text"
             self._note(
