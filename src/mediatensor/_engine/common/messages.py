@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from .locks import ForkSafeLock
 
-# Messages contain file names and numbers, so the number of different messages has no bound.
+# A limit is needed because messages contain file names and numbers, so that few are equal.
 _MAX_NUM_WARNED = 1024
 
 _warned: dict[str, None] = {}

@@ -518,8 +518,7 @@ def choose_streams(container: Any, selectors: Sequence[int | str]) -> list[Any]:
     """Return the selected video and audio streams, in the order of the selectors.
 
     Selectors are ``"video"`` or ``"audio"`` for FFmpeg's best stream, or indices among all streams. ``["all"]`` selects
-    all video and audio streams. Raises `StreamError` if a stream does not exist, is selected twice, or cannot be
-    decoded.
+    all of both kinds. Raises `StreamError` if a stream does not exist, is selected twice, or cannot be decoded.
     """
     streams = container.streams
     if list(selectors) == ["all"]:
