@@ -193,7 +193,7 @@ def kie_predictor(
 ) -> KIEPredictor:
     """Return a predictor that groups text by the classes of its detector; the default detector has one class.
 
-    The arguments are those of `ocr_predictor`. Predictions are not grouped into lines, blocks or tables, so arguments
+    Takes the arguments of `ocr_predictor`. Predictions are not grouped into lines, blocks or tables, so arguments
     for these have no effect. Named fields become predictions of the class with their name.
 
     Returns:

@@ -125,7 +125,7 @@ class DocumentBuilder(BuilderSettings):
 
 
 class KIEDocumentBuilder(BuilderSettings):
-    """Arranges the words of pages by class (key information extraction). The arguments are those of `DocumentBuilder`.
+    """Arranges the words of pages by class (key information extraction). Takes the arguments of `DocumentBuilder`.
 
     Only ``export_as_straight_boxes`` has an effect, because predictions are not grouped into lines or blocks.
     """

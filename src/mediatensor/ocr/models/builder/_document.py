@@ -348,7 +348,7 @@ def _arrange(settings: BuilderSettings, page: Page) -> None:
 
 
 def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.ndarray]:
-    """Return the words of each region, then the words outside all regions. Words in tables are left out."""
+    """Return the words of each region, then the words outside all regions. Words in tables are excluded."""
     is_free, groups = ~is_used, []
     for region in structure.regions:
         region_words = np.array(region.words, dtype=np.int64)

@@ -222,24 +222,24 @@ def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
 
 
 def mobilenet_v3_small_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a MobileNetV3-Small that reduces the width less. The arguments are those of `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Small that reduces the width less. Takes the arguments of `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_small_r", pretrained, kwargs)
 
 
 def mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a MobileNetV3-Large. The arguments are those of `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Large. Takes the arguments of `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_large", pretrained, kwargs)
 
 
 def mobilenet_v3_large_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a MobileNetV3-Large that reduces the width less. The arguments are those of `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Large that reduces the width less. Takes the arguments of `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_large_r", pretrained, kwargs)
 
 
 def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
     """Return a classifier of the turn of 256 x 256 word crops: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
 
-    The arguments are those of `mobilenet_v3_small`.
+    Takes the arguments of `mobilenet_v3_small`.
     """
     return _mobilenet("mobilenet_v3_small_crop_orientation", pretrained, kwargs)
 
@@ -247,6 +247,6 @@ def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any)
 def mobilenet_v3_small_page_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
     """Return a classifier of the turn of 512 x 512 pages: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
 
-    The arguments are those of `mobilenet_v3_small`.
+    Takes the arguments of `mobilenet_v3_small`.
     """
     return _mobilenet("mobilenet_v3_small_page_orientation", pretrained, kwargs)

@@ -224,20 +224,20 @@ RESNET31: dict[str, Any] = {
 def resnet18(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
     """Return a ResNet-18 for 32 x 32 images of characters, in training mode.
 
-    The arguments are those of `mobilenet_v3_small`.
+    Takes the arguments of `mobilenet_v3_small`.
     """
     network = partial(NamedResNet, (2, 2, 2, 2), False)
     return build_classifier("resnet18", default_cfgs["resnet18"], network, "fc", pretrained, kwargs)
 
 
 def resnet34(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Return a ResNet-34. The arguments are those of `resnet18`."""
+    """Return a ResNet-34. Takes the arguments of `resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), False)
     return build_classifier("resnet34", default_cfgs["resnet34"], network, "fc", pretrained, kwargs)
 
 
 def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Return a ResNet-50. The arguments are those of `resnet18`."""
+    """Return a ResNet-50. Takes the arguments of `resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), True)
     return build_classifier("resnet50", default_cfgs["resnet50"], network, "fc", pretrained, kwargs)
 
@@ -245,14 +245,14 @@ def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
 def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
     """Return a ResNet-31, the backbone of SAR, in training mode.
 
-    The arguments are those of `mobilenet_v3_small`, with ``include_top``.
+    Takes the arguments of `mobilenet_v3_small`, with ``include_top``.
     """
     network = partial(ResNet, **RESNET31)
     return build_classifier("resnet31", default_cfgs["resnet31"], network, "13", pretrained, kwargs)
 
 
 def resnet34_wide(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Return a ResNet-34 with twice the channels. The arguments are those of `resnet31`."""
+    """Return a ResNet-34 with twice the channels. Takes the arguments of `resnet31`."""
     network = partial(
         ResNet,
         num_blocks=(3, 4, 6, 3),

@@ -101,6 +101,6 @@ class StarNet(nn.Sequential, Classifier):
 def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:
     """Return a StarNet-S3 for 32 x 32 images of characters, in training mode.
 
-    The arguments are those of `mobilenet_v3_small`, with the options of `StarNet`.
+    Takes the arguments of `mobilenet_v3_small`, with the options of `StarNet`.
     """
     return build_classifier("starnet_s3", default_cfgs["starnet_s3"], StarNet, "5.3", pretrained, kwargs)

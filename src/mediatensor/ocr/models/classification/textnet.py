@@ -164,16 +164,16 @@ def _textnet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> TextNet:
 def textnet_tiny(pretrained: bool = False, **kwargs: Any) -> TextNet:
     """Return a TextNet-Tiny for 32 x 32 images of characters, in training mode.
 
-    The arguments are those of `mobilenet_v3_small`, with ``include_top``.
+    Takes the arguments of `mobilenet_v3_small`, with ``include_top``.
     """
     return _textnet("textnet_tiny", pretrained, kwargs)
 
 
 def textnet_small(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Return a TextNet-Small. The arguments are those of `textnet_tiny`."""
+    """Return a TextNet-Small. Takes the arguments of `textnet_tiny`."""
     return _textnet("textnet_small", pretrained, kwargs)
 
 
 def textnet_base(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Return a TextNet-Base. The arguments are those of `textnet_tiny`."""
+    """Return a TextNet-Base. Takes the arguments of `textnet_tiny`."""
     return _textnet("textnet_base", pretrained, kwargs)

@@ -63,7 +63,7 @@ def _convolutions() -> list[nn.Module]:
 def vgg16_bn_r(pretrained: bool = False, **kwargs: Any) -> VGG:
     """Return a VGG-16 with batch normalization, rectangular pooling and a linear head, as in docTR.
 
-    The arguments are those of `mobilenet_v3_small`.
+    Takes the arguments of `mobilenet_v3_small`.
     """
     arch = "vgg16_bn_r"
     return build_classifier(arch, default_cfgs[arch], VGG, "classifier", pretrained, kwargs)

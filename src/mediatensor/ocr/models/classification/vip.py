@@ -337,12 +337,12 @@ def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str
 def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:
     """Return the tiny VIP network.
 
-    The arguments are those of `mobilenet_v3_small`, with the options of `VIPNet`.
+    Takes the arguments of `mobilenet_v3_small`, with the options of `VIPNet`.
     """
     return _vip("vip_tiny", partial(VIPNet, 192, (64, 128, 256), (3, 3, 3), (2, 4, 8), (3, 4, 4)), pretrained, kwargs)
 
 
 def vip_base(pretrained: bool = False, **kwargs: Any) -> VIPNet:
-    """Return the base VIP network. The arguments are those of `vip_tiny`."""
+    """Return the base VIP network. Takes the arguments of `vip_tiny`."""
     network = partial(VIPNet, 256, (128, 256, 384), (3, 6, 9), (4, 8, 12), (4, 4, 4))
     return _vip("vip_base", network, pretrained, kwargs)

@@ -118,11 +118,11 @@ def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict
 def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
     """Return the small vision transformer of ViTSTR and PARSeq: 12 layers, 6 heads, width 384.
 
-    The arguments are those of `mobilenet_v3_small`, with the options of `VisionTransformer`.
+    Takes the arguments of `mobilenet_v3_small`, with the options of `VisionTransformer`.
     """
     return _vit("vit_s", pretrained, 384, 6, kwargs)
 
 
 def vit_b(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """Return the base vision transformer: 12 layers, 12 heads, width 768. The arguments are those of `vit_s`."""
+    """Return the base vision transformer: 12 layers, 12 heads, width 768. Takes the arguments of `vit_s`."""
     return _vit("vit_b", pretrained, 768, 12, kwargs)

@@ -228,11 +228,11 @@ def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) 
 def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
     """Return the small detection transformer: 10 layers, 12 heads, width 192; in training mode.
 
-    The arguments are those of `mobilenet_v3_small`, with the options of `VisionDetectionTransformer`.
+    Takes the arguments of `mobilenet_v3_small`, with the options of `VisionDetectionTransformer`.
     """
     return _vit_det("vit_det_s", 192, pretrained, kwargs)
 
 
 def vit_det_m(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """Return the medium detection transformer, of width 384. The arguments are those of `vit_det_s`."""
+    """Return the medium detection transformer, of width 384. Takes the arguments of `vit_det_s`."""
     return _vit_det("vit_det_m", 384, pretrained, kwargs)

@@ -55,7 +55,7 @@ def crop_orientation_predictor(
 def page_orientation_predictor(
     arch: str | os.PathLike[str] | nn.Module | None = None, pretrained: bool = False, batch_size: int = 4, **kwargs: Any
 ) -> OrientationPredictor | LinePageOrientation:
-    """Return a predictor of the orientation of pages. The arguments are those of `crop_orientation_predictor`.
+    """Return a predictor of the orientation of pages. Takes the arguments of `crop_orientation_predictor`.
 
     By default, the lines of a page vote, because no package has weights of a network that classifies pages.
 

@@ -51,7 +51,7 @@ FEWEST_DASHES, DASH_WIDTH, DASH_SPREAD, DASH_SHARE = 6, 1.3, 0.35, 0.7
 median width, and least share of pieces that satisfy these.
 """
 FEWEST_ALIKE, ALIKE_SHARE = 60, 0.97
-"""At least this many pieces, of which this share has exactly one size, are a pattern; letters differ in size."""
+"""At least this many pieces, of which this share has one size within a pixel, are a pattern; letters differ."""
 LEAST_FILL, MOST_FILL = 0.12, 0.92
 """Range of the share of its bounding box that a letter fills: frames fill less, bars more."""
 GROWN_ALONG, GROWN_ACROSS = 0.1, 0.0
@@ -313,7 +313,7 @@ def _is_dashed(pieces: IntArray) -> bool:
 
 
 def _is_pattern(pieces: IntArray) -> bool:
-    """Return whether pieces are a screen of dots or a grid: many pieces of exactly one size."""
+    """Return whether pieces are a screen of dots or a grid: many pieces of one size, within a pixel."""
     sizes = pieces[:, 2:] - pieces[:, :2]
     same = (np.abs(sizes - np.median(sizes, axis=0)) <= 1).all(axis=1)
     return bool(len(pieces) >= FEWEST_ALIKE and same.mean() >= ALIKE_SHARE)

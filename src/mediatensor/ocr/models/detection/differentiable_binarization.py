@@ -238,12 +238,12 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
 
 
 def db_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """Return a DBNet with a ResNet-50 backbone. The arguments are those of `db_resnet34`."""
+    """Return a DBNet with a ResNet-50 backbone. Takes the arguments of `db_resnet34`."""
     backbone = resnet50(pretrained_backbone and not pretrained)
     return _resnet_dbnet("db_resnet50", pretrained, backbone, kwargs)
 
 
 def db_mobilenet_v3_large(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """Return a DBNet with a MobileNetV3-Large backbone. The arguments are those of `db_resnet34`."""
+    """Return a DBNet with a MobileNetV3-Large backbone. Takes the arguments of `db_resnet34`."""
     backbone = mobilenet_v3_large(pretrained_backbone and not pretrained)
     return _dbnet("db_mobilenet_v3_large", pretrained, backbone.features, ("3", "6", "12", "16"), kwargs)

@@ -68,7 +68,7 @@ class FAST(SegmentationDetector):
     """FAST (Chen et al., "FAST: Faster Arbitrarily-Shaped Text Detector with Minimalist Kernel Representation", 2021,
     https://arxiv.org/abs/2111.02394).
 
-    The arguments not listed here are those of `DBNet`.
+    Other arguments are documented in `DBNet`.
 
     Args:
         feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution.
@@ -204,16 +204,16 @@ def _fast(
 def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
     """Return a FAST with a TextNet-Tiny backbone, in training mode.
 
-    The arguments are those of `db_resnet34`, with the options of `FAST`.
+    Takes the arguments of `db_resnet34`, with the options of `FAST`.
     """
     return _fast("fast_tiny", pretrained, textnet_tiny, pretrained_backbone, kwargs)
 
 
 def fast_small(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Return a FAST with a TextNet-Small backbone. The arguments are those of `fast_tiny`."""
+    """Return a FAST with a TextNet-Small backbone. Takes the arguments of `fast_tiny`."""
     return _fast("fast_small", pretrained, textnet_small, pretrained_backbone, kwargs)
 
 
 def fast_base(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Return a FAST with a TextNet-Base backbone. The arguments are those of `fast_tiny`."""
+    """Return a FAST with a TextNet-Base backbone. Takes the arguments of `fast_tiny`."""
     return _fast("fast_base", pretrained, textnet_base, pretrained_backbone, kwargs)

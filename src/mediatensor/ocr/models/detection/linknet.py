@@ -66,7 +66,7 @@ class LinkNet(SegmentationDetector):
     """LinkNet (Chaurasia and Culurciello, "LinkNet: Exploiting Encoder Representations for Efficient Semantic
     Segmentation", 2017, https://arxiv.org/abs/1707.03718).
 
-    The arguments not listed here are those of `DBNet`.
+    Other arguments are documented in `DBNet`.
 
     Args:
         feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution.
@@ -196,16 +196,16 @@ def _linknet(
 def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
     """Return a LinkNet with a ResNet-18 backbone, in training mode.
 
-    The arguments are those of `db_resnet34`, with the options of `LinkNet`.
+    Takes the arguments of `db_resnet34`, with the options of `LinkNet`.
     """
     return _linknet("linknet_resnet18", pretrained, resnet18, pretrained_backbone, kwargs)
 
 
 def linknet_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Return a LinkNet with a ResNet-34 backbone. The arguments are those of `linknet_resnet18`."""
+    """Return a LinkNet with a ResNet-34 backbone. Takes the arguments of `linknet_resnet18`."""
     return _linknet("linknet_resnet34", pretrained, resnet34, pretrained_backbone, kwargs)
 
 
 def linknet_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Return a LinkNet with a ResNet-50 backbone. The arguments are those of `linknet_resnet18`."""
+    """Return a LinkNet with a ResNet-50 backbone. Takes the arguments of `linknet_resnet18`."""
     return _linknet("linknet_resnet50", pretrained, resnet50, pretrained_backbone, kwargs)

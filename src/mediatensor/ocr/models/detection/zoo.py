@@ -1,4 +1,4 @@
-"""Make detection predictors by the name of their architecture."""
+"""Create detection predictors by the name of their architecture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARCHS: list[str] = list_models("det_*")
 """Architectures of `detection_predictor`."""
 
 SHORTER_SIDE, LONGER_SIDE = 1152, 2400
-"""Size of pages for networks that take any size: up to it, larger inputs give more exact boxes."""
+"""Default size of pages for networks that accept any size; boxes become more exact up to this size."""
 
 
 def detection_predictor(
@@ -33,22 +33,22 @@ def detection_predictor(
     batch_size: int = 2,
     **kwargs: Any,
 ) -> DetectionPredictor:
-    """Make a predictor that finds text on pages.
+    """Return a predictor that finds text on pages.
 
     Args:
-        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The default
-            marks whole lines; docTR's mark words.
-        pretrained: Load weights from this machine, see `find_weights`.
-        assume_straight_pages: Straight boxes; else rotated ones.
-        preserve_aspect_ratio: Scale both sides of a page alike. The default architecture always does.
+        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``) written by training, or a model. The default
+            finds whole lines; docTR's architectures find words.
+        pretrained: Load weights from this machine; see `find_weights`.
+        assume_straight_pages: Return straight boxes; otherwise return rotated boxes.
+        preserve_aspect_ratio: Scale both sides of a page equally. The default architecture always does.
         symmetric_pad: Pad on all sides; no effect on the default architecture, which needs no padding.
         batch_size: Pages in a batch.
         **kwargs: ``pretrained_backbone``, ``mean``, ``std``; ``shorter_side`` and ``longer_side`` in pixels for
-            networks that take any size.
+            networks that accept any size.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: There are no weights for it on this machine.
+        WeightsNotFoundError: There are no weights for the architecture on this machine.
 
     Example:
         >>> import numpy as np

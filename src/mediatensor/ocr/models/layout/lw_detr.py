@@ -624,7 +624,7 @@ def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
 
 
 def lw_detr_m(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """Return the medium LW-DETR with 29 million parameters. The arguments are those of `lw_detr_s`.
+    """Return the medium LW-DETR with 29 million parameters. Takes the arguments of `lw_detr_s`.
 
     docTR does not publish weights for it.
     """

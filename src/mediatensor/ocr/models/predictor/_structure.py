@@ -92,7 +92,7 @@ def set_upright(words: ClassWords, content: PageContent, plan: Straightening) ->
 def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
     """Return boxes (R, 4) that need not be read: everything except pictures that contain no words of the file.
 
-    If the page is a scan, the boxes are those of the words that were added to it. ``None``: no picture needs reading.
+    If the page is a scan, the boxes enclose the words that were added to it. ``None``: no picture needs reading.
 
     """
     size = np.array([content.width, content.height] * 2)
@@ -142,7 +142,7 @@ def join_words(words: ClassWords, more: ClassWords) -> ClassWords:
 
 
 def replace_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.intp]) -> PageContent:
-    """Return the content of a page with its final words: those of the file at indices ``kept``, then the words read."""
+    """Return the content of a page with its final words: the file's words at indices ``kept``, then the words read."""
     num_read = len(words.texts) - len(kept)
     return replace(
         content,

@@ -133,10 +133,10 @@ def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
 
 
 def crnn_mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Return a CRNN with a small MobileNetV3, the smallest and fastest. The arguments are those of `crnn_vgg16_bn`."""
+    """Return a CRNN with a small MobileNetV3, the smallest and fastest. Takes the arguments of `crnn_vgg16_bn`."""
     return _crnn("crnn_mobilenet_v3_small", pretrained, mobilenet_v3_small_r, kwargs)
 
 
 def crnn_mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Return a CRNN with a large MobileNetV3. The arguments are those of `crnn_vgg16_bn`."""
+    """Return a CRNN with a large MobileNetV3. Takes the arguments of `crnn_vgg16_bn`."""
     return _crnn("crnn_mobilenet_v3_large", pretrained, mobilenet_v3_large_r, kwargs)

@@ -104,7 +104,7 @@ class MASTER(RecognitionModel):
     The confidence of a word also depends on other words in the batch, because it includes the steps after the end of
     the word. The word itself does not depend on them.
 
-    The arguments not listed here are those of `CRNN`.
+    Other arguments are documented in `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, d_model, H', W')}``.
@@ -221,7 +221,7 @@ class MASTER(RecognitionModel):
 def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
     """Return a MASTER with a ResNet-31 backbone and global context attention.
 
-    The arguments are those of `crnn_vgg16_bn`, with the options of `MASTER`.
+    Takes the arguments of `crnn_vgg16_bn`, with the options of `MASTER`.
     """
     arch = "master"
     features, cfg = build_features(magc_resnet31, default_cfgs[arch], pretrained, kwargs)

@@ -134,7 +134,7 @@ class PARSeqDecoder(nn.Module):
 class PARSeq(RecognitionModel):
     """PARSeq (Bautista and Atienza, 2022): reads from left to right, and then refines each character given all others.
 
-    The arguments not listed here are those of `CRNN`.
+    Other arguments are documented in `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
@@ -315,7 +315,7 @@ class PARSeq(RecognitionModel):
 def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
     """Return a PARSeq with the small vision transformer.
 
-    The arguments are those of `crnn_vgg16_bn`, with the options of `PARSeq`. ``patch_size`` is 4 by 8 pixels.
+    Takes the arguments of `crnn_vgg16_bn`, with the options of `PARSeq`. ``patch_size`` is 4 by 8 pixels.
     """
     arch = "parseq"
     cfg, backbone_arguments = take_backbone_arguments(default_cfgs[arch], kwargs)

@@ -35,7 +35,7 @@ from .core import ctc_loss
 __all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
 
 NEW_CLASS_HANDICAP = 2.0
-"""How far the initial score of a new class is below that of the class it is copied from, in nats."""
+"""Difference in nats by which a new class initially scores lower than the class it is copied from."""
 CLASSES_AT_ONCE = 2048
 """Slice size for which the scores of a batch fit into the cache of a CPU core."""
 

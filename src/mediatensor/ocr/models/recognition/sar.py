@@ -121,7 +121,7 @@ class SARDecoder(nn.Module):
 class SAR(RecognitionModel):
     """SAR (Li et al., "Show, Attend and Read: A Simple and Strong Baseline for Irregular Text Recognition", 2018).
 
-    The arguments not listed here are those of `CRNN`.
+    Other arguments are documented in `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, C, H', W')}``.
@@ -220,7 +220,7 @@ class SAR(RecognitionModel):
 def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
     """Return a SAR with a ResNet-31 backbone.
 
-    The arguments are those of `crnn_vgg16_bn`, with the options of `SAR`.
+    Takes the arguments of `crnn_vgg16_bn`, with the options of `SAR`.
     """
     arch = "sar_resnet31"
     features, cfg = build_features(resnet31, default_cfgs[arch], pretrained, kwargs)

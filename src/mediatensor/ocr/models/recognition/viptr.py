@@ -39,7 +39,7 @@ class VIPFeatures(nn.ModuleDict):
 class VIPTR(CTCModel):
     """VIPTR (Cheng et al., "A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
 
-    The arguments not listed here are those of `CRNN`.
+    Other arguments are documented in `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, T, D)}``.
@@ -95,7 +95,7 @@ class VIPTR(CTCModel):
 def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
     """Return a VIPTR with the tiny VIP network.
 
-    The arguments are those of `crnn_vgg16_bn`, with the options of `VIPTR`.
+    Takes the arguments of `crnn_vgg16_bn`, with the options of `VIPTR`.
     """
     arch = "viptr_tiny"
     cfg = deepcopy(default_cfgs[arch])

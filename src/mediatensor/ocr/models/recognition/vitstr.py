@@ -39,7 +39,7 @@ class ViTSTRPostProcessor(SequencePostProcessor):
 class ViTSTR(RecognitionModel):
     """ViTSTR (Atienza, "Vision Transformer for Fast and Efficient Scene Text Recognition", 2021).
 
-    The arguments not listed here are those of `CRNN`.
+    Other arguments are documented in `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
@@ -130,11 +130,11 @@ def _vitstr(
 def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
     """Return a ViTSTR with the small vision transformer.
 
-    The arguments are those of `crnn_vgg16_bn`, with the options of `ViTSTR`. ``patch_size`` is 4 by 8 pixels.
+    Takes the arguments of `crnn_vgg16_bn`, with the options of `ViTSTR`. ``patch_size`` is 4 by 8 pixels.
     """
     return _vitstr("vitstr_small", pretrained, vit_s, 384, kwargs)
 
 
 def vitstr_base(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """Return a ViTSTR with the base vision transformer. The arguments are those of `vitstr_small`."""
+    """Return a ViTSTR with the base vision transformer. Takes the arguments of `vitstr_small`."""
     return _vitstr("vitstr_base", pretrained, vit_b, 768, kwargs)
