@@ -440,7 +440,7 @@ def test_find_searches_stored_readings(
     assert main(["find", "error", stored]) == 2
     (tmp_path / "talk.json").write_text("{}")
     assert main(["find", "error", stored]) == 2
-    assert "VideoReading" in capsys.readouterr().err
+    assert "not the text of a video" in capsys.readouterr().err
 
 
 def test_find_draws_the_frames(

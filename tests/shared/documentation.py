@@ -6,6 +6,7 @@ import doctest
 import json
 import re
 import runpy
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -93,6 +94,7 @@ def run_snippet(snippet: Snippet, folder: Path, take_printed: Callable[[], str])
 def write_small_files(folder: Path) -> None:
     """Write smaller files of the same names for the commands, whose output is not compared."""
     write_test_pattern(folder / "video.mp4", width=320, height=180, num_frames=90)
+    shutil.copy(folder / "video.mp4", folder / "film.mp4")
     write_documents(folder, num_pages=2, height=120)
     image, written = draw_page()
     text, box = written[0]

@@ -177,7 +177,7 @@ def test_regions_of_a_paper_have_their_kinds() -> None:
         ("Formula", "E = m c + 2 (3"),
         ("Text", "Text of some l"),
         ("Picture", ""),
-        ("Caption", "Figure 3: What"),
+        ("Caption", "Figure 3: The "),
         ("Text", "Text of some l"),
         ("Page-footer", "17"),
     ]

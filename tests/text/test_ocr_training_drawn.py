@@ -229,6 +229,6 @@ def test_command_trains_on_drawn_rows(tmp_path: Path, capsys: pytest.CaptureFixt
         assert main([*command[:-1], str(tmp_path / "other.pt"), *more]) == 2
         assert message in capsys.readouterr().err
     assert main(["train", "recognition", *digits, *drawn, "--crop-size", "64", "-o", str(tmp_path / "other.pt")]) == 2
-    assert "crop_size is for detectors" in capsys.readouterr().err
+    assert "--crop-size is for detectors" in capsys.readouterr().err
     assert main(["train", "detection", "--train", str(tmp_path), "-o", str(tmp_path / "other.pt")]) == 2
     assert "--train needs --validation" in capsys.readouterr().err
