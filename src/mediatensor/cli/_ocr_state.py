@@ -86,7 +86,7 @@ class Record:
         return self._entries.get(self._fold(name), {})
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Append the entry of a complete item."""
+        """Append the entry of a finished item to the file."""
         line = json.dumps(entry)
         with self.path.open("a+b") as file:
             # Start a new line after a line that was truncated by a kill or a full disk.
@@ -278,7 +278,7 @@ def read_missing(
         describe: Returns the message for a failed page, from the document's name, the page number and the error.
 
     Returns:
-        The messages by number of the failed pages.
+        A dict from page number to error message, for the pages that failed.
 
     Raises:
         StopError: if a page cannot be stored, for example on a full disk.

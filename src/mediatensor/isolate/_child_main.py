@@ -41,7 +41,7 @@ class MainModule(NamedTuple):
 
 
 def this_main() -> MainModule:
-    """Return the import location of this process's main module."""
+    """Return the module name and file path of this process's main module."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     path = getattr(main, "__file__", None)

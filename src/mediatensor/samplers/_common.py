@@ -64,7 +64,7 @@ def first_position(sampler: Callable[[Any], Any], decoder: Any) -> float | None:
     """Return the position in the file where a sampler will start to read; ``None`` if unknown.
 
     Built-in samplers, and optionally user objects, have a method ``first_position(decoder)``. Positions may have any
-    ascending scale.
+    unit that grows with time.
     """
     function, arguments, options = unwrap_partial(sampler)
     method = getattr(function, "first_position", None)

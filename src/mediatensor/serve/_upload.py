@@ -55,7 +55,7 @@ def check_length(request: Request, max_upload_bytes: int) -> None:
 
 
 async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> Upload:
-    """Write the file of a form to ``arrival.folder / "upload"``; raise `ServeError` 400, 408, 411, 413 or 503."""
+    """Write the uploaded file to ``arrival.folder / "upload"``; raise `ServeError` 400, 408, 411, 413 or 503."""
     check_length(request, max_upload_bytes)
     kind, parameters = parse_options_header(request.headers.get("content-type"))
     if kind != b"multipart/form-data" or not parameters.get(b"boundary"):

@@ -60,7 +60,7 @@ class DecoderTransform(Transform):
 
     @abstractmethod
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
-        """Return the steps for frames of a given size. Draw random numbers in this method.
+        """Return the steps for frames of a given size. Random transforms draw their numbers in this method.
 
         A decoder calls this method once, at construction, with the frame size after the earlier transforms.
 

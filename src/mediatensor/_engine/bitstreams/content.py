@@ -123,7 +123,7 @@ def _h264_is_disposable(parser: H264Parser, packet: memoryview) -> bool:
 
 
 class BreakDetector(Protocol):
-    """Finds breaks in a stream, given its packets in file order."""
+    """Finds packets at which a decoder may drop frames, given the packets of a stream in file order."""
 
     def find(self, packet: memoryview) -> str | None:
         """Return why frames may be dropped at this packet, or ``None``."""

@@ -106,7 +106,7 @@ class interrupts_kept:
 
 
 def raise_kept_interrupt() -> None:
-    """Raise an exception that was lost so far. Long loops within `interrupts_kept` call this."""
+    """Raise the interrupt that was caught but not raised yet. Long loops within `interrupts_kept` call this."""
     if interrupted is not None and threading.current_thread() is threading.main_thread():
         kept = interrupted._kept
         if kept is not None:

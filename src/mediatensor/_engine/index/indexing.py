@@ -53,7 +53,7 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
 def index_by_decoding(
     source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None], reason: str
 ) -> FrameIndex:
-    """Return the index of a stream whose packets suggested the wrong frames; see `index_stream`."""
+    """Return the index of a stream by decoding it, for streams whose packet index was wrong; see `index_stream`."""
     with lend_reader() as reader:
         _rewind(reader)
         table = scan_packets(reader)

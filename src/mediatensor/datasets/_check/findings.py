@@ -23,7 +23,7 @@ class FindingKind:
 
     Attributes:
         meaning: Description of the finding.
-        severity: ``"bad"`` if decoding gives fewer or other frames or samples than the header says, ``"look"`` if a
+        severity: ``"bad"`` if decoding does not give the frames or samples that the header declares, ``"look"`` if a
             person should look at the file, ``"note"`` if the file is in order.
         advice: What to do about it.
 

@@ -164,7 +164,7 @@ def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
     """Return a finding for frames of a moving video that repeat the previous frame.
 
     After a repeat that replaces a lost frame, the video jumps, because the scene continued. After a frame that was
-    inserted to raise the frame rate, it does not jump. Repeats at regular distances also do not replace lost frames.
+    inserted to raise the frame rate, it does not jump. Repeats at regular intervals do not indicate lost frames.
     """
     if times.has_own_pace or len(statistics.mean) < 3:
         return []

@@ -124,9 +124,9 @@ class CaptionTrack:
 
         Args:
             pts_seconds: Times of the clip's frames, (T,).
-            clip: Audio of the clip, which lasts as long as the clip.
-            sound: The transformed audio, to which sample numbers refer; ``None`` for ``clip``.
-            end_seconds: End time of the file segment of the clip; anything later in the clip is padding.
+            clip: The audio before transforms; it lasts as long as the video.
+            sound: The transformed audio. Sample numbers count its samples. If ``None``, they count those of ``clip``.
+            end_seconds: Time in the file at which the clip ends; later frames and samples are padding.
         """
         sound = clip if sound is None else sound
         begin, length = clip.pts_seconds, sound.data.shape[-1]

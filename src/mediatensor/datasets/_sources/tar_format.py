@@ -38,7 +38,7 @@ _NAME_ENCODING = ("utf-8", "backslashreplace")
 
 
 class Member(NamedTuple):
-    """A file in an archive: its name, its first byte (-1 for a link that cannot be followed), and its size."""
+    """A file in an archive: its name, the offset of its data (-1 for a link that cannot be followed), and its size."""
 
     name: str
     offset: int

@@ -391,7 +391,7 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
 
 
 class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBase):
-    """Export methods of a document, which join the exports of its pages."""
+    """Methods that export a document: they join the exports of its pages."""
 
     def joined_tables(self) -> list[Table]:
         """Return all tables of the document, and join tables that continue on the next page.

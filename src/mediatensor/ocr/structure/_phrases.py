@@ -83,7 +83,7 @@ def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
 
 
 def _size(content: PageContent, first: int, second: int) -> float:
-    """Estimate the height of capitals from two words. Lower-case words are lower, and typewriter spaces are wide."""
+    """Estimate the height of capitals from the heights and the mean character width of two words."""
     heights = content.boxes[[first, second], 3] - content.boxes[[first, second], 1]
     widths = content.boxes[[first, second], 2] - content.boxes[[first, second], 0]
     lengths = [len(content.texts[word].strip()) for word in (first, second)]

@@ -252,7 +252,7 @@ class ImageOptions(NamedTuple):
     """Options for decoding pages.
 
     Attributes:
-        output_size: (height, width) in pixels; ``None`` for the size of the file.
+        output_size: (height, width) in pixels; ``None`` keeps the size of the image.
         rgb_output: Whether the channels are RGB; otherwise BGR.
         max_pixels: Maximum number of pixels of a picture; ``None`` for no limit.
     """

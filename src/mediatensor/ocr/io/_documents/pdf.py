@@ -175,7 +175,7 @@ def _moved(boxes: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[n
 
 
 def _content_of(drawn: DrawnPage) -> PageContent:
-    """Return the content of a page in points, from the top left corner."""
+    """Return the content of a page. Coordinates are points from its top left corner."""
     characters = _placed(drawn.characters)
     size = np.array([drawn.width, drawn.height])
     matrix = _matrix_of(drawn.characters) * size

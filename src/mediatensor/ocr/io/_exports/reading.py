@@ -150,7 +150,7 @@ def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
 
 
 def unread_lines(page: PageBase) -> list[UnreadLine]:
-    """Return the lines of a page without any text; lines that were read with gaps have some."""
+    """Return the lines of a page that have no text. A line that was read in part has text."""
     return [line for line in page.unread if line.reason != "gaps"]
 
 

@@ -303,7 +303,7 @@ class TextFormat:
         return "\n".join(self.bullet + (self.finalize_line(text) if escape else text) for text in texts)
 
     def render_paragraph(self, lines: Sequence[str], escape: bool = True) -> str:
-        """Return a paragraph of escaped lines."""
+        """Join lines into one paragraph; with ``escape``, escape them for the format."""
         return "\n".join(self.finalize_line(line) if escape else line for line in lines)
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:

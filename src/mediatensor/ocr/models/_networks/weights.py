@@ -483,7 +483,7 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
 def choose_network(
     arch: str | os.PathLike[str] | nn.Module, pretrained: bool, archs: Sequence[str], kind: type[nn.Module]
 ) -> Any:
-    """Return the network for a name of ``archs``, the path of a checkpoint or state dict, or a given network.
+    """Return a network, given a name from ``archs``, a path to a checkpoint or state dict, or the network itself.
 
     Raises:
         InvalidArgumentError: The architecture is unknown, or the network is not of type ``kind``.

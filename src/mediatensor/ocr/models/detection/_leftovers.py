@@ -289,7 +289,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
 
 
 def _measure_levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, float]:
-    """Return the grey levels of ink and background of letters, the darker level first."""
+    """Return the grey levels of the ink and of its background, the darker level first."""
     some = letters[:: -(-len(letters) // 200)].tolist()
     levels = np.concatenate([gray[y0:y1, x0:x1].ravel() for x0, y0, x1, y1 in some])
     dark, light = np.quantile(levels, [0.05, 0.95])
@@ -483,7 +483,7 @@ def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
 def _is_clear(upper: int, lower: int, ink: InkLeftOver, margin: float) -> bool:
     """Return whether there is no other ink around two dots. Dotted rules and dirt have more dots nearby.
 
-    Pixels are tested, not bounds of pieces, because the bounds of a frame or a scan's edge enclose everything.
+    The test uses pixels, because the bounding box of a frame or of a scan's edge encloses everything.
     """
     dots = ink.bounds[[upper, lower]]
     left, top = np.maximum(np.floor(dots[:, :2].min(axis=0) - margin), 0).astype(np.int64)

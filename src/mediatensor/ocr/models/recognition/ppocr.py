@@ -319,8 +319,8 @@ class CtcLineRecognizer(nn.Module):
             features: The result of `features`.
 
         Returns:
-            Log probabilities relative to the likeliest of them, (N, T, 4), float16, and classes (N, T, 4), int64;
-            ``None`` if the model has too few such characters, or if there are hooks on its scores.
+            Log probabilities of four characters, relative to the likeliest of the four, (N, T, 4), float16; and their
+            classes, (N, T, 4), int64. ``None`` if the model has fewer such characters, or hooks on its score layer.
         """
         if len(self._spelled) < NUM_ALTERNATIVES or self.head._forward_hooks:
             return None
