@@ -110,7 +110,7 @@ _LIBRARY_NAMES: dict[str, dict[str, str]] = {
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser with help 80 columns wide and one-line errors that suggest the intended name."""
+    """An argument parser. Its help is 80 columns wide; its errors are one line and suggest a similar name."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{**options, "formatter_class": _HelpFormatter})
@@ -120,7 +120,7 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(EXIT_ERROR)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse like argparse, but print errors about unknown arguments with the usage of the command they follow."""
+        """Parse like argparse, but report an unknown argument with the usage of the command that it was given to."""
         words = sys.argv[1:] if args is None else list(args)
         self._check_command(words)
         parsed, unknown = self.parse_known_args(words, namespace)
@@ -130,7 +130,7 @@ class CommandParser(argparse.ArgumentParser):
         return parsed
 
     def _check_command(self, words: Sequence[str]) -> None:
-        """Exit with an error, and a suggestion if possible, if the first word is not a command."""
+        """If the first word is neither an option nor a command, exit with an error that suggests a similar command."""
         commands = next((action.choices for action in self._actions if action.dest == "command"), None)
         if commands and words and not words[0].startswith("-") and words[0] not in commands:
             self.error(f"there is no command {words[0]!r}{_suggestion(words[0], commands)}")
@@ -153,7 +153,7 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def names_of_options(parser: argparse.ArgumentParser, command: str) -> dict[str, str]:
-    """Map the argument names in messages of the library to the options of a command.
+    """Return a dict from each argument name that messages of the library mention to the command option for it.
 
     >>> parser = argparse.ArgumentParser()
     >>> option = parser.add_argument("--batch-size")
@@ -186,7 +186,7 @@ def add_command(
         name: The name of the command.
         summary: The line for this command in the list of commands.
         description: The first paragraph of the help.
-        examples: (shell line, comment) pairs. The comment may be empty; a long comment is printed above its line.
+        examples: (shell line, comment) pairs. The comment may be empty; a long comment is printed above its shell line.
         notes: Paragraphs after the examples, separated by empty lines. A paragraph with line breaks is not rewrapped.
     """
     lines = ["examples:"]
@@ -229,7 +229,7 @@ def add_overwrite(parser: Any) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json``. The notes of each command describe the JSON keys."""
+    """Add ``--json``. The help of each command describes the keys of its JSON output."""
     parser.add_argument("--json", action="store_true", help="print JSON (described below)")
 
 
@@ -298,7 +298,7 @@ def _int_from(text: str, least: int) -> int:
 
 
 def time_in_seconds(text: str) -> float:
-    """Argument type: a time in seconds, ``m:ss`` or ``h:mm:ss``; decimals are optional.
+    """Argument type: a time, written as seconds, ``m:ss`` or ``h:mm:ss``; decimals are optional.
 
     >>> time_in_seconds("83.5") == time_in_seconds("1:23.5") == time_in_seconds("0:01:23.5") == 83.5
     True
@@ -321,7 +321,7 @@ def frame_indices(text: str) -> tuple[int, ...]:
 
 
 def picture_size(text: str) -> tuple[int, int]:
-    """Argument type: (width, height) in pixels.
+    """Argument type: a size in pixels such as 640x360, returned as (width, height).
 
     >>> picture_size("640x360")
     (640, 360)
@@ -394,7 +394,7 @@ def region(text: str) -> Region:
 
 
 def grid_times(start: float, stop: float, every_seconds: float | None, fps: float | None) -> list[float]:
-    """Return times in [start, stop), ``every_seconds`` apart, or ``fps`` of them per second.
+    """Return times in [start, stop): one every ``every_seconds`` or, if that is ``None``, ``fps`` times per second.
 
     >>> grid_times(1.0, 2.0, 0.4, None), grid_times(0.0, 0.2, None, 10.0)
     ([1.0, 1.4, 1.8], [0.0, 0.1])

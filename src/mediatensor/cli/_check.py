@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_outputs(args: argparse.Namespace, dataset: ListedDataset) -> None:
-    """Refuse outputs that must not be overwritten; delete a file that ``--state`` replaces but no check wrote."""
+    """Raise if an output must not be overwritten; delete the file that ``--state`` names if no check wrote it."""
     outputs = [path for path in (args.html, args.fix, args.state) if path is not None]
 
     def is_own(output: str, existing: str) -> bool:
@@ -73,6 +73,6 @@ def _check_outputs(args: argparse.Namespace, dataset: ListedDataset) -> None:
 
 
 def _source(files: Sequence[str], kind: Any) -> Any:
-    """Return the path of one dataset, or the list of media files."""
+    """Return ``files`` if they are media files; if the only path names a dataset, return that path."""
     is_media = len(files) > 1 or os.path.splitext(files[0])[1].lower() in MEDIA_EXTENSIONS[kind] or "://" in files[0]
     return list(files) if is_media and not os.path.isdir(files[0]) else files[0]

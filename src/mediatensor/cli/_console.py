@@ -63,7 +63,7 @@ _NUM_CALLS_SHOWN = 4
 
 
 def emit(text: str, stream: TextIO | None = None) -> None:
-    """Print a line, with characters that the terminal cannot encode escaped."""
+    """Print a line; escape characters that the terminal cannot encode."""
     stream = stream or sys.stdout
     if stream is None:  # the shell closed it
         return
@@ -90,7 +90,7 @@ def naming_options(names: Mapping[str, str]) -> Iterator[None]:
     """In a ``with`` block, print command options instead of library arguments in error messages.
 
     Args:
-        names: Options by argument name.
+        names: The command option for each argument name.
     """
     token = _option_names.set(names)
     try:
@@ -170,7 +170,7 @@ def shown_name(file: str) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of an error; an `OSError` becomes the file name and the reason, without the error number.
+    """Return the message of an error; for an `OSError`, the file name and the reason without the error number.
 
     >>> error_text(FileExistsError(17, "File exists", "out/images"))
     'out/images: File exists'
@@ -185,7 +185,7 @@ def error_text(error: Exception) -> str:
 
 
 def file_error(file: str, path: str, error: Exception) -> str:
-    """Return the message of an error, with the file name that the user gave.
+    """Return an error's message that names the file as the user gave it, not by the path of a temporary copy.
 
     >>> file_error("a.mp4", "a.mp4", ValueError("There is no frame 9.")), file_error("-", "/tmp/x", ValueError("x"))
     ('a.mp4: There is no frame 9.', 'standard input: x')
@@ -198,7 +198,7 @@ def file_error(file: str, path: str, error: Exception) -> str:
 
 
 def unexpected_error(error: Exception) -> MediaTensorError:
-    """Convert an exception that indicates a bug to an error that names the source lines which raised it."""
+    """Convert an unexpected exception to an error that names the source lines which raised it."""
     if isinstance(error, MemoryError):
         size = str(error).partition(" for an array")[0] or "out of memory"
         return MediaTensorError(f"There is not enough memory ({size}); ask for less at a time.")
@@ -244,7 +244,7 @@ def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun
     Args:
         files: Files as the user gave them; ``-`` is standard input.
         work: Called with the path to read and the file as the user gave it; returns an exit code.
-        noun: The noun for a file in messages.
+        noun: The word for one file in messages, such as "document".
 
     Raises:
         StopError: if ``work`` raises it.
@@ -349,5 +349,5 @@ def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
 
 
 def emit_json(value: Any) -> None:
-    """Print a JSON object. The objects of several files follow each other, which `jq` accepts."""
+    """Print a JSON object. Objects of several files are printed one after another, not as a list; `jq` accepts this."""
     emit(json.dumps(to_json(value), indent=2, allow_nan=False))

@@ -39,7 +39,7 @@ def row(call: str, result: str, elapsed_seconds: float) -> str:
 
 
 def check_line(is_right: bool, sentence: str) -> str:
-    """Format the line of one check."""
+    """Format the result of one check as a line."""
     return f"  {'ok    ' if is_right else 'FAILED'} {sentence}"
 
 
@@ -51,7 +51,9 @@ def measure_time(function: Callable[[], T]) -> tuple[T, float]:
 
 
 def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
-    """Run OCR on a page, a frame and the test pattern video ``file``; print results, and write overlays to ``folder``.
+    """Run OCR on a page, a frame of ``file`` and all of ``file``; print results, and write pictures to ``folder``.
+
+    ``file`` is the test pattern video. The pictures show the results.
 
     Returns:
         A (passed, sentence) pair for each check; an empty list if the models are not installed.
@@ -95,7 +97,7 @@ def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
 
 
 def _check_video_text(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
-    """Check that the time and the frame number, which change in every frame, are found as overlays."""
+    """Check that the time and the frame number, which change in every frame, are found as texts of kind "overlay"."""
     reading, elapsed = measure_time(lambda: predictor(file))
     overlays = reading.of_kind("overlay")
     emit(row("video_text_predictor(...)(video)", counted(len(reading.tracks), "text"), elapsed))
@@ -155,7 +157,7 @@ _NUM_FRAMES_COMPARED = 60
 class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
     """Clips of one video. Row ``k`` has ``num_frames`` consecutive frames from index ``starts[k]``.
 
-    The decoder is pickled into each worker as its source and options, and opens its own handle there.
+    Each worker gets a pickled decoder, which has only the source and the options, and opens the source again.
     """
 
     def __init__(self, decoder: VideoDecoder, starts: Sequence[int], num_frames: int) -> None:

@@ -130,14 +130,14 @@ def _film() -> torch.Tensor:
 
 
 def _write_documents(folder: Path, num_pages: int = 3) -> None:
-    """Write the page as an image, and a PDF file with the page repeated and its words as text."""
+    """Write the example page as an image, and a PDF file that repeats the page and has its words as text."""
     image, written = draw_page()
     write_picture(folder / "page.png", image)
     write_pdf(folder / "report.pdf", image, [(word.text, word.box) for word in written], num_pages)
 
 
 def write_pdf(path: Path, image: Image.Image, written: Sequence[tuple[str, Any]], num_pages: int) -> None:
-    """Write a PDF file that repeats one page image; ``written`` are its words and boxes in pixels, stored as text."""
+    """Write a PDF file that repeats one page image, with a text layer of the words ``written`` (boxes in pixels)."""
     from ..ocr.io import Block, Document, Line, Page, Word
 
     upright = {"value": 0, "confidence": None}

@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extras() -> Iterator[_Extra]:
-    """Yield the extras with the version of each package, or ``None`` for a missing package."""
+    """Yield each extra of this library with the versions of its packages; ``None`` stands for a missing package."""
     try:
         requirements = metadata.requires("mediatensor") or []
     except metadata.PackageNotFoundError:  # imported from a source folder without installation

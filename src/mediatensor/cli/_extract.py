@@ -80,7 +80,7 @@ class Job(ABC):
 
     @abstractmethod
     def outputs(self) -> Sequence[Path]:
-        """Return the paths of the files."""
+        """Return the paths of the files to write."""
 
     @abstractmethod
     def write(self) -> str:
@@ -111,8 +111,8 @@ class FramesJob(Job):
         target: The output path without the number, time and suffix that each image name adds.
         options: The selected frames and their format.
         span: The time range of the frames.
-        check: Raises for outputs that must not be overwritten. It is called again if decoding corrects the frame index
-            and thereby changes the outputs.
+        check: Called with the new output paths if decoding corrects the frame index; raises if a file must not be
+            overwritten.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class FramesJob(Job):
                 path.unlink(missing_ok=True)
 
     def _decode(self, numbers: list[int]) -> dict[int, Tensor]:
-        """Decode frames; return the decodable frames by frame number."""
+        """Return decodable frames as a dict from frame index to image; return ``{}`` if the index was corrected."""
         try:
             data = self._decoder.get_frames_at(numbers).data
             return dict(zip(numbers, data, strict=True))
@@ -304,7 +304,7 @@ class SoundJob(Job):
         return f"wrote {self._path}: {seconds}{start}, {first.sample_rate} Hz, {channels}"
 
     def _pieces(self) -> Iterator[AudioSamples]:
-        """Yield the audio in consecutive pieces; the first piece may be empty."""
+        """Yield the audio in consecutive blocks of samples; the first block may be empty."""
         metadata, start = self._decoder.metadata, self._start
         seconds, num_empty = self._piece_seconds(), 0
         for number in count():

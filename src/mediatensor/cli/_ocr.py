@@ -109,7 +109,7 @@ class TextReader:
         """Read one page; return its `Page` element.
 
         Raises:
-            MediaTensorError: if it cannot be read.
+            MediaTensorError: if the page cannot be read.
         """
         from ..ocr.io import Pages
         from ..ocr.io._documents.pages import PageOfFile
@@ -160,7 +160,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_document_options(args: argparse.Namespace) -> None:
-    """Raise if ``--export-lines`` is combined with options of document outputs."""
+    """Raise if ``--export-lines`` is combined with options that apply only to document outputs."""
     given = {
         "--format": args.format,
         "--layout": args.layout,
@@ -235,7 +235,7 @@ class _Run:
         return source_key(task.source, path) | {"options": asdict(self._options), "pages": self._args.pages}
 
     def _is_again(self, task: Task) -> bool:
-        """Return whether an earlier run for a document was interrupted; its outputs are then written again."""
+        """Return whether an earlier run was interrupted at this document, so that all its outputs are written again."""
         return not task.is_video and PageStore.has_pages_of(task)
 
     def read_all(self, tasks: Sequence[Task]) -> int:
@@ -332,7 +332,7 @@ class _Run:
 
 
 class LineExporter:
-    """Cuts out text lines of documents page by page, and resumes an interrupted run."""
+    """Cuts pictures of text lines out of documents, page by page, and resumes an interrupted run."""
 
     def __init__(
         self, args: argparse.Namespace, options: Mapping[str, Any], reader: TextReader, messages: TextIO
@@ -350,7 +350,7 @@ class LineExporter:
     def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
         """Check that no picture would replace an input, or a file that this command did not write.
 
-        The file of texts is never replaced: lines are appended to it.
+        ``lines.jsonl``, the file with the texts, may exist: new texts are added to it.
         """
         missing = [task for task in tasks if self._args.overwrite or "key" not in self._complete[task.source]]
         task_of = {task.source: task for task in missing if not task.is_video}
@@ -430,7 +430,7 @@ class LineExporter:
             emit(f"correct the texts in a browser: {self._folder.page}", self._messages)
 
     def _without_repeats(self, frames: Sequence[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
-        """Drop lines that repeat a line of the previous frame, and delete their pictures."""
+        """Drop lines that repeat a line of the previous frame, and delete the pictures of the dropped lines."""
         new_rows: list[list[dict[str, Any]]] = []
         previous: list[dict[str, Any]] = []
         for rows in frames:
@@ -464,7 +464,7 @@ def _state_file(task: Task) -> Path:
 
 
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
-    """Attach images to pages. A page stored as a PDF file keeps its text there, and its blocks are emptied."""
+    """Attach images to pages. Empty the blocks of a page stored as a PDF file, because that file has its text."""
     from ..ocr.io import DocumentFile, Pages
     from ..ocr.io._documents.pages import PageOfFile
 
@@ -497,7 +497,7 @@ def _join_first(names: list[str]) -> str:
 
 
 def _unread_lines(document: Document) -> dict[str, Counter[int]]:
-    """Count unread and partly read lines: for each problem, the number of lines by page."""
+    """Return, for each problem such as "found but not read", the number of affected lines by page number."""
     lines = [(page.page_idx + 1, line) for page in document.pages for line in page.unread]
     names = sorted({line.script for _, line in lines if line.script is not None})
     reasons_of = {

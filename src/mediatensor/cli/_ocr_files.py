@@ -134,7 +134,7 @@ def open_pages(
     """Open a PDF file or an image; with ``every_seconds``, a video, whose pages are frames at this interval.
 
     Raises:
-        MediaTensorError: if it cannot be opened.
+        MediaTensorError: if the file cannot be opened.
     """
     if every_seconds is not None:
         with VideoDecoder(file, dimension_order="NHWC") as decoder:
@@ -205,7 +205,7 @@ class Task:
 
 
 def find_files(arguments: Sequence[str]) -> list[str]:
-    """Replace each folder by its images and PDF files, sorted by name.
+    """Return the arguments with each folder replaced by its images and PDF files, which are sorted by name.
 
     Raises:
         InvalidArgumentError: if a folder has no such files.
@@ -253,7 +253,7 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
 
 
 def existing_overlays(tasks: Sequence[Task]) -> dict[Path, Task]:
-    """Find existing files with the names of the tasks' overlay pictures, ignoring case."""
+    """Return existing files that have the name of an overlay picture, ignoring case, each with its task."""
     task_of = {task.stem.casefold(): task for task in tasks}
     overlays = {}
     for folder in {task.folder for task in tasks}:
@@ -274,7 +274,7 @@ def _has_video_suffix(file: str) -> bool:
 
 
 def _is_document(file: str) -> bool:
-    """Return whether a file is a PDF file or a still image, by content; by suffix if the file cannot be read."""
+    """Return whether a file is a PDF file or a still image, judged by its content, or by its suffix if unreadable."""
     if "://" in file or not os.path.isfile(file):
         path = urlsplit(file).path if "://" in file else file
         return os.path.splitext(path)[1].lower() in _SUFFIXES - _ANIMATED_SUFFIXES

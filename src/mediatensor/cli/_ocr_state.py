@@ -41,7 +41,7 @@ _STATE_TYPES = {
 
 
 def source_key(source: str, path: str) -> dict[str, Any]:
-    """Return the source and the current state of its file, which are part of an output's key."""
+    """Return the first part of an output's key: the source, and its file's size and time (for stdin, its hash)."""
     state: list[Any] | None = None
     if source == STANDARD:
         with open(path, "rb") as file:
@@ -53,19 +53,19 @@ def source_key(source: str, path: str) -> dict[str, Any]:
 
 
 def source_of(task: Task) -> str:
-    """Return the source of a task as it is stored in keys."""
+    """Return the source of a task as `source_key` stores it, with an absolute path for an existing file."""
     return STANDARD if task.source == STANDARD else str(source_key(task.source, task.source)["source"])
 
 
 class Record:
-    """A hidden file with one JSON line for each complete item of a folder.
+    """A hidden file in a folder, with a JSON line for each completed item, such as an output file.
 
-    Lines are only appended, and the last line of an item is valid, so that several programs may use one folder.
+    Lines are only appended, and the last line about an item counts. Several programs can therefore use one folder.
 
     Args:
         path: The file.
         name: The JSON key of an item's name.
-        fold: Normalizes names, so that all names of one item become equal.
+        fold: Normalizes a name. Names that become equal mean the same item.
     """
 
     def __init__(self, path: Path, name: str, fold: Callable[[str], str] = str) -> None:
@@ -97,7 +97,7 @@ class Record:
 
 
 class WrittenOutputs:
-    """The record of complete outputs in a folder, with source, options, and file state after writing.
+    """The record of complete outputs in a folder: each with its source, options, and file size and time after writing.
 
     Output names are compared without case.
     """
@@ -110,7 +110,7 @@ class WrittenOutputs:
         return self._record.path
 
     def is_of(self, output: str, source: str) -> bool:
-        """Return whether an output was made from this source and its file is unchanged."""
+        """Return whether an output was made from this source, and the output file is unchanged since."""
         entry = self._entry(output)
         return entry.get("state") == _file_state(Path(output)) and entry.get("key", {}).get("source") == source
 
@@ -201,7 +201,7 @@ class PageStore:
         return self._page(number).exists()
 
     def claim(self) -> None:
-        """Store the key, which marks output files written before the first `put` as this command's own."""
+        """Store the key, so that a later run recognizes output files written before the first `put` as its own."""
         if not self._folder.is_dir():
             self._folder.mkdir(parents=True)
         if not (self._folder / _KEY_FILE).exists():
@@ -271,7 +271,7 @@ def read_missing(
 
     Args:
         task: The document.
-        numbers: The pages, from 0.
+        numbers: The page numbers, counted from 0.
         store: The stored pages.
         load: Loads the models; called only if a page is missing.
         read: Reads a page and stores it.

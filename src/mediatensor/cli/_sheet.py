@@ -120,7 +120,7 @@ def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, in
 
 
 def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) -> Grid:
-    """Return a grid for ``num_tiles`` tiles; by default with few empty boxes and the target aspect ratio.
+    """Return a grid for ``num_tiles`` tiles. By default, few boxes are empty and the aspect ratio is near the target.
 
     >>> grid = choose_grid(16, (320, 180), None)
     >>> grid.columns, grid.rows
@@ -140,7 +140,7 @@ def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) 
 
 
 def check_size(grid: Grid, side_limit: int) -> None:
-    """Raise `InvalidArgumentError` if the file format or memory limits do not allow a sheet of this size."""
+    """Raise `InvalidArgumentError` if a sheet of this grid exceeds the limit of the file format or of memory."""
     width, height = grid.width, grid.height + 2 * _MARGIN + 2 * _HEADER_HEIGHT
     if max(width, height) > side_limit or width * height > _MAX_PIXELS:
         raise InvalidArgumentError(
@@ -156,8 +156,8 @@ def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[
         tiles: The frames, in drawing order.
         grid: The layout.
         title: The first line of the header; long titles are shortened.
-        details: The second line of the header; long lines are wrapped.
-        key_frames: The last detail, drawn after the key-frame symbol as its legend.
+        details: The entries of the second line of the header, which is wrapped if it is too long.
+        key_frames: The last entry, such as "3 key frames", drawn after the key-frame symbol as its legend.
     """
     inner_width = grid.width - 2 * _MARGIN
     font = _font(_TEXT_SIZE)
@@ -182,7 +182,7 @@ def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[
 
 
 def flow(widths: Sequence[float], limit: float) -> list[tuple[int, float]]:
-    """Place pieces of these widths on lines no wider than ``limit``; return (line, x) of each piece.
+    """Wrap texts of these widths to lines no wider than ``limit``; return (line, x) of each text.
 
     >>> flow([50, 50, 50], 130)
     [(0, 0), (0, 72), (1, 0)]
@@ -273,7 +273,7 @@ def run(args: argparse.Namespace) -> int:
 def sheet_outputs(
     files: Sequence[str], output: Path | None, *, overwrite: bool, more_outputs: Sequence[Path] = ()
 ) -> dict[str, Path]:
-    """Name the sheet of each file. For one file, ``output`` is the picture; for several, it is their folder.
+    """Return the sheet's path for each file. ``output`` is this path for one file, or the folder for several sheets.
 
     >>> from pathlib import Path
     >>> sheet_outputs(["talk.mp4"], None, overwrite=True)["talk.mp4"].name
@@ -282,7 +282,7 @@ def sheet_outputs(
     >>> [path.as_posix() for path in outputs.values()]
     ['out/talk.png', 'out/talk.2.png']
 
-    A file given twice gets one sheet, but ``output`` is then a folder.
+    A file given twice gets one sheet, but counts as two files: ``output`` is a folder.
 
     Args:
         files: The videos as the user gave them.
@@ -374,7 +374,7 @@ def write_sheet(
 
 @dataclass(frozen=True)
 class Mark:
-    """A box in a frame: ((left, top), (right, bottom)) as shares of the upright frame; ``None`` for no box."""
+    """A frame to show. ``box`` is drawn in it: ((left, top), (right, bottom)) as shares of the upright frame."""
 
     frame_index: int
     box: tuple[tuple[float, float], tuple[float, float]] | None = None

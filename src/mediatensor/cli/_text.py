@@ -119,7 +119,7 @@ def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:
 
 
 def shorten(text: str, length: int) -> str:
-    """Shorten ``text`` to ``length`` characters in its middle. The end is kept because it distinguishes files.
+    """Shorten ``text`` to ``length`` characters by cutting out its middle. File names often differ at the end.
 
     >>> shorten("a_rather_long_name.mp4", 12)
     'a_rat....mp4'

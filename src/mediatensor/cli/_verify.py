@@ -104,7 +104,7 @@ class Comparison:
     """The result of comparing a decoder with a linear decode.
 
     Attributes:
-        num_frames_at_open: Number of frames by the packets, before anything was decoded.
+        num_frames_at_open: Number of frames according to the packets, before decoding.
         num_frames: Number of frames after the checks; the decoder recounts if a packet cannot be decoded.
         num_frames_linear: Number of frames of the linear decode.
         mismatches: The first few mismatches; `num_mismatches` counts all.
@@ -155,8 +155,8 @@ def read_reference(file: str, stream_index: int | None) -> Reference:
 def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[Request]:
     """Plan the requests of a comparison, grouped by kind.
 
-    ``num_singles`` frames, or all if ``None``, are fetched one by one in random order without repetition. All other
-    kinds of request together fetch about the same number of frames.
+    ``num_singles`` frames, or all if ``None``, are fetched one by one in random order without repetition. The other
+    kinds of request together fetch about as many frames.
     """
     if num_frames == 0:
         return []

@@ -46,17 +46,17 @@ class VideoTextReader:
         return self._predictor
 
     def options(self) -> dict[str, Any]:
-        """Return the predictor's arguments, which affect the result."""
+        """Return those arguments of the predictor that affect the result."""
         return {name: getattr(self._args, name) for name in ("det_arch", "reco_arch", "region", "languages")}
 
     @contextmanager
     def read(self, path: str, name: str, store: ProgressStore) -> Iterator[VideoReading]:
         """Read all text of a video; resume from the state in ``store``, and store progress there.
 
-        The video stays open in the ``with`` block, because writing slides decodes their pictures.
+        The video stays open in the ``with`` block, because pictures of slides are decoded only when they are written.
 
         Raises:
-            MediaTensorError: if it cannot be read.
+            MediaTensorError: if the video cannot be read.
         """
         with VideoDecoder(path) as decoder:
             predictor = self._load()
@@ -74,7 +74,7 @@ class VideoTextReader:
         """Yield each text when it has disappeared from the video, then messages about unreadable parts.
 
         Raises:
-            MediaTensorError: if it cannot be read.
+            MediaTensorError: if the video cannot be read.
         """
         with VideoDecoder(path) as decoder, closing(self._load().stream(decoder)) as stream:
             yield from stream
@@ -243,7 +243,7 @@ def _is_stored_reading(file: str) -> bool:
 
 
 def _load_reading(path: str) -> Sequence[TextTrack | str]:
-    """Return the texts of a JSON file written by `ocr`, then its messages about unreadable parts."""
+    """Return the texts, followed by the messages about unreadable parts, from a JSON file that `ocr` wrote."""
     from ..ocr.video import VideoReading
 
     try:

@@ -25,7 +25,7 @@ class ServeError(Exception):
 
     Args:
         status: The HTTP status.
-        kind: A machine-readable name.
+        kind: A machine-readable name of the problem.
         message: The problem and advice for users.
         headers: Additional response headers.
     """

@@ -181,7 +181,7 @@ def _is_address(name: str) -> bool:
 
 
 def _cookie_value(token: bytes) -> str:
-    """Derive the cookie's value from the token, because browsers send cookies to all servers on the same host."""
+    """Return the cookie's value, a hash of the token, because other servers on the host also receive the cookie."""
     return hmac.new(token, b"mediatensor serve: the cookie of the page", hashlib.sha256).hexdigest()
 
 

@@ -63,9 +63,9 @@ class Client(NamedTuple):
     """The sender of a request.
 
     Attributes:
-        owner: The unit to which limits and turns apply: the IP address, which a client cannot choose. All clients on
-            this machine have one address, so that it is combined with the name that a client or proxy sends.
-        name: The name that a client chose. Clients with the same owner are served in turn.
+        owner: The unit that storage and job limits apply to: the IP address, which a client cannot choose. Clients on
+            this machine share one address; for them, the name that the client or a proxy sends is appended.
+        name: The name that the client or a proxy sent. Names with the same owner are served in turn.
     """
 
     owner: str
@@ -196,7 +196,7 @@ class Jobs:
 
     @contextmanager
     def arrival(self, client: Client) -> Iterator[Arrival]:
-        """Make a folder for an upload that a ``with`` block receives; delete it if the block raises.
+        """Make a folder for an upload that a ``with`` block receives; delete the folder if the block raises.
 
         Raises:
             ServeError: 429 or 503 if too many jobs are waiting.
@@ -218,9 +218,9 @@ class Jobs:
             del self._arrivals[arrival]
 
     def make_room(self, owner: str, num_bytes: int) -> None:
-        """Ensure space for ``num_bytes`` more of an owner; evict the oldest finished jobs if needed.
+        """Ensure that an owner can store ``num_bytes`` more; evict the oldest finished jobs if needed.
 
-        Finished jobs are evicted only for their own owner, or for an owner that stores less.
+        A finished job is evicted only to make room for its own owner, or for an owner that stores less than that owner.
 
         Raises:
             ServeError: 429 if the owner's share is full, 503 if the storage is full.
@@ -242,7 +242,7 @@ class Jobs:
         return max(self._settings.max_stored_bytes // 2, self._settings.max_upload_bytes)
 
     def _forget_oldest(self, owner: str) -> bool:
-        """Evict an owner's oldest finished job past the minimum age; return whether a job was evicted."""
+        """Evict an owner's oldest finished job if it was kept for the minimum time; return whether it was evicted."""
         before = time.monotonic() - _MIN_KEEP_SECONDS
         for job in self._finished_jobs():
             if job.client.owner == owner and job.ended_at is not None and job.ended_at < before:
@@ -251,7 +251,7 @@ class Jobs:
         return False
 
     def _stored_bytes(self) -> Counter[str]:
-        """Return the bytes of uploads and results by owner, including uploads that are being received."""
+        """Return the number of bytes that each owner stores: uploads (also those being received) and results."""
         stored: Counter[str] = Counter()
         for job in self._jobs.values():
             stored[job.client.owner] += job.size_bytes + job.result_bytes
@@ -407,7 +407,7 @@ class Jobs:
 
 
 def _takes_long(job: Job) -> bool:
-    """Return whether a job does not give way to other jobs: documents do after each page, videos do not."""
+    """Return whether a job keeps its worker until it ends, as videos do; documents give way after each page."""
     return job.task in ("video", "frames", "probe") or job.facts.get("kind") == "video"
 
 

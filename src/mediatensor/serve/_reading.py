@@ -108,7 +108,7 @@ async def serve_jobs(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Awa
     Args:
         jobs: The queue.
         worker: The worker process.
-        warm_up: Called before each job, to load the models into a new process.
+        warm_up: Called before each job; loads the models if the worker process is new.
     """
     while True:
         try:

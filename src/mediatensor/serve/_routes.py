@@ -224,7 +224,7 @@ def _add_files(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(service: Service, job: Job, name: str) -> Response:
-    """Return a response with a result file, after which the job is removed."""
+    """Return a response with a result file; the job is removed after the response is sent."""
     forget = BackgroundTask(service.jobs.forget, job)
     if name == "tables.csv" and name not in job.downloads:
         return Response(b"", media_type="text/csv", background=forget)  # the document has no tables

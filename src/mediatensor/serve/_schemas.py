@@ -29,7 +29,7 @@ _PAGES = re.compile(r"[1-9][0-9]{0,6}(-([1-9][0-9]{0,6})?)?(,[1-9][0-9]{0,6}(-([
 
 
 def _items(value: Any) -> Any:
-    """Split text at commas, as forms send lists."""
+    """Split text at commas, because forms send a list as one text."""
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",", _MAX_ITEMS)]
         return [part for part in parts if part]
@@ -37,7 +37,7 @@ def _items(value: Any) -> Any:
 
 
 def _fields(value: Any) -> Any:
-    """Accept "true" for all fields, and "false" or an empty text for none, as forms send them."""
+    """Convert "true" to "all", and "false" or an empty text to ``None``, because forms send only text."""
     if isinstance(value, str):
         return {"true": "all", "1": "all", "on": "all", "": None, "false": None, "0": None, "none": None}.get(
             value.lower(), value

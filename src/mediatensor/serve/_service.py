@@ -196,7 +196,7 @@ def media_path(job: Job, name: str) -> Path:
 class _RunFolder:
     """A private folder for a server's uploads and results, in ``parent`` or the system's temporary folder.
 
-    A killed server does not delete its folder. The next server does, because the folder's lock is free.
+    A killed server does not delete its folder. The next server deletes the folder, because its lock is then free.
 
     Raises:
         WriteError: if the folder cannot be made, or would not be private.

@@ -202,7 +202,7 @@ class _Form:
 
 
 def shown_name(name: str) -> str:
-    r"""Return a file name without folders and invisible characters, which is never a path.
+    r"""Return a file name without folders and invisible characters; the result is never a path.
 
     >>> shown_name("../../etc/passwd"), shown_name("C:\\scans\\page 1.png"), shown_name("..")
     ('passwd', 'page 1.png', 'upload')

@@ -32,7 +32,7 @@ class AudioReader:
     Args:
         uri: A path or URL, or a file object, which is read to its end.
         ctx: Any device. Audio is always decoded on the CPU.
-        sample_rate: Samples per second; the file's if it is not positive.
+        sample_rate: Samples per second; 0 or a negative number keeps the file's rate.
         mono: Whether to mix all channels to one.
         timeout_seconds: Time limit of decoding in a separate process; ``None`` for no limit. Not in decord.
 
@@ -160,7 +160,7 @@ class AVReader:
     Args:
         uri: A path or URL, or a file object, which is read to its end.
         ctx: ``cpu(0)``, or ``gpu(0)`` for frames on a CUDA device.
-        sample_rate: Samples per second; the file's if it is not positive.
+        sample_rate: Samples per second; 0 or a negative number keeps the file's rate.
         mono: Whether to mix all channels to one.
         width, height, num_threads, fault_tol, timeout_seconds: As for `VideoReader`.
 

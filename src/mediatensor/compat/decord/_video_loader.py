@@ -34,7 +34,8 @@ class VideoLoader:
 
     Args:
         uris: Paths or URLs.
-        ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device. Only the first of a list is used.
+        ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device. Only the first device
+            of a list is used.
         shape: (frames per batch, height, width, 3). Frames are resized to this size.
         interval: Number of frames to skip between two frames of a batch.
         skip: Number of frames to skip between two batches.
@@ -129,7 +130,7 @@ class VideoLoader:
         """Return the next batch: frames (N, H, W, 3) of uint8, and (video number, frame index) of each frame (N, 2).
 
         Raises:
-            StopIteration: after the last one.
+            StopIteration: after the last batch.
         """
         if self._position >= len(self):
             raise StopIteration
@@ -149,7 +150,7 @@ class VideoLoader:
         """Return the next batch, like ``next(loader)``.
 
         Raises:
-            StopIteration: after the last one.
+            StopIteration: after the last batch.
 
         Example:
             >>> from mediatensor.compat.decord import VideoLoader, cpu

@@ -40,13 +40,13 @@ class DECORDLimitReachedError(DecodeError):
 class VideoReader:
     """Random access to the frames of a video, as arrays (H, W, 3) of uint8.
 
-    `next` returns the frame after the last frame that was read, or at the position that `seek` set.
+    `next` returns the frame after the last frame that was read, or the frame that `seek` moved to.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
         ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device.
-        width: Width of the resized frames; the video's if it is not positive.
-        height: Height of the resized frames; the video's if it is not positive.
+        width: Width of the resized frames; 0 or a negative number keeps the video's width.
+        height: Height of the resized frames; 0 or a negative number keeps the video's height.
         num_threads: Codec threads; 0 shares the budget of the process.
         fault_tol: Maximum number of frames (below 1: share of all frames) that may fail to decode. The nearest frame
             replaces each of them. A negative number, the default, means no limit; a warning names the frames. On a
@@ -237,7 +237,7 @@ class VideoReader:
         return self._times[whole_indices(idx, len(self))]
 
     def _read(self, indices: list[int]) -> Tensor:
-        """Return frames (N, H, W, 3), and set the position after the last of them."""
+        """Return frames (N, H, W, 3), and set the position to the frame after the last of these frames."""
         batch = self._calls.run(partial(_frames_at, indices=indices))
         if indices:
             self._position = indices[-1] + 1
@@ -267,7 +267,7 @@ class VideoReader:
 
 
 def open_decoder(source: Any, device: str, width: int, height: int, num_threads: int) -> VideoDecoder:
-    """Open the decoder of a reader. A width or height that is not positive keeps the video's value."""
+    """Open the decoder of a reader. A width or height of 0 or less keeps the video's width or height."""
     decoder = VideoDecoder(
         source,
         dimension_order="NHWC",

@@ -214,7 +214,7 @@ def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def encode_jpeg(input: Any, quality: int = 75) -> Any:
-    """Encode an image (1 or 3, H, W) of uint8 as JPEG bytes (N,), or a list of images as a list.
+    """Encode an image (1 or 3, H, W) of uint8 as JPEG bytes (N,); for a list of images, return a list.
 
     Raises:
         InvalidArgumentError: if ``input`` is not such an image, or ``quality`` is not in 1 to 100.

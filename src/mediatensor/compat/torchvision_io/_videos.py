@@ -57,7 +57,8 @@ def read_video(
 
     Returns:
         Frames (T, H, W, 3) or (T, 3, H, W) of uint8, samples (channels, N) of float32 in [-1, 1], and a dictionary with
-        ``"video_fps"`` and ``"audio_fps"`` of existing streams. Empty frames are (0, 1, 1, 3), empty samples (1, 0).
+        ``"video_fps"`` and ``"audio_fps"`` of existing streams. Without frames, the tensor is
+        (0, 1, 1, 3); without samples, (1, 0).
 
     Raises:
         InvalidArgumentError: if an argument is invalid, or end_pts < start_pts.
@@ -122,7 +123,7 @@ def _streams_of(source: Any, media_type: str) -> list[Any]:
 
 
 def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor, Tensor, dict[str, Any], int]:
-    """Return frames (T, H, W, 3), samples, the rates of both, and the number of undecodable frames."""
+    """Return frames (T, H, W, 3), samples (channels, N), a dict with the two rates, and the number of lost frames."""
     info: dict[str, Any] = {}
     frames, num_lost = torch.empty((0, 1, 1, 3), dtype=torch.uint8), 0
     unit = None
@@ -155,7 +156,7 @@ def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor
 
 
 def _frames_of(index: FrameIndex, start: Time, end: Time, is_seconds: bool) -> list[int]:
-    """Return the frame indices of a range. As in torchvision, its ends are rounded outwards to time base units."""
+    """Return the frame indices of a range. As in torchvision, seconds are rounded outwards to time base units."""
     if is_seconds:
         start = math.floor(start * (1 / index.time_base))
         end = end if end == math.inf else math.ceil(end * (1 / index.time_base))
@@ -186,8 +187,8 @@ def _timestamps(source: Any) -> tuple[list[int], Fraction, float | None] | None:
 class VideoReader:
     """An iterator over one stream that yields dictionaries with ``"data"`` and the time ``"pts"`` in seconds.
 
-    The data of a video frame is (3, H, W) of uint8. Audio comes in pieces of 1,024 samples, (samples, channels) of
-    float32 in [-1, 1].
+    The data of a video frame is (3, H, W) of uint8. The data of audio is (samples, channels) of float32 in
+    [-1, 1], with up to 1,024 samples in each dictionary.
 
     Args:
         src: A path or URL, or the contents of a file as ``bytes`` or a 1-D uint8 tensor.
@@ -369,7 +370,7 @@ def _frame(streams: _Streams, stream_index: int, position: int) -> tuple[Tensor,
 
 
 def _sample(streams: _Streams, stream_index: int, seconds: float) -> int:
-    """Return the number of the first sample at or after a time."""
+    """Return the index of the first sample at or after a time."""
     metadata = streams.sound(stream_index).metadata
     return max(math.ceil((seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6), 0)
 

@@ -121,7 +121,7 @@ class VideoMetadata(Mapping[str, Any]):
 
 
 def _metadata_type() -> type[Any]:
-    """Return transformers' `VideoMetadata` if transformers is imported, because it checks the type; otherwise ours."""
+    """Return the `VideoMetadata` of transformers, which checks the type, if it is imported; otherwise the one here."""
     theirs = sys.modules.get("transformers.video_utils")
     return getattr(theirs, "VideoMetadata", VideoMetadata)
 

@@ -37,7 +37,8 @@ def register(
         in_processors: Whether video processors, feature extractors and chat templates read paths and URLs with this
             library. Then torchcodec and soundfile need not be installed.
         in_place_of: Backends of ``load_video`` that this library replaces: ``"torchcodec"``, ``"pyav"``, ``"decord"``,
-            ``"opencv"``, ``"torchvision"``. They need not be installed, and results have their type.
+            ``"opencv"``, ``"torchvision"``. They need not be installed; results have the type that the
+            replaced backend returns.
         timeout_seconds: Time limit of each step of reading a file, as for `load_video`.
 
     Raises:

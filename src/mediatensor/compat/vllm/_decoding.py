@@ -62,7 +62,7 @@ class OpenedVideo:
         return VideoSource(*self._run(_describe, self._call, self._data, self._is_nearest))
 
     def frames(self, indices: list[int]) -> tuple[NDArray[np.uint8], list[int]]:
-        """Return the frames and their indices, which lack frames that could not be decoded."""
+        """Return the frames and their indices, both without frames that could not be decoded."""
         result = self._run(_frames_at, self._call, None, self._is_nearest, indices)
         if result is None:  # this process did not run the first step and has no open video
             result = self._run(_frames_at, self._call, self._data, self._is_nearest, indices)

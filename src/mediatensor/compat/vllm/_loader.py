@@ -73,7 +73,8 @@ class VideoLoader:
 
         Args:
             source: The video.
-            target: The limits. The number of frames is the lower limit, but at least one.
+            target: The limits. The number of frames is the lower of the limits by ``num_frames`` and ``fps``, but at
+                least one.
             **kwargs: Arguments for the loader that `register` selected with ``sampling``.
 
         Example:
@@ -108,8 +109,8 @@ class VideoLoader:
 
         Args:
             data: The bytes of a file.
-            num_frames: Maximum number of frames; -1 for no limit. Here and for the next two, ``None`` means the
-                default of the loader that selects the frames. The default of this class is -1.
+            num_frames: Maximum number of frames; -1 for no limit. Here and for ``fps`` and ``max_duration``,
+                ``None`` means the default of the loader that selects the frames. The default of this class is -1.
             fps: Maximum number of frames per second; -1 (the default of this class) for no limit.
             max_duration: Maximum duration in seconds, which only some loaders use. The default of this class is 300.
             frame_recovery: Whether the nearest frame replaces a frame that cannot be decoded. Otherwise the frame is

@@ -80,7 +80,7 @@ def inspect(path: str, options: Options) -> dict[str, Any]:
 
 
 def probe(path: str, options: Options) -> dict[str, bytes]:
-    """Describe a media file as ``result.json``. The option ``scan``, on by default, also scans video packets."""
+    """Return ``result.json``, which describes a media file. ``scan``, on by default, also scans video packets."""
     try:
         return {"result.json": as_json(_probe(path, scan=bool(options.get("scan", True))))}
     except OpenError:
@@ -235,7 +235,7 @@ def _describe_track(track: Any) -> dict[str, Any]:
 
 
 def frame_picture(path: str, seconds: float | None, max_width: int | None) -> bytes:
-    """Return a JPEG of the frame shown at a time in seconds; of the first frame for ``None``.
+    """Return a JPEG of the frame shown at a time in seconds; ``None`` selects the first frame.
 
     Raises:
         MediaTensorError: if the frame cannot be decoded.

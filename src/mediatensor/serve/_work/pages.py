@@ -45,7 +45,7 @@ def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
 
     Args:
         path: The upload.
-        number: The page, from 0.
+        number: The page number, counted from 0.
         options: The options for reading.
 
     Returns:
@@ -128,7 +128,7 @@ def describe_page(page: Page) -> dict[str, Any]:
 
 
 def _words(page: Page) -> list[dict[str, Any]]:
-    """Return all words in reading order; a table's words precede the first block that starts below its top."""
+    """Return all words in reading order; a table's words precede the first block that starts below the table's top."""
     waiting = [table for table in page.tables if any(cell.words for cell in table.cells)]
     ordered: list[list[list[Word]]] = []
     for block in page.blocks:
@@ -217,7 +217,7 @@ def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
 
 
 def write_document(path: str, folder: str, wanted: Sequence[str], options: Options) -> dict[str, bytes]:
-    """Convert a document that was read to other formats.
+    """Convert a document, whose pages were already read, to other formats.
 
     Args:
         path: The upload.
@@ -267,7 +267,7 @@ def page_picture(path: str, folder: str, number: int, options: Options, max_widt
     Args:
         path: The upload.
         folder: The folder with straightened pages, see `write_document`.
-        number: The page, from 0.
+        number: The page number, counted from 0.
         options: The options for reading.
         max_width: Maximum width in pixels.
 

@@ -38,7 +38,7 @@ def finite(value: float | None) -> float | None:
 
 
 def box_of(geometry: Any) -> list[float]:
-    """Return the axis-aligned box around corners: relative left, top, right and bottom.
+    """Return the axis-aligned box [left, top, right, bottom] around corners, in relative coordinates.
 
     >>> box_of(((0.1, 0.2), (0.5, 0.25)))
     [0.1, 0.2, 0.5, 0.25]
@@ -61,12 +61,12 @@ def polygon_of(geometry: Any) -> list[list[float]]:
 
 
 def png_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
-    """Encode an image, uint8 (H, W, 3), no wider than ``max_width`` pixels, as PNG."""
+    """Encode an image, uint8 (H, W, 3), as PNG; reduce it to ``max_width`` pixels if it is wider."""
     return _encode(pixels, max_width, "PNG", compress_level=_PNG_COMPRESSION)
 
 
 def jpeg_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
-    """Encode an image, uint8 (H, W, 3), no wider than ``max_width`` pixels, as JPEG."""
+    """Encode an image, uint8 (H, W, 3), as JPEG; reduce it to ``max_width`` pixels if it is wider."""
     return _encode(pixels, max_width, "JPEG", quality=_JPEG_QUALITY)
 
 
