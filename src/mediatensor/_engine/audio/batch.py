@@ -46,7 +46,7 @@ def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: 
 
 
 def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Iterator[_CopiedRun | _ResampledRun]:
-    """Yield runs of consecutive samples of one form. If samples are resampled, a leap in time starts a new run."""
+    """Yield runs of consecutive samples of one `SampleForm`. In resampled audio, a leap in time also starts a run."""
     output = plan.output
     run: _CopiedRun | _ResampledRun | None = None
     num_leaps = 0
@@ -74,12 +74,12 @@ def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) 
 
 
 class _Run(ABC):
-    """Consecutive samples of one form, to be copied or resampled into the result.
+    """Consecutive samples with the same `SampleForm`, to be copied or resampled into the result.
 
     Attributes:
-        position: The first sample of the run, as its slices count.
+        position: Number of the run's first sample, counted as in its slices.
         length: Number of samples in the run.
-        limit: The sample of the output at which the next run starts, if the form changes there.
+        limit: The sample of the output at which a run of another form follows; ``None`` if none follows.
         output_begin: The first sample of the output in the run.
     """
 
@@ -183,7 +183,7 @@ class _CopiedRun(_Run):
 
 
 class _ResampledRun(_Run):
-    """Samples for FFmpeg's resampler, after some silence that aligns its phase."""
+    """Samples for FFmpeg's resampler, which first gets some silence that aligns its phase."""
 
     is_resampled = True
     # A call of the resampler takes longer than a copy into the queue.
@@ -217,7 +217,7 @@ class _ResampledRun(_Run):
 
 
 def _compact(block: NDArray[np.float32], length: int) -> NDArray[np.float32]:
-    """Move the first ``length`` samples of each channel together, in place."""
+    """Return the first ``length`` samples of each channel as a contiguous array, in the same memory."""
     num_channels, capacity = block.shape
     if length == capacity:
         return block

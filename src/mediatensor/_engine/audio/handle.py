@@ -38,7 +38,7 @@ class AudioHandle:
         num_threads: Number of threads; ``None`` to choose by the length of a range.
 
     Attributes:
-        stream: The stream that seeks if its format and codec allow it.
+        stream: The usual stream, which seeks if its format and codec allow it.
         is_at_end: Whether the last range ended at the end of the stream.
     """
 
@@ -89,7 +89,7 @@ class AudioHandle:
                 return samples
 
     def _take_threads(self, seconds: float) -> None:
-        """Lease threads from the process's budget, if the audio is long enough."""
+        """Lease threads from the process's budget if a range of ``seconds`` is long enough."""
         if self.lease.num_threads == 1 and seconds >= _MIN_SECONDS_FOR_THREADS:
             self.lease = lease_threads(reclaim_threads)
             if self.lease.num_threads > 1:

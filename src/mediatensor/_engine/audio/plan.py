@@ -53,7 +53,7 @@ class OutputFormat:
 
 
 def check_output_format(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
-    """Check both arguments and return them as ints; ``None`` selects the stream's own value.
+    """Check both arguments and return them as ints; ``None``, for the stream's own value, is returned as it is.
 
     Raises:
         InvalidArgumentError: if an argument is not a whole number that FFmpeg's resampler accepts.
@@ -112,7 +112,7 @@ class SamplePlan:
         return cls(output, stream_rate, 0, None, None, None)
 
     def section_range(self, section_start: int, section_rate: int) -> tuple[int, int | None]:
-        """Return the samples needed from a section with another sample rate, counted from its start."""
+        """Return the samples to read from a section of another sample rate, counted from the section's start."""
         begin = rescale_up(section_start, self.stream_rate, self.output.sample_rate)
         last = None if self.last is None else max(0, self.last - begin)
         return input_range(max(0, self.first - begin), last, section_rate, self.output.sample_rate)

@@ -88,7 +88,7 @@ _AAC_BOUNDED_PROFILE = "LC"
 
 
 def can_seek(format_name: str, codec: str) -> bool:
-    """Return whether seeking is exact: time stamps are kept, and the pre-roll gives the same samples.
+    """Return whether a seek changes neither time stamps nor, after the pre-roll, samples.
 
     Args:
         format_name: FFmpeg's names of the demuxer, separated by commas.
@@ -200,7 +200,7 @@ _FAMILY_AT, _NUM_STREAMS_AT = 18, 19
 
 
 def begins_with_narrow_band(packet: bytes) -> bool:
-    """Return whether the first packet of a stream is speech in narrow band.
+    """Return whether the first packet of an Opus stream is speech in narrow band.
 
     FFmpeg then returns 24 samples fewer for this packet, and 24 more when the band changes. So time stamps do not
     determine the samples of a packet.
@@ -280,8 +280,8 @@ def _length(packet: bytes) -> int:
 def _is_pause(packet: bytes) -> bool:
     """Return whether a packet of speech is one frame that is marked as inactive in all parts and channels.
 
-    The first bits of the frame are one mark for each 20 ms, and one bit for repeated data of lost packets. The second
-    channel has the same bits after them.
+    The frame starts with one mark for each 20 ms, and one bit that announces data repeated in case packets are lost.
+    In a stereo packet, these bits of the first channel are followed by those of the second.
     """
     if len(packet) < 2 or packet[0] & 3:
         return False
@@ -294,7 +294,7 @@ def _is_pause(packet: bytes) -> bool:
 
 
 def _end_of_stream(packet: bytes, at: int) -> int:
-    """Return the end of the self-delimited frames at ``at`` (RFC 6716, appendix B); it may exceed a broken packet."""
+    """Return where the self-delimited frames at ``at`` end (RFC 6716, B); may be after the end of a broken packet."""
     code, at = packet[at] & 3, at + 1
     num_frames, have_one_size, num_padding = (1, 2, 2)[code] if code < 3 else 0, code == 1, 0
     if code == 3:

@@ -54,7 +54,7 @@ class SeekMissedError(Exception):
 
 
 class UnknownPositionError(Exception):
-    """Time stamps do not determine the sample numbers; the stream must be decoded from the beginning and counted."""
+    """Time stamps do not determine the sample numbers; they must be counted from the beginning of the stream."""
 
 
 class _FirstPacket(NamedTuple):
@@ -144,7 +144,7 @@ class SoundReader(AudioReader):
         return self.seek_bytes(position)
 
     def _seek_walking(self, timestamp: int) -> bool:
-        """Seek by reading frame headers; leave the seek to FFmpeg if that is exact or the source is remote."""
+        """Seek by reading frame headers; let FFmpeg seek instead if it is exact or the source is remote."""
         self._next = None
         walk, first = self._walk, self._first
         if walk is None or first is None or isinstance(self.byte_reader, RangeReader):
@@ -195,7 +195,7 @@ class SoundReader(AudioReader):
             set_trimming(packet, frames.num_discarded(number))
 
     def _find_constant_frames(self) -> ConstantFrames | None:
-        """Return the frame positions of an MP3 file of constant bit rate, if they agree with the first packet."""
+        """Return the frames of an MP3 file if its bit rate is constant and they agree with the first packet."""
         first = self._first
         if first is None:
             return None

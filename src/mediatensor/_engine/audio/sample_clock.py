@@ -76,7 +76,7 @@ class SampleClock:
         return math.floor(shifted + 0.5), False
 
     def pts_before(self, position: int) -> int:
-        """Return the last time stamp that only frames starting at or before a sample can have."""
+        """Return the last time stamp that proves, in spite of rounding, that a frame starts at or before a sample."""
         return self.begin_pts + math.floor((position - self.tolerance - self.shift) / float(self.samples_per_tick))
 
 

@@ -64,7 +64,7 @@ class SampleGrid:
 
 
 def sample_grid(decoder: SoundDecoder) -> SampleGrid:
-    """Return the grid of a decoder. An empty range gives the output's rate and channels; metadata give the stream's."""
+    """Return the grid of a decoder, from an empty range: the metadata state the stream's rate, not the output's."""
     begin_seconds = decoder.metadata.begin_stream_seconds
     (nothing,) = decoder.get_samples_played_in_ranges([(begin_seconds, begin_seconds)])
     return SampleGrid(begin_seconds, nothing.sample_rate, len(nothing.data))

@@ -227,7 +227,7 @@ class AudioStream:
             yield held_back
 
     def _position_after_seek(self, clock: SampleClock, pts: int | None, end: int | None, start: int | None) -> int:
-        """Return the first sample of a frame by its time stamp, if the stamp agrees with counting from ``end``."""
+        """Return the first sample of a frame by its time stamp: ``end``, unless the frame may follow a gap."""
         # The profile may change within a stream.
         if self._has_profiles and (profile := self.reader.profile) != self._bounded_profile:
             if has_unbounded_memory(self.codec, profile):
@@ -319,7 +319,7 @@ class AudioStream:
         return None
 
     def _fills_memory(self, memory: OpusMemory, packets: list[Any], pts: int) -> bool:
-        """Append Opus packets up to a time stamp. Return whether a new decoder decodes the last packet correctly."""
+        """Append packets up to a time stamp to ``packets``; return whether a new decoder decodes the last one right."""
         is_right = True
         for packet in packets:
             is_right = memory.take(bytes(packet))

@@ -158,7 +158,7 @@ _NATIVE_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 def num_lead_bytes(encoding: SampleEncoding) -> int:
-    """Return how many bytes before the first sample `convert_samples` reads."""
+    """Return how many extra bytes `convert_samples` needs in front of the first sample."""
     return 1 if encoding.num_bytes == 3 else 0
 
 
@@ -166,7 +166,7 @@ def convert_samples(raw: memoryview, encoding: SampleEncoding, samples: NDArray[
     """Write stored samples as float32: integers scaled to [-1, 1), floats rounded to float32.
 
     Args:
-        raw: The bytes of interleaved samples, after `num_lead_bytes` other bytes.
+        raw: First as many other bytes as `num_lead_bytes` returns, then the bytes of interleaved samples.
         encoding: How the samples are stored.
         samples: The result, (channels, samples).
     """

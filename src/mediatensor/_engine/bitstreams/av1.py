@@ -87,8 +87,8 @@ class Av1Pictures:
 
     A frame can only depend on other frames through the eight reference slots (7.20). They hold pixels, probabilities,
     motion vectors, segmentation, loop filter deltas and film grain. So a frame that is not stored in a slot changes no
-    other frame. All frames of the temporal unit must be coded inter frames of the base spatial layer, not existing
-    frames that are shown. Packets are not disposable if frame headers have timing information or frame numbers
+    other frame. All frames of the temporal unit must be coded inter frames of the base spatial layer, not repeats of
+    existing frames. Packets are not disposable if frame headers have timing information or frame numbers
     (frame_id_numbers_present_flag), because decoders check that no number is missing.
 
     ``extradata`` is an ``av1C`` record, or a sequence header. Without it, the first sequence header in a packet is
@@ -104,7 +104,7 @@ class Av1Pictures:
                 self._learn(_parse_sequence_header(payload))
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other frame needs this packet's frames; ValueError or IndexError for invalid packets."""
+        """Return whether no other frame needs this packet's frames; raise ValueError or IndexError if it is invalid."""
         if self._has_changed:
             return False
         num_frames = 0

@@ -93,8 +93,8 @@ def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryvi
     bitstream specification, 7.2: UsePrevFrameMvs), and may pass probabilities (refresh_frame_context), a segmentation
     map and loop filter deltas (7.2.8, 7.2.10). Only the next packet states whether its frame uses them.
 
-    Pass packets to the function in decode order, from any key frame. If parameter sets change within the stream, it
-    declares fewer packets disposable, never more.
+    Pass packets to the function in decode order, from any key frame. If parameter sets change within the stream, the
+    function declares fewer packets disposable, never more.
     """
     make = _DISPOSABLE.get(codec or "")
     if make is None:
@@ -130,7 +130,7 @@ class BreakDetector(Protocol):
 
 
 def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = True) -> BreakDetector | None:
-    """Return a detector for streams of a codec; ``None`` for codecs without known breaks.
+    """Return a `BreakDetector` for a codec; ``None`` if its decoder is not known to drop frames midway.
 
     With ``is_at_start``, the next packet is the first of the stream and may have other headers than ``extradata``.
     """
@@ -152,7 +152,7 @@ def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview)
 
 
 def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return for each packet whether its first bytes prove that it shows a picture; otherwise parse the whole packet.
+    """Return for each packet whether its first bytes prove that it shows a picture; if not, parse the whole packet.
 
     Packets of codecs without hidden pictures count as pictures. So do AV1 packets with several units: they are a
     temporal unit, which shows one picture (AV1 specification, 7.5). ``beginning`` is (N, 16), padded with zeros;
@@ -182,7 +182,7 @@ def _vp9_content(packet: memoryview) -> PacketContent:
 
 
 def _frames_of_superframe(packet: memoryview) -> Iterator[memoryview]:
-    """Yield the frames of a packet: a single frame, or the frames of the index at its end (annex B)."""
+    """Yield the frames of a packet: a single frame, or those that an index at the packet's end lists (annex B)."""
     marker = packet[-1] if len(packet) else 0
     if marker >> 5 == 0b110:
         count, width = (marker & 7) + 1, ((marker >> 3) & 3) + 1
@@ -274,7 +274,7 @@ _REGISTERS = (0, 0x5E31029E)
 def slices_are_intact(packet: memoryview) -> bool:
     """Return whether the slices of an FFV1 packet match their checksums, or have no checksums.
 
-    If the lengths of the slices do not add up to the packet's size, return ``True``, because the codec reports that.
+    If the lengths of the slices do not add up to the packet's size, return ``True``: the codec reports this error.
     """
     spans = list(_slice_spans(packet))
     if not spans or spans[-1][0] != 0:
@@ -298,7 +298,7 @@ def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _crc32(data: memoryview, register: int) -> int:
-    """Return the CRC register after the data, without zlib's inversions before and after."""
+    """Return the CRC register after ``data``; undo that zlib inverts the register before and after."""
     return zlib.crc32(data, register ^ _ALL_BITS) ^ _ALL_BITS
 
 
@@ -313,10 +313,10 @@ class Finding(NamedTuple):
 
 
 class PacketInspector:
-    """Inspects the packets of a stream in file order: `pass_plain` for each packet, `inspect` if that returns False.
+    """Inspects packets in file order: call `pass_plain` for each packet, and `inspect` if `pass_plain` returns False.
 
-    Nearly all packets are plain: one picture that is shown and follows the previous one. Checking this in their first
-    bytes takes much less time than parsing all units. `pass_plain` gets the first bytes (`HEAD_BYTES` or the whole
+    Nearly all packets are plain: one picture that is shown and follows the previous one. To check this in the first
+    bytes takes much less time than to parse all units. `pass_plain` gets the first bytes (`HEAD_BYTES` or the whole
     packet) and the packet's size. It records the packet if it is plain, and returns whether it is.
     """
 

@@ -125,14 +125,14 @@ _Reference = tuple[bytes, int, int, _SequenceParameters, _PictureParameters]
 class H264Parser:
     """Parses the packets of a stream in decode order, each once; its attributes describe the last packet.
 
-    If it is uncertain whether a picture was lost, ``follows`` is true: without parameter sets, after a packet that
-    cannot be parsed, in streams that may skip numbers (gaps_in_frame_num_value_allowed_flag), and if a number repeats.
-    Units of other layers and views are skipped. An uncertain picture is not disposable.
+    Where it is uncertain whether a picture was lost, ``follows`` is true: without parameter sets, after a packet that
+    cannot be parsed, in streams that may skip values of frame_num (gaps_in_frame_num_value_allowed_flag), and if a
+    frame_num repeats. Units of other layers and views are skipped. An uncertain picture is not disposable.
 
     Args:
         extradata: The codec's configuration: an ``avcC`` record, or parameter sets after start codes.
-        is_thorough: Whether to also check the numbers of pictures that are not references. They show a loss one picture
-            earlier, and a loss after which there is no other reference.
+        is_thorough: Whether to also check frame_num in pictures that are not references. These pictures show a loss one
+            picture earlier, and also a loss that no later reference shows.
 
     Attributes:
         content: Whether the packet has a picture.
@@ -174,7 +174,7 @@ class H264Parser:
         return self._may_be_fields
 
     def restart(self) -> None:
-        """Continue at any other packet of the stream, with the parameter sets of its configuration."""
+        """Continue at any other packet of the stream, with only the parameter sets in ``extradata``."""
         sequences, pictures = self._configured
         self._sequences, self._pictures = dict(sequences), dict(pictures)
         self._number_places = {}
@@ -183,10 +183,11 @@ class H264Parser:
     def read_plain(self, head: bytes, size: int) -> bool:
         """Parse only the first bytes of the next packet; return whether they show a plain picture.
 
-        A plain picture is a frame that follows the previous reference picture. Only parameter sets, a delimiter and
-        supplemental information may come before its first slice, and nothing after it in the first bytes. ``head`` is
-        the first `HEAD_BYTES` of the packet, or the whole packet. This method does not update the attributes and does
-        not find out whether the picture is disposable. If the packet is not plain, call `read`.
+        A plain picture is a frame that follows the previous reference picture. Only a delimiter, supplemental
+        information and, with start codes, parameter sets may come before its first slice. With unit lengths, no other
+        unit may follow this slice; with start codes, this is not checked. ``head`` is the first `HEAD_BYTES` of the
+        packet, or the whole packet. This method does not update the attributes and does not find out whether the
+        picture is disposable. If the packet is not plain, call `read`.
         """
         before = self._last_reference
         if before is None or self._may_be_fields:
@@ -234,7 +235,7 @@ class H264Parser:
         return True
 
     def _find_number(self, bits: int) -> tuple[int, int, _SequenceParameters, _PictureParameters] | None:
-        """Make an entry of ``_number_places`` from the first 32 bits of a slice."""
+        """Return the place of frame_num for the first 32 bits of a slice, and store it in ``_number_places``."""
         first_bits = bits >> 32 - _SHORT_PREFIX_BITS
         prefix = _short_prefix(first_bits)
         picture = None if prefix is None else self._pictures.get(prefix[1])
@@ -350,7 +351,7 @@ class H264Parser:
             self._pictures[identifier] = picture
 
     def _structures_of(self, unit: bytes) -> set[PictureStructure | None]:
-        """Return the slice's structures according to each parameter set so far; ``None`` if the slice ends early."""
+        """Return a slice's structure by each sequence parameter set so far; ``None`` if the slice ends early."""
         structures: set[PictureStructure | None] = set()
         for parameters in self._seen:
             try:
@@ -389,7 +390,7 @@ class H264Parser:
 
 
 def _with_units_within(packet: memoryview, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Split units other than slices at the start codes in them."""
+    """Return the spans of all units, where units other than slices are split at start codes inside them."""
     return [
         span
         for start, stop in spans

@@ -74,7 +74,7 @@ class HevcPictures:
         self._highest_temporal_id = highest.pop() if len(highest) == 1 else None
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other picture needs this packet's pictures; ValueError or IndexError if it is invalid."""
+        """Return whether no other picture needs this packet; raise ValueError or IndexError if it is invalid."""
         has_picture = outlasts_picture = False
         for unit in nal_units(packet, self._length_size):
             kind, layer, temporal_id = _kind(unit), (unit[0] & 1) << 5 | unit[1] >> 3, (unit[1] & 7) - 1
@@ -104,7 +104,7 @@ class HevcBreaks:
     """Finds key frames at which the decoder drops pictures, and packets with several pictures.
 
     The decoder drops the leading pictures of a BLA picture, and of a CRA picture after the end of a sequence (8.1.3).
-    It drops other pictures if a flag of a key frame requires it (C.5.2.2).
+    It drops waiting pictures at a key frame with no_output_of_prior_pics_flag (C.5.2.2).
     """
 
     def __init__(self, extradata: bytes, *, is_at_start: bool) -> None:
@@ -115,7 +115,7 @@ class HevcBreaks:
         self._has_passed = False
 
     def find(self, packet: memoryview, before: memoryview | None = None) -> str | None:
-        """Return why pictures may be dropped at this packet, or ``None``; ``before`` is the last packet if plain."""
+        """Return why pictures may be dropped at this packet, or ``None``; ``before``: the previous packet if plain."""
         if self._has_passed and before is not None:
             self._has_ended, self._has_passed = _parse_structure(before, self._length_size)[2], False
         pictures, ends_before, ends_after = _parse_structure(packet, self._length_size)
@@ -131,8 +131,8 @@ class HevcBreaks:
         """Parse only the first bytes of the next packet; return whether they show a plain picture.
 
         A plain picture is in the base layer and not a key frame. Only supplemental information and a delimiter come
-        before its first slice. After the slice there are no other units: none in the first bytes after start codes,
-        none in the whole packet with lengths. If the packet is not plain, call `find`.
+        before its first slice. With unit lengths, no other unit may follow this slice; with start codes, this is not
+        checked. If the packet is not plain, call `find`.
         """
         if not self._has_begun:
             return False
@@ -171,7 +171,7 @@ class HevcBreaks:
 
 
 def _parse_structure(packet: memoryview, length_size: int | None) -> tuple[list[bytes], bool, bool]:
-    """Return (first three bytes of each picture, whether a sequence ends before the first one, or after it).
+    """Return (first three bytes of each picture, whether a sequence ends before the first picture, and after it).
 
     FFmpeg splits packets with start codes so that each has one picture, and the end of a sequence comes first or last.
     """

@@ -163,7 +163,7 @@ class Mpeg4Pictures:
         self._is_plain &= not is_packed(extradata)
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other picture needs this packet's pictures; ValueError or IndexError if it is invalid."""
+        """Return whether no other picture needs this packet; raise ValueError or IndexError if it is invalid."""
         if not self._is_plain:
             return False
         data = bytes(packet)

@@ -48,7 +48,7 @@ class PictureOrder(Protocol):
     reason: str | None
 
     def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
-        """Process a packet, its first `HEAD_BYTES` and its time; return whether another packet may matter."""
+        """Process a packet, its first `HEAD_BYTES` and its time; return whether later packets may change `reason`."""
 
 
 def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> PictureOrder | None:
@@ -68,9 +68,9 @@ def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> Pi
 
 
 def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
-    """Return a guard for packets from a key frame on, or ``None`` if the codec has no picture order counts.
+    """Return an `OrderGuard` for packets from a key frame on; ``None`` if the codec has no picture order counts.
 
-    It is for streams whose times always grow and whose packets have not been read yet.
+    A guard is for streams whose times always grow and whose packets have not been read yet.
     """
     if codec == "h264":
         return OrderGuard(_H264Counts(extradata), step=2)
@@ -81,7 +81,7 @@ def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
 
 
 class _MpegOrder:
-    """Order of codecs that return B pictures at once, and any other picture when the next such picture comes.
+    """Order of codecs that return a B picture at once, and any other picture when the next one that is not B comes.
 
     ::
 
@@ -214,7 +214,7 @@ class _CountedOrder:
 
 
 class _UnknownOrder:
-    """Order of other codecs: if times fall anywhere, they count as presentation times."""
+    """Order of other codecs: if the times fall between any two packets, they count as presentation times."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -281,7 +281,7 @@ class _OrderCount:
 
 
 class _H264Counts(_Counts, H264Parser):
-    """Reads picture order counts of H.264 frames. Single fields and unusual pictures are never certain."""
+    """Reads picture order counts of H.264 frames. For single fields and unusual pictures, `grows` returns False."""
 
     def __init__(self, extradata: bytes) -> None:
         H264Parser.__init__(self, extradata)

@@ -12,7 +12,7 @@ from enum import Enum, IntEnum
 
 
 class PacketContent(Enum):
-    """The result of decoding a packet."""
+    """What a decoder makes of a packet, as far as the packet's headers tell."""
 
     PICTURE = "a picture that is shown"
     NO_PICTURE = "nothing to show: updates of references, parameters, the end of a sequence"
@@ -251,7 +251,7 @@ def messages_are_transient(unit: memoryview | bytes, header_bytes: int) -> bool:
 
 
 def _message_number(payload: bytes, position: int) -> tuple[int, int]:
-    """Return (type or size of a message, position after it): the sum of bytes up to the first one below 255."""
+    """Return (type or size of a message, position after it): the sum of the bytes through the first one below 255."""
     number = 0
     while payload[position] == 255:
         number += 255

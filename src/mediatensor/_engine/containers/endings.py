@@ -59,7 +59,7 @@ def _size_of_element(data: bytes, position: int) -> tuple[int, bool]:
 
 
 def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
-    """Return whether a part in a sequence of adjacent parts ends after the end of the file."""
+    """Return whether one of the adjacent parts from the start of the file ends after the end of the file."""
     position = 0
     for _ in range(_MAX_PARTS):
         end = end_of(read_at(position, 16), position, file_size)
@@ -102,7 +102,7 @@ def _flv_breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def _packets_break_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether a transport stream ends inside a packet (188 bytes, or 192 bytes with a time first)."""
+    """Return whether a transport stream ends inside a packet (of 188 bytes, or of 192 bytes if a time comes first)."""
     for size, offset in ((188, 0), (192, 4)):
         places = range(offset, min(offset + _PACKETS_LOOKED_AT * size, file_size), size)
         if len(places) == _PACKETS_LOOKED_AT and all(read_at(place, 1) == bytes((_SYNC_BYTE,)) for place in places):

@@ -56,7 +56,7 @@ _TS_SECOND, _TS_WRAP = 90_000, 1 << 33
 
 
 def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
-    """Return whether numbers or times decrease in a file where they should only grow; ``format_name`` is FFmpeg's."""
+    """Return whether sample numbers or times, which should only grow, decrease; ``format_name`` is FFmpeg's name."""
     if format_name == "ogg":
         return _ogg_restarts(read_at, file_size)
     if format_name == "mpegts":
@@ -69,9 +69,9 @@ def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
 
 
 def _read_looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b"") -> Iterator[bytes]:
-    """Yield bytes from places spread over the file, in order; the last bytes are at the file's end.
+    """Yield ``num_bytes`` bytes from each of several places spread over the file, in order; the last place is its end.
 
-    If ``sign`` is near the end of a place's bytes, only that end is read.
+    If ``sign`` is in the last few bytes of a place, only these bytes are read and yielded.
     """
     if num_bytes * _NUM_LOOKS >= file_size:
         yield read_at(0, file_size)
@@ -119,12 +119,12 @@ class OggLink:
 
     @property
     def kinds(self) -> list[tuple[str, int, int]]:
-        """Return (codec, samples per second, channels) of each stream; the codec is empty if it is not audio."""
+        """Return (codec, samples per second, channels) of each stream; the codec is empty for other than audio."""
         return [_ogg_kind(header) for header in self.headers.values()]
 
     @property
     def num_seconds(self) -> float | None:
-        """Return the length of the first audio stream; ``None`` if its pages do not state it."""
+        """Return the duration of the first audio stream in seconds; ``None`` if its pages do not state it."""
         for (serial, header), (codec, rate, _) in zip(self.headers.items(), self.kinds, strict=True):
             granules = self.granules.get(serial)
             if codec and rate and granules:
@@ -203,7 +203,7 @@ def _ogg_kind(header: bytes) -> tuple[str, int, int]:
 
 
 def flac_seconds(read_at: ReadAt, file_size: int) -> float | None:
-    """Return the total length of all parts of a joined file; ``None`` if a part does not state its length."""
+    """Return the total duration of a joined file in seconds; ``None`` if a part does not state its length."""
     seconds = 0.0
     for position in range(0, file_size, _MANY_BYTES):
         data = read_at(position, _MANY_BYTES + 8 + _FLAC_FACTS_BYTES)
@@ -258,7 +258,7 @@ def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int,
 
 
 def _flac_frames(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int, bool]]:
-    """Yield (number, samples, whether numbers count frames) for the places that look like a frame."""
+    """Yield (number, samples, whether the number counts frames, not samples) for the places that look like a frame."""
     for at in places:
         header = data[at : at + _FLAC_HEADER_BYTES]
         if len(header) < _FLAC_HEADER_BYTES:
@@ -403,7 +403,7 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
 class FrameWalk:
     """Finds frame N of bare MPEG audio or AAC (ADTS) by reading header after header from the last frame found.
 
-    FFmpeg computes times of bare frames from all bytes that it parses, including bytes between joined files.
+    FFmpeg's times of bare frames may be wrong, because it also counts the bytes between joined files.
     """
 
     def __init__(self, is_mp3: bool) -> None:

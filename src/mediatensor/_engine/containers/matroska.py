@@ -274,7 +274,7 @@ class _Walk:
         return content
 
     def _read_number(self, element: _Element) -> int:
-        """Return the unsigned number in an element. It has at most 8 bytes."""
+        """Return the unsigned number in an element, which has at most 8 bytes."""
         content = self._read_content(element)
         if len(content) > 8:
             raise MalformedBoxError(f"a number {element.kind:X} of {len(content)} bytes")
@@ -412,7 +412,7 @@ class _Walk:
             self.groups[body] = duration, is_key
 
     def _check_nesting(self, parent: _Element, kind: int) -> None:
-        """Check the additions to a block, because the demuxer drops a block with unknown additions."""
+        """Check the elements with additions to a block, because the demuxer drops a block that has unknown ones."""
         position, end = parent.body, parent.end or 0
         while position < end:
             element = self._parse_element(position)
@@ -558,7 +558,7 @@ def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple
 
 
 def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, NDArray[np.uint8]]:
-    """Return (block size, offset of the block's header from its ID, header and first payload bytes) of all blocks."""
+    """Return arrays of block sizes, offsets from a block's ID to its header, and headers with first payload bytes."""
     count = len(heads)
     size, start = np.zeros(count, np.int64), np.zeros(count, np.int64)
     bodies = np.zeros((count, _BLOCK_HEADER_BYTES + PAYLOAD_BYTES), np.uint8)

@@ -73,7 +73,7 @@ class FrameHeader:
 
 @dataclass(frozen=True)
 class ConstantFrames:
-    """The frames of a file of constant bit rate.
+    """The frames of an MP3 file whose bit rate is constant.
 
     >>> frames = ConstantFrames(417, Fraction(20480, 49), Fraction(0), 1000, 1152, 44100, 0xFFFB9000, 0)
     >>> [frames.position(number) for number in range(4)]
@@ -97,7 +97,7 @@ class ConstantFrames:
         return self.first_position + (number * numerator + phase) // denominator
 
     def is_frame(self, data: Any, size: int, may_be_longer: bool) -> bool:
-        """Return whether a packet of ``size`` bytes is a whole frame, and has no more bytes unless it may be longer."""
+        """Return whether a packet of ``size`` bytes is one whole frame; if it ``may_be_longer``, data may follow."""
         value = int.from_bytes(memoryview(data)[:_HEADER_BYTES], "big")
         rest = size - self.length.numerator // self.length.denominator
         return value & _KEY_MASK == self.key and rest >= 0 and (rest <= 1 or may_be_longer)
@@ -108,7 +108,7 @@ class ConstantFrames:
         return min(_MAX_SHIFT_BYTES, floor(self.length / 4))
 
     def num_discarded(self, number: int) -> int:
-        """Return the number of padding samples at the end of a frame."""
+        """Return how many samples at the end of a frame are padding."""
         num_after = (self.num_frames - 1 - number) * self.samples_per_frame
         if num_after < 0:
             return 0
@@ -158,7 +158,7 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
 
 
 def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether an MP3 file has the length in its encoder's tag, so that nothing was appended or inserted."""
+    """Return whether the length of an MP3 file is the one in its encoder's tag: nothing was appended or inserted."""
     begin = after_id3(read_at)
     header = _parse_header(read_at(begin, _HEADER_BYTES))
     if header is None:
@@ -231,7 +231,7 @@ def _frame_size(header: bytes) -> int:
 
 
 def after_id3(read_at: ReadAt) -> int:
-    """Return the end of the tags at the start of a file."""
+    """Return where the ID3 tags at the start of a file end."""
     position = 0
     for _ in range(_MAX_ID3_TAGS):
         data = read_at(position, _ID3_HEADER_BYTES)
@@ -279,7 +279,7 @@ def _walk_frames(data: bytes, key: int) -> Iterator[int]:
 
 
 def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, Fraction] | None:
-    """Return (bytes of a frame, phase) that explain the frames' offsets; ``None`` if rounding does not explain them."""
+    """Return (unrounded bytes of a frame, phase) that give the frames' offsets; ``None`` if no rounding gives them."""
     if len(offsets) < _MIN_FRAMES_SEEN:
         return None
     low = max(offset - number * length for number, offset in enumerate(offsets))

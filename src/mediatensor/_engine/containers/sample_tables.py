@@ -192,7 +192,7 @@ def read_samples(track: Track, file_size: int) -> Samples:
 
 
 def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedSamples | None:
-    """Compute the demuxer's list, assuming that the edit list keeps all samples; ``None`` if it cannot be computed.
+    """Compute the demuxer's list for an edit list that keeps all samples; ``None`` if the list cannot be computed.
 
     ``first_dts`` is the first decode time in the demuxer's list.
     """
@@ -215,7 +215,7 @@ def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedS
 
 
 def entries_to_compare(is_key: BoolArray) -> Int64Array:
-    """Choose entries to compare with the demuxer's list: at both ends, at key frames, and some in between."""
+    """Return which entries to compare with the demuxer's list: at both ends, at key frames, and some in between."""
     count = len(is_key)
     is_chosen = np.zeros(count, bool)
     is_chosen[:_NUM_AT_ENDS] = is_chosen[-_NUM_AT_ENDS:] = True
@@ -227,7 +227,7 @@ def entries_to_compare(is_key: BoolArray) -> Int64Array:
 
 
 def packets_of_samples(track: Track, samples: Samples, demuxed: DemuxedSamples) -> PacketTable:
-    """Return the packets of a track whose samples are in the header; ``demuxed`` is the demuxer's complete list.
+    """Return the packets of a track whose samples the header lists; ``demuxed`` is the demuxer's complete list.
 
     Raises `MalformedBoxError` if the samples and the list contradict each other.
     """
@@ -431,7 +431,7 @@ def _track_defaults(moov: memoryview, track_id: int) -> _SampleDefaults:
 
 
 def _edit_offset(track: Track) -> int:
-    """Return the ticks by which the edit list shifts the track: an optional pause, then media from a tick on."""
+    """Return the shift in ticks by an edit list that may only have a pause and then the media from some tick on."""
     edits = list(track.edits)
     pause = edits.pop(0)[0] if edits and edits[0][1] == -1 else 0
     if len(edits) > 1 or any(start < 0 for _, start in edits):

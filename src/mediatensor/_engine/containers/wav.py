@@ -72,7 +72,7 @@ class WavHeader:
 
 @dataclass(frozen=True)
 class _Container:
-    """The layout of chunks. ``byte_order`` is for `struct`. W64 names chunks by GUIDs, and sizes include the header."""
+    """The layout of chunks. ``byte_order`` is for `struct`. In W64, names are GUIDs, and sizes include the header."""
 
     byte_order: str
     is_w64: bool = False

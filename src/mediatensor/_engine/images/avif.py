@@ -94,7 +94,7 @@ def _enlarged(plane: NDArray[Any], height: int, width: int, top: int, stop: int)
 
 
 def _doubled(plane: NDArray[Any], axis: int, start: int, stop: int) -> NDArray[Any]:
-    """Return a part of a plane with twice as many rows or columns: 3/4 of the nearest and 1/4 of the next one."""
+    """Return rows or columns of a plane scaled up twofold: each is 3/4 of the nearest plus 1/4 of the next one."""
     places = np.arange(start, stop)
     near = places // 2
     far = np.clip(near + np.where(places % 2, 1, -1), 0, plane.shape[axis] - 1)

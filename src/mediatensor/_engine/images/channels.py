@@ -24,7 +24,7 @@ _RED, _GREEN, _BLUE, _WHOLE = 2989, 5870, 1140, 10_000
 
 
 class ImageReadMode(Enum):
-    """The channels of decoded images. Functions also accept the name, in any case.
+    """The channels of decoded images. Functions also accept the name of a mode, in upper or lower case.
 
     Attributes:
         UNCHANGED: The channels of the file: 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha). A palette
@@ -79,7 +79,7 @@ _LAYOUTS = {
 
 
 def check_mode(mode: object) -> ImageReadMode:
-    """Return the mode with a name.
+    """Return the `ImageReadMode` that ``mode`` names or is.
 
     >>> check_mode("rgba")
     <ImageReadMode.RGB_ALPHA: 'RGB_ALPHA'>
@@ -111,7 +111,7 @@ def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16]
 
 
 def wanted_layout(stored: Layout, mode: ImageReadMode) -> Layout:
-    """Return the channels of the result."""
+    """Return the layout of the result; ``stored`` is the layout of the file."""
     return _LAYOUTS.get(mode, stored)
 
 

@@ -132,7 +132,7 @@ def single_gif(data: bytes, frame: GifFrame) -> bytes:
 
 
 def composed_gif(gif: GifFile, decode: Callable[[GifFrame], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the canvas (4, H, W) as RGB and alpha after each picture. It is always the same array.
+    """Yield the canvas (4, H, W) as RGB and alpha after each picture: always the same array, which changes.
 
     Where no picture covers the canvas, alpha is 0, and the colour is the background colour.
 

@@ -80,7 +80,7 @@ def read_jpeg_headers(data: bytes) -> JpegHeaders:
 
 
 def _mcus(frame: bytes) -> tuple[int, int]:
-    """Return (number of minimum coded units, blocks in each) from a frame header without its precision."""
+    """Return (number of minimum coded units, blocks in each); ``frame`` is a frame header from its height on."""
     height, width = struct.unpack_from(">HH", frame)
     factors = [(factor >> 4, factor & 15) for factor in frame[6::3]]
     columns, rows = (max((pair[axis] for pair in factors), default=1) or 1 for axis in (0, 1))

@@ -54,13 +54,13 @@ class OpenedImage:
 
     Attributes:
         width, height: Size of a picture in pixels, before it is rotated.
-        layout: Its channels.
+        layout: Channels of a picture.
         dtype: uint8 or uint16.
         read: Decodes the pictures, and yields the bands of each picture.
         num_frames: Number of pictures.
         orientation: EXIF's number for how to rotate the pictures.
         max_pixels: Pixels of the largest part that is decoded separately, which may be larger than the picture.
-        read_layout: The channels that ``read`` returns, if these are more than the file states.
+        read_layout: The channels that ``read`` returns, if they differ from ``layout``.
     """
 
     width: int
@@ -119,12 +119,12 @@ def _open_jpeg(data: bytes) -> OpenedImage:
 
 
 def _lacks_only_data(data: bytes, headers: JpegHeaders) -> bool:
-    """Return whether more data would make a damaged file complete. Files with wrong codes are returned as decoded."""
+    """Return whether a damaged file only ends too early. If it has wrong codes instead, its decoded pixels are used."""
     return any(not jpeg_is_damaged(longer) for longer in completed_jpegs(data, headers))
 
 
 def _has_flat_corner(image: Image.Image) -> bool:
-    """Return whether the last pixels all have one colour, as when libjpeg fills missing data."""
+    """Return whether the bottom right pixels all have one colour, as when libjpeg fills missing data."""
     width, height = image.size
     left, top = max((width - 1) // 8 * 8, width - 4), max((height - 1) // 8 * 8, height - 4)
     if image.getpixel((left, top)) != image.getpixel((width - 1, height - 1)):
@@ -243,7 +243,7 @@ def _open_avif(data: bytes, *, wants_8_bits: bool, num_threads: int) -> OpenedIm
 
 
 def _rgb_16(parts: Sequence[PlanarPicture], layout: Layout) -> Bands:
-    """Yield the bands of a picture; the second part, if there is one, is its alpha."""
+    """Yield the bands of a picture; ``parts`` are its colours and, optionally, its alpha."""
     width = parts[0].planes[0].shape[1]
     num_rows = max(1, _BAND_PIXELS // width)
     num_colours = layout.num_channels - layout.has_alpha

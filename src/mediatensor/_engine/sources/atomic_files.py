@@ -60,7 +60,7 @@ class AtomicFile:
         self.file = opened[0]
 
     def appear(self) -> None:
-        """Give the file its name before it is complete. After this call, a failure does not remove it.
+        """Give the file its name before it is complete. After this call, a failure does not remove the file.
 
         On Windows, an open file cannot be renamed, so it gets its name only with `commit`.
         """
@@ -97,8 +97,8 @@ class AtomicFile:
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that appears at the end of the ``with`` block, unless the block raises; see `AtomicFile`.
 
-    Its ``name`` is the path of the unfinished file, for libraries that write only to paths. An OSError of the block
-    becomes `WriteError`.
+    The file's ``name`` is its path while it is unfinished, for libraries that write only to paths. An OSError that the
+    block raises becomes `WriteError`.
     """
     new = AtomicFile(path)
     try:
@@ -124,7 +124,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 def write_error(destination: str, error: BaseException, advice: str = "") -> WriteError:
     """Make the error for a destination that cannot be written.
 
-    ``destination`` is in words, such as ``"'video.mp4'"``; ``advice`` is a sentence.
+    ``destination`` names it in the message, such as ``"'video.mp4'"``; ``advice`` is a sentence that ends the message.
     """
     # The full message of a system error would name the hidden file.
     reason = getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__
@@ -150,7 +150,7 @@ def _hidden_name(path: str) -> str:
 
 
 def _open_new_file(name: str, final: str | None) -> io.FileIO:
-    """Open a new file with the permissions of the finished one, or a special file."""
+    """Open a new file with the permissions of the file that it will replace; without ``final``, open a special file."""
     if final is None:
         return open(name, "wb", buffering=0)
     file = open(name, "x+b", buffering=0)  # noqa: SIM115

@@ -45,18 +45,18 @@ class NotAFileError(HttpError):
 
 
 class FileChangedError(HttpError):
-    """The response has another version of the file."""
+    """The response has another version of the file than expected."""
 
 
 class FileVersion(NamedTuple):
-    """Size and tag of a file, which change with the file."""
+    """The size and the tag of a file, which show whether the file has changed."""
 
     size: int
     tag: str | None
 
 
 def is_plain_http(url: str) -> bool:
-    """Return whether plain GET requests can read a URL: no password, no proxy, not a pattern of files."""
+    """Return whether plain GET requests can read a URL: it has no password and no proxy, and is not a file pattern."""
     try:
         parts = urllib.parse.urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -71,7 +71,7 @@ def is_plain_http(url: str) -> bool:
 class HttpRanges:
     """Fetches ranges of a file whose URL satisfies `is_plain_http`.
 
-    ``version`` is the version that the file must still have, from an earlier object.
+    ``version`` is that of an earlier object for the same file; a request fails if the file has another version now.
     """
 
     def __init__(self, url: str, version: FileVersion | None = None) -> None:
@@ -138,7 +138,7 @@ class HttpRanges:
         return data
 
     def _fetch_from_whole(self, start: int, stop: int) -> bytes:
-        """Skip the bytes before ``start``; request the file again if the position is already after it."""
+        """Read from a response with the whole file; request the file again if its read position is after ``start``."""
         if self._whole is None or start < self._whole_position:
             self.close()
             self._begin_whole(self._request({}))
@@ -288,7 +288,7 @@ def has_ranges(file_system: Any) -> bool:
 
 
 def facts_of_version(file_system: Any, path: str) -> tuple[tuple[str, str], ...]:
-    """Return the facts of a file that change when the file changes, such as its size and its tag."""
+    """Return (name, value) of the properties of a file that change when it changes, such as its size and its tag."""
     facts = file_system.info(path)
     return tuple((name, str(facts[name])) for name in _VERSION_FACTS if facts.get(name) is not None)
 

@@ -23,7 +23,7 @@ def check_outputs(
     how: str = "--overwrite",
     makes_folders: bool = False,
 ) -> None:
-    """Refuse outputs that are an input, the same file as another output, a folder, or an unrelated file.
+    """Refuse an output that is an input, another output, a folder, or an existing file that may not be replaced.
 
     Paths are compared after following symbolic and hard links. Outputs whose names differ only in case count as the
     same file, because they are the same on some systems. Devices and pipes may be written.
@@ -32,8 +32,8 @@ def check_outputs(
         outputs: Paths.
         sources: Inputs: paths, ``file:`` URLs, and ``"-"`` for standard input. Remote sources are ignored.
         overwrite: Whether existing files may be replaced.
-        is_own: Called with an output and the path of the existing file, which may differ in case. Returns whether the
-            file may be replaced without ``overwrite``. By default no existing file may be.
+        is_own: Called with an output and the path of the existing file, whose letters may differ in case. Returns
+            whether this file may be replaced without ``overwrite``. By default, no file may be replaced without it.
         how: The option that allows overwriting, for the message.
         makes_folders: Whether the caller makes the folders of its outputs.
 
@@ -83,7 +83,7 @@ def _real_path(name: str) -> str:
 
 
 def _paths_of(source: str | os.PathLike[str]) -> list[str | int]:
-    """Return the paths that a source may be read from, and descriptor 0 (standard input) if it is ``"-"``."""
+    """Return the paths that ``source`` may stand for, and also descriptor 0 (standard input) if it is ``"-"``."""
     text = os.fsdecode(source)
     if text == "-":
         return [text, 0]
@@ -120,7 +120,7 @@ def _identify_file(path: str | os.PathLike[str] | int) -> frozenset[object]:
 
 
 def _find_existing(path: str, folders: dict[str, dict[str, str]]) -> str | None:
-    """Return the existing file that has the name of an output in any case, or ``None``; ``folders`` is a cache."""
+    """Return the existing file whose name equals ``path`` except for case, or ``None``; ``folders`` is a cache."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

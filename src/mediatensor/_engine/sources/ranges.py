@@ -107,7 +107,7 @@ class RangeCache:
         return begin * self._block_bytes, min(end * self._block_bytes, self.size)
 
     def store(self, start: int, data: bytes) -> None:
-        """Cache the data of a request, which must be complete blocks except at the end of the file."""
+        """Cache data fetched from ``start``, which must be complete blocks except at the end of the file."""
         for offset in range(0, len(data), self._block_bytes):
             block = (start + offset) // self._block_bytes
             self._blocks[block] = data[offset : offset + self._block_bytes]
@@ -128,7 +128,7 @@ def _ceil_div(value: int, divisor: int) -> int:
 
 
 def _join_blocks(blocks: list[int]) -> list[tuple[int, int]]:
-    """Return ascending block numbers as ranges (begin, end), and include small gaps."""
+    """Join ascending block numbers to ranges (begin, end), which include small gaps between the numbers."""
     runs: list[tuple[int, int]] = []
     for block in blocks:
         if runs and block - runs[-1][1] <= _MAX_BRIDGED_BLOCKS:

@@ -88,10 +88,10 @@ class Source(ABC):
 
     @abstractmethod
     def open(self) -> str | Reader:
-        """Open the source for the demuxer; a `Reader` is closed with the handle."""
+        """Return what the demuxer opens: a path or URL for FFmpeg, or a `Reader`, which is closed with the handle."""
 
     def open_bytes(self) -> Reader | None:
-        """Open a reader for a source that FFmpeg opens itself; ``None`` if only FFmpeg can read it."""
+        """Return a reader of a source for which `open` returns a path; ``None`` if its bytes cannot be read so."""
         return None
 
     def check_unchanged(self) -> None:  # noqa: B027
@@ -103,7 +103,7 @@ class Source(ABC):
 
     @property
     def file_name(self) -> str:
-        """Return the name of the file without its folders, or a description."""
+        """Return the name of the file without its folders, or a description of a source that has no name."""
         return os.path.basename(self.describe())
 
 
