@@ -227,7 +227,7 @@ class AudioStream:
             yield held_back
 
     def _position_after_seek(self, clock: SampleClock, pts: int | None, end: int | None, start: int | None) -> int:
-        """Return the first sample of a frame by its time stamp: ``end``, unless the frame may follow a gap."""
+        """Return a frame's first sample by its time stamp; check it against ``end``, the counted sample."""
         # The profile may change within a stream.
         if self._has_profiles and (profile := self.reader.profile) != self._bounded_profile:
             if has_unbounded_memory(self.codec, profile):
@@ -433,7 +433,7 @@ class _RewindBuffer:
         return self._items[0][0] if self._items else 0
 
     def replay(self, start: int) -> tuple[Iterator[DecodedPacket], int]:
-        """Return the decoded packets from sample ``start`` on, and their first sample. Pass each packet to `note`."""
+        """Return the decoded packets from sample ``start`` on, and their first sample. Callers `note` each packet."""
         first, self._num_replayed = self.begin, 0
         for position, _, _ in reversed(self._items):
             self._num_replayed += 1

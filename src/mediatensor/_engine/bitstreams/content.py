@@ -132,7 +132,7 @@ class BreakDetector(Protocol):
 def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = True) -> BreakDetector | None:
     """Return a `BreakDetector` for a codec; ``None`` if its decoder is not known to drop frames midway.
 
-    With ``is_at_start``, the next packet is the first of the stream and may have other headers than ``extradata``.
+    With ``is_at_start``, the detector's first packet is the first of the stream; its headers may replace ``extradata``.
     """
     if codec == "hevc":
         return HevcBreaks(extradata, is_at_start=is_at_start)

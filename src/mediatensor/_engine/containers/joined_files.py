@@ -159,7 +159,7 @@ def _ogg_restarts(read_at: ReadAt, file_size: int) -> bool:
 
 
 def ogg_links(read_at: ReadAt, file_size: int) -> list[OggLink]:
-    """Return the parts of a chain by reading the header of each page."""
+    """Return the parts of an Ogg chain by reading the header of each page."""
     links: list[OggLink] = []
     has_begun = True
     position = 0
@@ -317,7 +317,7 @@ def _wavpack_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int
 
 @dataclass
 class WavPackParts:
-    """The parts of a joined file."""
+    """The parts of a joined WavPack file."""
 
     # (first byte, one past the last) of each span of adjacent parts. Other bytes, such as tags, separate spans.
     spans: list[tuple[int, int]] = field(default_factory=list)
@@ -325,7 +325,7 @@ class WavPackParts:
 
 
 def wavpack_parts(read_at: ReadAt, file_size: int) -> WavPackParts:
-    """Find the parts of a joined file by reading the header of each block."""
+    """Find the parts of a joined WavPack file by reading the header of each block."""
     parts = WavPackParts()
     position = end = 0
     while position < file_size:
@@ -411,7 +411,7 @@ class FrameWalk:
         self._reached: tuple[int, int] | None = None
 
     def place_of(self, read_at: ReadAt, first: int, number: int) -> int | None:
-        """Return where a frame starts; ``None`` if frames from ``first`` are not adjacent or change their rate."""
+        """Return where frame ``number`` starts; ``None`` if frames from ``first`` on have gaps or change their rate."""
         header = read_at(first, _FRAME_HEADER_BYTES)
         place, reached = self._reached or (first, 0)
         if reached > number:
@@ -468,7 +468,7 @@ def begins_file(data: bytes) -> bool:
 
 
 def id3_end(data: bytes) -> int:
-    """Return where an ID3 tag that exceeds its packet ends, relative to the packet; 0 if there is no tag."""
+    """Return where an ID3 tag in a packet ends, relative to the packet and maybe after it; 0 if there is no tag."""
     at = data.find(b"ID3")
     size = data[at + 6 : at + 10]
     if at < 0 or len(size) < 4 or max(size) > 0x7F:

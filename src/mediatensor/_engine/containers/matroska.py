@@ -70,7 +70,7 @@ def _contents_of(elements: _Elements, kind: int) -> list[bytes]:
 
 
 def _unsigned(elements: _Elements, kind: int, default: int) -> int:
-    """Return the number in the only element of a kind, or ``default``."""
+    """Return the number in the only element of a kind; ``default`` if there is no such element or it is empty."""
     contents = _contents_of(elements, kind)
     if len(contents) > 1 or any(len(content) > 8 for content in contents):
         raise MalformedBoxError(f"more than one number {kind:X}")

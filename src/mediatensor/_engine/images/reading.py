@@ -87,8 +87,8 @@ def open_image(
     Args:
         kind: One of `FORMATS`.
         data: The whole file.
-        check_pixels: Called with columns and rows; raises if a picture of this size is refused. Some decoders allocate
-            a picture when they are created.
+        check_pixels: Called with columns and rows before creating a decoder that allocates a picture at once; raises if
+            a picture of this size is refused.
         wants_8_bits: Whether samples of 8 bits are enough.
         num_threads: Number of threads for decoders that can use several.
 

@@ -276,7 +276,7 @@ def has_ranges(file_system: Any) -> bool:
     """Return whether a file system fetches a range of a file with one request.
 
     Other file systems open the file and seek for every range; in a compressed archive that means reading everything
-    before it. File systems with local copies fetch missing parts when the file is opened.
+    before it. File systems with local copies do not count, because they fetch what is missing when they open a file.
     """
     from fsspec.implementations.cached import CachingFileSystem
     from fsspec.spec import AbstractFileSystem

@@ -26,8 +26,8 @@ _MAX_BRIDGED_BLOCKS = 1
 class RangeCache:
     """Plans the requests for reads of one file, and caches their data.
 
-    All sizes and, except at the end of the file, all requests are multiples of ``block_bytes``. A read has at most
-    ``max_request_bytes``. The cache must hold two of the largest requests and a few blocks.
+    The sizes of the cache and of requests are multiples of ``block_bytes``; only a request at the end of the file may
+    differ. A read has at most ``max_request_bytes``. The cache must hold two of the largest requests and a few blocks.
 
     >>> cache = RangeCache(1000, block_bytes=10, min_request_bytes=20, max_request_bytes=80, max_cached_bytes=300)
     >>> cache.plan(5, 8)

@@ -304,7 +304,7 @@ class RangeReader(Reader):
 
 
 def regular_file_descriptor(file: Any) -> int | None:
-    """Return the descriptor of a regular file from Python's ``open(..., "rb")``, if it can be read by position."""
+    """Return the descriptor of a regular file opened by ``open(..., "rb")``; ``None`` for any other file object."""
     if type(file) not in (io.BufferedReader, io.FileIO) or not hasattr(os, "pread"):
         return None
     try:
