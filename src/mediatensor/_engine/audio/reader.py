@@ -54,7 +54,7 @@ class SeekMissedError(Exception):
 
 
 class UnknownPositionError(Exception):
-    """Time stamps do not determine the sample numbers; they must be counted from the beginning of the stream."""
+    """Time stamps do not determine the sample numbers; samples must be counted from the beginning of the stream."""
 
 
 class _FirstPacket(NamedTuple):

@@ -132,7 +132,7 @@ class BreakDetector(Protocol):
 def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = True) -> BreakDetector | None:
     """Return a `BreakDetector` for a codec; ``None`` if its decoder is not known to drop frames midway.
 
-    With ``is_at_start``, the detector's first packet is the first of the stream; its headers may replace ``extradata``.
+    With ``is_at_start``, the detector's first packet is the stream's first; its headers may differ from ``extradata``.
     """
     if codec == "hevc":
         return HevcBreaks(extradata, is_at_start=is_at_start)
@@ -298,7 +298,7 @@ def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _crc32(data: memoryview, register: int) -> int:
-    """Return the CRC register after ``data``; undo that zlib inverts the register before and after."""
+    """Return the CRC register after ``data``, without the inversions that zlib does before and after."""
     return zlib.crc32(data, register ^ _ALL_BITS) ^ _ALL_BITS
 
 

@@ -182,7 +182,7 @@ class MpegBreaks:
 
     If the picture size changes, the decoder drops the picture that it has not returned yet. After a packet that only
     ends a sequence, B pictures of MPEG-1 and 2 lack a reference. ``extradata`` has the headers as in the stream. With
-    ``is_at_start``, the first packet passed to `find` is the stream's first; its headers may replace ``extradata``.
+    ``is_at_start``, the first packet passed to `find` is the stream's first; its headers may differ from ``extradata``.
     """
 
     def __init__(self, extradata: bytes, *, is_mpeg4: bool, is_at_start: bool) -> None:

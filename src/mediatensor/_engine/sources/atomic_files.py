@@ -124,7 +124,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 def write_error(destination: str, error: BaseException, advice: str = "") -> WriteError:
     """Make the error for a destination that cannot be written.
 
-    ``destination`` names it in the message, such as ``"'video.mp4'"``; ``advice`` is a sentence that ends the message.
+    ``destination`` is text for the message, such as ``"'video.mp4'"``; ``advice`` is a sentence that ends the message.
     """
     # The full message of a system error would name the hidden file.
     reason = getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__

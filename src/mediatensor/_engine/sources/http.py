@@ -288,7 +288,7 @@ def has_ranges(file_system: Any) -> bool:
 
 
 def facts_of_version(file_system: Any, path: str) -> tuple[tuple[str, str], ...]:
-    """Return (name, value) of the properties of a file that change when it changes, such as its size and its tag."""
+    """Return (name, value) of the properties that change when the file changes, such as its size and its tag."""
     facts = file_system.info(path)
     return tuple((name, str(facts[name])) for name in _VERSION_FACTS if facts.get(name) is not None)
 

@@ -23,7 +23,7 @@ def check_outputs(
     how: str = "--overwrite",
     makes_folders: bool = False,
 ) -> None:
-    """Refuse an output that is an input, another output, a folder, or an existing file that may not be replaced.
+    """Refuse outputs that are an input, the same file as another output, a folder, or a file that must be kept.
 
     Paths are compared after following symbolic and hard links. Outputs whose names differ only in case count as the
     same file, because they are the same on some systems. Devices and pipes may be written.
