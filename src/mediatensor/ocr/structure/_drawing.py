@@ -104,7 +104,10 @@ def _cover_page(pictures: Boxes, page: float, em: float) -> bool:
 
 
 def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return clockwise rotations, int64 (N,): 0, 90, 180 or 270 degrees. Unknown values become the most frequent."""
+    """Return the clockwise rotation of each word, int64 (N,): 0, 90, 180 or 270 degrees.
+
+    Words of unknown direction get the most frequent rotation.
+    """
     is_known = np.isfinite(directions[:, 0])
     x, y = np.where(is_known[:, None], directions, 0.0).T
     quarters: NDArray[np.int64] = np.round(np.arctan2(y, x) / (np.pi / 2)).astype(np.int64) % 4
@@ -113,7 +116,7 @@ def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _visible_edges(fills: NDArray[np.float64], out: float) -> NDArray[np.float64]:
-    """Return the edges of filled rectangles where the colour changes, as lines, float64 (M, 5)."""
+    """Return, as lines, float64 (M, 5), those edges of filled rectangles at which the colour changes."""
     if len(fills) > _MAX_FILLS:
         sizes = (fills[:, 2:4] - fills[:, :2]).prod(axis=1)
         fills = fills[np.sort(np.argsort(-sizes, kind="stable")[:_MAX_FILLS])]
@@ -170,7 +173,7 @@ def _line_ids(
 
 
 def _pictures(words: Boxes, areas: Boxes, pictures: Boxes, page: float, em: float) -> Boxes:
-    """Return boxes of embedded pictures, and of drawings joined from their pieces."""
+    """Return the boxes of embedded pictures and of drawings. Adjacent areas are joined into one drawing."""
     kept = []
     for found, gap in ((pictures, 0.2 * em), (areas, _MAX_GAP * em)):
         sizes = found[:, 2:] - found[:, :2]

@@ -133,7 +133,7 @@ def find_day_first(texts: Iterable[str]) -> bool | None:
 def is_valid(kind: str, value: str) -> bool:
     """Whether a value that fits its pattern is also valid: the date exists, or the check digits of the IBAN are right.
 
-    A code must have two or more characters, because a single one is probably a quantity. It must not be a date.
+    A code must have two or more characters, because a single one is probably a quantity. A code must not be a date.
     """
     if kind == "iban":
         return _iban(value) is not None
@@ -201,7 +201,7 @@ def _day(year: str, month: int, day: int) -> datetime.date | None:
 
 
 def _iban(value: str) -> str | None:
-    """Return an IBAN without spaces if its check digits are right (ISO 13616: 1 modulo 97 with letters as numbers)."""
+    """Return an IBAN without spaces if its check digits are right (ISO 13616: as a number, the IBAN is 1 modulo 97)."""
     account = re.sub(r"\W", "", value).upper()
     if not re.fullmatch(r"[A-Z]{2}\d{2}[A-Z0-9]{8,30}", account, re.ASCII):
         return None
@@ -236,8 +236,8 @@ class FieldRule:
         kind: Form of the value, one of `FIELD_KINDS`. ``"code"`` is letters and digits without spaces, such as an
             invoice number; ``"number"`` is a quantity. Without labels, ``"company"`` is the name at the top of the
             page, and ``"address"`` is the lines after the name.
-        pattern: Regular expression that the value must match instead of the form of the kind. Case is ignored. The
-            value is the first group that matched, or the whole match if there are no groups.
+        pattern: Regular expression that the value must match. It replaces the form given by ``kind``. Case is ignored.
+            The value is the first group that matched, or the whole match if there are no groups.
         where: Place of the value relative to its label: ``"right"``, ``"below"``, or ``"any"`` (right, else below).
         prefer: Choice among about equally likely values: the ``"first"`` or ``"last"`` on the page, or the
             ``"largest"`` amount.
@@ -250,9 +250,9 @@ class FieldRule:
             pattern is not a regular expression.
 
     Note:
-        Patterns are matched row by row, against the first 200 characters of each. Python's ``re`` has no time limit: a
-        pattern with nested repetitions, such as ``(a+)+$``, can take very long on a hostile page. Write ``a+$``, or
-        use possessive repetitions (``(a++)+$``). Do not accept patterns from untrusted users.
+        Patterns are matched row by row, against the first 200 characters of each row. Python's ``re`` has no time
+        limit: a pattern with nested repetitions, such as ``(a+)+$``, can take very long on a hostile page. Write
+        ``a+$``, or use possessive repetitions (``(a++)+$``). Do not accept patterns from untrusted users.
 
     Example:
         >>> from mediatensor.ocr.structure import FieldRule

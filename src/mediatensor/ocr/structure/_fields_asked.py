@@ -171,7 +171,10 @@ def _squashed(text: str) -> str:
 
 
 def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[int, int, int, float]]]:
-    """Find squashed labels. Return the row, the start and end in its text, and the confidence of each occurrence."""
+    """Find labels, given in the form of `_squashed`, in rows.
+
+    Return, for each label, its occurrences: the row, the start and end in the text of the row, and the confidence.
+    """
     by_ends: dict[str, list[str]] = defaultdict(list)
     for label in wanted:
         if len(label) >= 5:
@@ -211,7 +214,7 @@ def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[
 
 
 def _edits(first: str, second: str, limit: int) -> int:
-    """Return the edit distance, or ``limit`` + 1 if it is larger than ``limit``."""
+    """Return the edit distance of two texts, or ``limit`` + 1 if the distance is larger than ``limit``."""
     if abs(len(first) - len(second)) > limit:
         return limit + 1
     previous = list(range(len(second) + 1))
@@ -408,7 +411,7 @@ def _choose(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _
 
 
 def _amounts_due(page: _Page) -> set[Decimal]:
-    """Return the possible amounts to pay: cash minus change, if both are printed."""
+    """Return the amounts that may have been due: printed cash minus printed change, for every pair of the two."""
     given, returned = (set(_amounts(page, labels)) for labels in (_CASH, _CHANGE))
     return {cash - change for cash in given for change in returned if cash - change > 0}
 
@@ -452,7 +455,7 @@ def _find_company(texts: Sequence[str]) -> _Company | None:
 
 
 def _strip_number(text: str) -> str:
-    """Strip a registration number from the end of a row, and isolated specks after it."""
+    """Strip a registration number, and isolated misread specks after the number, from the end of a row."""
     name = text
     while (end := name.rfind("  ")) > 0 and sum(map(str.isalpha, name[end:])) < 3:
         name = name[:end]
@@ -478,7 +481,7 @@ def _company_row(texts: Sequence[str]) -> tuple[int, float] | None:
 
 
 def _find_address(texts: Sequence[str], spans: Sequence[tuple[float, float]]) -> _Address | None:
-    """Find rows below the name with a street, a number or a postcode. ``spans`` has the top and bottom of each row."""
+    """Find the rows of the address below the company name. ``spans`` has the top and bottom of each row."""
     company = _company_row(texts)
     start = 0 if company is None else company[0] + 1
     taken: list[int] = []

@@ -45,7 +45,8 @@ _SLACK = 0.01
 class _Part:
     """A phrase with scores as a key and as a value (higher is likelier).
 
-    ``cell`` is the space between the surrounding rules, infinite without rules. ``height`` is the word height.
+    ``cell`` is the box between the rules around the phrase; a side without a rule is infinite.
+    ``height`` is the word height.
     """
 
     words: tuple[int, ...]
@@ -245,7 +246,7 @@ def _make_part(content: PageContent, words: tuple[int, ...], row: int, colon_fol
 
 
 def _cell(content: PageContent, box: Box) -> Box:
-    """Return the nearest rule on each side of a box; infinite if there is none."""
+    """Return the positions of the nearest rules around a box; infinite on a side without a rule."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     slack = 0.3 * min(box[3] - box[1], 2 * _SLACK * content.height)
     vertical, horizontal = content.vertical_rules, content.horizontal_rules
@@ -303,7 +304,7 @@ def _place_in_grid(parts: Sequence[_Part], at: int, unit: float) -> tuple[int, i
 
 
 def _is_blank_between(content: PageContent, key: _Part, value: _Part) -> bool:
-    """Whether the rule of a blank to fill in is between key and value."""
+    """Whether a line on which to write, as in an empty form, is between key and value."""
     rules = content.horizontal_rules
     if not len(rules):
         return False
@@ -493,7 +494,7 @@ def _pairs_of_marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pai
 
 
 def _find_further_lines(content: PageContent, parts: Sequence[_Part], used: set[int]) -> dict[int, list[int]]:
-    """Find further lines of keys and values: unused parts that are close below them and aligned."""
+    """Find further lines of each key or value: unused parts that are close below it and aligned with it."""
     free = [at for at in range(len(parts)) if at not in used and not parts[at].has_colon]
     free.sort(key=lambda at: parts[at].box[1])
     lines: dict[int, list[int]] = defaultdict(list)

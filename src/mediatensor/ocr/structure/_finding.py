@@ -95,7 +95,7 @@ def _add_words_of_region(content: PageContent, table: FoundTable, regions: Seque
 
 
 def _drop_backgrounds(content: PageContent, tables: Sequence[FoundTable]) -> PageContent:
-    """Drop pictures that are the background of text, such as creased paper, shades and sheet edges."""
+    """Drop pictures that are only the background of text, such as creased paper, shading and edges of the sheet."""
     middles: NDArray[np.float64] = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
     kept = []
     for left, top, right, bottom in content.pictures.tolist():
@@ -145,7 +145,7 @@ def _is_prose(content: PageContent, region: FoundRegion) -> bool:
 def _join_rows(
     content: PageContent, regions: Sequence[FoundRegion], pairs: Sequence[FoundField]
 ) -> tuple[FoundRegion, ...]:
-    """Join regions that contain the keys and values of the same rows, because forms are read row by row."""
+    """Join two regions if a key in one and its value in the other are in the same row: forms are read row by row."""
     home = {word: number for number, region in enumerate(regions) for word in region.words}
     leader = list(range(len(regions)))
     frames = np.array([region.box for region in regions]).reshape(-1, 4)
@@ -173,7 +173,7 @@ def _join_rows(
 
 
 def _encloses_another(frames: NDArray[np.float64], is_own: NDArray[np.bool_]) -> bool:
-    """Whether the box around the regions ``is_own`` covers too much of another region."""
+    """Whether the box around the regions marked by ``is_own`` covers too much of any other region."""
     low, high = frames[is_own, :2].min(axis=0), frames[is_own, 2:].max(axis=0)
     others = frames[~is_own]
     sides = np.minimum(others[:, 2:], high) - np.maximum(others[:, :2], low)

@@ -25,7 +25,10 @@ def box_around(boxes: Boxes | Sequence[Box]) -> Box:
 
 
 def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:
-    """Rotate boxes, (N, 4), with their page of size (width, height) counter-clockwise by 0, 90, 180 or 270 degrees."""
+    """Return boxes, (N, 4), of a page rotated counter-clockwise by 0, 90, 180 or 270 degrees.
+
+    ``width`` and ``height`` are the size of the page before the rotation.
+    """
     left, top, right, bottom = boxes.T
     for _ in range(turn // 90 % 4):
         left, top, right, bottom = top, width - right, bottom, width - left
@@ -49,8 +52,8 @@ class PageContent:
 
     Attributes:
         width, height: Size of the page.
-        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word. Boxes are clipped to the page and at least
-            a thousandth of its height wide and high, because untrusted files may put words anywhere.
+        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word. Boxes are clipped to the page, and are at
+            least a thousandth of the page height wide and high, because untrusted files may put words anywhere.
         texts: The N words.
         line_ids: int64 (N,): the text line of each word. Two columns, or two cells of a row, may share a line.
         confidences: float64 (N,), in [0, 1]: probability that each word is right.
@@ -61,8 +64,8 @@ class PageContent:
             images.
         is_bold: bool (N,): whether a word is set in heavy type, from a PDF file or measured by stroke thickness.
         turns: int64 (N,): clockwise rotation of each word in degrees: 0, 90, 180 or 270. It is 0 in most images.
-        is_unread_scan: Whether embedded pictures cover the page of a PDF file that has no hidden words. Such a file
-            lacks the text of the scan. Words on the page, such as stamps or filled-in fields, were added later.
+        is_unread_scan: Whether embedded pictures cover a page of a PDF file, and the page has no hidden words. Such a
+            page lacks the text of the scan. Words on the page, such as stamps or filled-in fields, were added later.
     """
 
     width: float
@@ -92,7 +95,7 @@ class PageContent:
 
     @property
     def page_turn(self) -> int:
-        """Rotation of most characters of the page in degrees; 0 without words."""
+        """Clockwise rotation, in degrees, of most characters of the page; 0 on a page without words."""
         quarters = np.bincount(self.turns // 90, [len(text) for text in self.texts], minlength=4)
         return 90 * int(quarters.argmax())
 

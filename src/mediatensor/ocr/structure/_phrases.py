@@ -15,7 +15,7 @@ __all__ = ["Phrase", "Row", "box_of_words", "phrases_of", "rows_of"]
 
 @dataclass(frozen=True)
 class Phrase:
-    """Words of a row, as indices from left to right, without a wide gap or a rule between them."""
+    """Adjacent words of a row, as indices from left to right. No wide gap or rule separates the words."""
 
     words: tuple[int, ...]
     box: Box
@@ -39,7 +39,7 @@ class Row:
     box: Box
 
     def words_between(self, start: int, end: int) -> tuple[int, ...]:
-        """Return the words that overlap a range of the text."""
+        """Return the indices of the words that overlap the range from ``start`` to ``end`` of the text."""
         first = max(0, bisect_right(self.starts, start) - 1)
         return tuple(word for word, at in zip(self.words[first:], self.starts[first:], strict=True) if at < end)
 
@@ -49,7 +49,7 @@ def box_of_words(content: PageContent, words: Sequence[int]) -> Box:
 
 
 def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
-    """Split lines into phrases at gaps wider than ``gap``, in word heights, and at rules."""
+    """Split lines into phrases at rules and at gaps wider than ``gap`` word heights."""
     boxes = content.boxes
     filled = [index for index, text in enumerate(content.texts) if text.strip()]
     filled.sort(key=lambda index: (int(content.line_ids[index]), float(boxes[index, 0])))

@@ -147,9 +147,9 @@ def content_of_picture(
 
 
 def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], float]:
-    """Return the ink of an image, uint8 (H, W), and the factor by which it was reduced (0.5 if enlarged).
+    """Return the ink of an image, uint8 (H, W), and the factor by which the image was reduced (0.5 if enlarged).
 
-    Ink is the absolute difference from the paper in the channel that differs most, so colours count as much as black.
+    Ink is how much a pixel differs from the paper, in the channel that differs most, so colours count like black.
     """
     height, width = image.shape[:2]
     factor: float = max(1, int(np.ceil((height * width / _MAX_PIXELS) ** 0.5)))
@@ -169,7 +169,7 @@ def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], flo
 def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> Boxes:
     """Return boxes of pictures, float64 (N, 4).
 
-    Pieces are areas of connected ink. Words, word backgrounds and rules are excluded. Pieces that are close together
+    Pieces are areas of connected ink other than words, word backgrounds and rules. Pieces that are close together
     form a picture, which includes the axes and the frame around them.
     """
     pieces, is_flat, darkness = _pieces(ink, words, rules, em)
@@ -193,7 +193,7 @@ def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxe
 def _pieces(
     ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float
 ) -> tuple[Boxes, NDArray[np.bool_], NDArray[np.float64]]:
-    """Return the boxes of picture pieces, whether each is flat, and how much each differs from the paper."""
+    """Return the boxes of the pieces of pictures, whether each piece is flat, and its difference from the paper."""
     quarters = np.asarray(Image.fromarray(ink).reduce(_CELL // 2)).astype(np.int16)
     quarters = np.pad(quarters, ((0, len(quarters) % 2), (0, quarters.shape[1] % 2)), mode="edge")
     paper = int(np.median(quarters))
@@ -248,7 +248,7 @@ def _pieces(
 
 
 def _text_within(box: NDArray[np.float64], words: Boxes) -> tuple[float, int]:
-    """Return the share of a box that words cover, and the number of words in it."""
+    """Return the share of a box that words cover, and the number of words in the box."""
     centres = (words[:, :2] + words[:, 2:]) / 2
     is_inside = np.all((centres >= box[:2]) & (centres <= box[2:]), axis=1)
     area = float(np.prod(np.maximum(words[is_inside, 2:] - words[is_inside, :2], 0), axis=1).sum())
@@ -332,8 +332,8 @@ def bold_words(
 ) -> NDArray[np.bool_]:
     """Return whether words are set in heavy type, bool (N,).
 
-    Each word is averaged with its neighbours on the line, because heavy words usually come in groups, and compared with
-    the page. If most of the page is heavy, no word is marked.
+    Each word is averaged with its neighbours on the line, because heavy words usually come in groups, and then
+    compared with all words of the page. If most of the page is heavy, no word is marked.
     """
     heights = _line_heights(words, line_ids)
     weight = np.full(len(words), np.nan)

@@ -38,7 +38,7 @@ _MAX_EDGES = 6000
 
 
 class _Segments(NamedTuple):
-    """Parts of edges, each field float64 (N,): left and right end, y at the middle, and slope."""
+    """Parts of edges: left and right ends, y at the middle, and slopes. Each field is float64 (N,)."""
 
     left: NDArray[np.float64]
     right: NDArray[np.float64]
@@ -98,7 +98,7 @@ def image_tools() -> ModuleType:
 def painted(
     boxes: Boxes, shape: tuple[int, int], scale: tuple[float, float], values: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Count how many boxes cover at least half of each grid cell, int64 (rows, columns), or sum their values.
+    """Count the boxes that cover at least half of each grid cell, int64 (rows, columns), or sum the boxes' ``values``.
 
     ``scale`` is the width and height of a cell in pixels.
     """
@@ -114,7 +114,7 @@ def painted(
 
 
 class _Letters(NamedTuple):
-    """The places of letters, each (rows, columns) of blocks, and the length that a rule needs at each place."""
+    """Where letters are, in a grid of blocks, (rows, columns), and how long a rule must be in each block."""
 
     within: NDArray[np.bool_]
     # The largest share of a rule that may be inside letters.
@@ -138,7 +138,7 @@ class _Letters(NamedTuple):
         return cls(within, 0.6, near * np.int64(_MIN_UNDERLINE * em))
 
     def paired(self) -> _Letters:
-        """Return the same places for blocks twice as wide, which are used for dotted lines."""
+        """Return the places of the same letters in blocks twice as wide, which are used for dotted lines."""
         near = np.pad(self.stroke > 0, ((0, 0), (0, self.stroke.shape[1] % 2)))
         near = near[:, ::2] | near[:, 1::2]
         return _Letters(near, 0.15, np.zeros(near.shape, np.int64))
@@ -162,7 +162,7 @@ def _rules_across(ink: NDArray[np.uint8], words: Boxes, em: float, min_length: f
 
 
 def _edges(change: NDArray[np.int16], threshold: int, sign: int, letters: _Letters, em: float) -> _Segments:
-    """Find rows of blocks whose pixels all get darker (``sign`` 1) or brighter (-1) over two pixel rows."""
+    """Find edges: rows of blocks in which every pixel gets darker (``sign`` 1) or brighter (-1) within two rows."""
     is_edge = change > threshold if sign > 0 else change < -threshold
     is_edge[:-1] |= is_edge[1:]
     is_block = is_edge.view(np.uint32) == 0x01010101
@@ -192,7 +192,7 @@ def _trim_ends(
     *,
     has_gaps: bool = False,
 ) -> _Segments:
-    """Move the ends of parts to the actual ends of their pixels, by at most one block.
+    """Move the ends of parts, which are at block borders, to the first and last pixels, by at most one block.
 
     Args:
         parts: The parts.
@@ -251,7 +251,7 @@ def _fit_lines(
     step: int,
     min_length: float,
 ) -> tuple[_Segments, NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Fit lines through long straight pieces. Return the lines, rows per column, and first and last columns."""
+    """Fit lines through long straight pieces. Return the lines, and their rows per column, first and last columns."""
     num = int(names.max(initial=0)) + 1
     count = np.bincount(names, minlength=num)
     first, last = np.full(num, np.iinfo(np.int64).max), np.full(num, -1)
@@ -292,7 +292,7 @@ class _Pairs(NamedTuple):
 
     Attributes:
         one, other: Indices of the two parts.
-        apart: Vertical distance in the middle of the stretch that both parts cover.
+        apart: Vertical distance of the parts, in the middle of the stretch that both cover.
         shared: Length of the stretch that both parts cover; negative for a gap.
         shorter, longer: Length of the shorter and of the longer part.
     """
@@ -306,7 +306,7 @@ class _Pairs(NamedTuple):
 
     @classmethod
     def of(cls, parts: _Segments, near: float) -> _Pairs:
-        """Return all pairs of parts at most ``near`` pixels apart, and some that are slightly further apart."""
+        """Return all pairs of parts that are at most ``near`` pixels apart, and some pairs slightly further apart."""
         order = np.argsort(parts.y, kind="stable")
         left, right, y, slope, reach = (values[order] for values in parts)
         length = right - left
@@ -366,7 +366,7 @@ def _unite_groups(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
 
 
 def _groups(num: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the groups of items that pairs connect, int64 (num,)."""
+    """Return the group number of each of ``num`` items, int64 (num,). Paired items are in the same group."""
     names = np.arange(num)
     while True:
         lowest = names.copy()

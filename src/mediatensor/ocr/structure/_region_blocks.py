@@ -86,7 +86,7 @@ def blocks_of(lines: list[TextLine], rules: Boxes) -> list[Block]:
 
 
 def _stacks(lines: list[TextLine], rules: Boxes) -> list[list[TextLine]]:
-    """Return chains of lines. In a chain, each line is the only one directly below its predecessor, and vice versa."""
+    """Return chains of lines. In a chain, only one line is directly below each line, and only one directly above."""
     boxes = np.array([line.box for line in lines])
     sizes = np.array([line.size for line in lines])
     widths = np.maximum(boxes[:, 2] - boxes[:, 0], 1e-6)
@@ -130,7 +130,7 @@ def _nearest(
     widths: NDArray[np.float64],
     middles: NDArray[np.float64],
 ) -> int:
-    """Return the nearest of the candidates above or below a line; -1 if there is none, or if two are side by side."""
+    """Return the nearest of the candidates above or below a line; -1 without candidates, or if two are side by side."""
     if len(candidates) == 0:
         return -1
     common = np.minimum(boxes[candidates, 2], boxes[index, 2]) - np.maximum(boxes[candidates, 0], boxes[index, 0])
@@ -207,7 +207,7 @@ def _usual_size(lines: list[TextLine]) -> float:
 
 
 def _edges(lines: list[TextLine]) -> tuple[float, float]:
-    """Return the left and right edge of most lines. Outliers are ignored."""
+    """Return the left and right edge of a column of lines. A tenth of the lines may extend beyond each edge."""
     lefts, rights = sorted(line.box[0] for line in lines), sorted(line.box[2] for line in lines)
     return lefts[len(lefts) // 10], rights[-1 - len(rights) // 10]
 

@@ -236,7 +236,7 @@ def _is_margin(
 
 
 def _distance(box: Box, other: Box) -> tuple[float, float]:
-    """Return the horizontal and the vertical distance between two boxes. It is 0 where they overlap."""
+    """Return the horizontal and the vertical distance between two boxes; 0 in a direction in which they overlap."""
     return max(other[0] - box[2], box[0] - other[2], 0.0), max(other[1] - box[3], box[1] - other[3], 0.0)
 
 
@@ -320,7 +320,7 @@ def _find_formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 
 
 def _column_left(block: Block, blocks: list[Block]) -> float:
-    """Return the left edge of the running text around a block."""
+    """Return the left edge of the column of running text that a block is in."""
     lefts = [
         other.box[0]
         for other in blocks
@@ -404,7 +404,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
 
 
 def _stands_alone(block: Block, blocks: list[Block], below: list[Block], look: PageLook) -> bool:
-    """Whether a short line has aligned running text below it and more space above it than a line of text has."""
+    """Whether a block is a short line with aligned running text below it and more space above it than usual."""
     under = [
         other for other in below if abs(other.box[0] - block.box[0]) < 2 * look.size and other.width > 1.5 * block.width
     ]
@@ -516,7 +516,7 @@ def _kind_name(kind: tuple[str, float] | None) -> str:
 
 
 def _starts_note(block: Block) -> bool:
-    """Whether a block starts with a footnote sign or number, even if it is joined to the first word."""
+    """Whether a block starts with a footnote sign or number, even one that is joined to the first word."""
     return NOTE.match(block.text) is not None or re.match(r"^\d{1,2}[A-Z][a-z]", block.text) is not None
 
 

@@ -73,7 +73,7 @@ class TextLine:
 
 
 def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list[TextLine]:
-    """Group the words ``chosen`` into lines, from the top down. Gutters end at ``walls``: tables and pictures."""
+    """Group the ``chosen`` words into lines, top down. Gutters end at ``walls``, boxes of tables and pictures."""
     if len(chosen) == 0:
         return []
     boxes = page.boxes[chosen]
@@ -93,7 +93,7 @@ def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list
 def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
     """Return the top and bottom of each word, float64 (N, 2), as if it had ascenders and descenders.
 
-    Boxes may enclose only the ink, so words without ascenders are lower. The difference is measured on the page itself.
+    Boxes may enclose only the ink, so boxes of words without ascenders are less high. How much is measured on the page.
     """
     heights = boxes[:, 3] - boxes[:, 1]
     rises = np.array(
@@ -123,7 +123,7 @@ def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
 def _type_sizes(boxes: Boxes, extents: NDArray[np.float64], texts: list[str]) -> NDArray[np.float64]:
     """Return the type size of each word, float64 (N,), estimated from its height and the width of its letters.
 
-    Heights are only as precise as the pixels of the detector's map. Widths are averages over many letters.
+    Heights alone are imprecise, because the detector's map has large pixels; widths are averages over many letters.
     """
     heights = np.maximum(extents[:, 1] - extents[:, 0], 1e-6)
     units = np.array([sum(map(_width_of, text)) for text in texts])
@@ -220,7 +220,7 @@ def _cut_at_gutters(
     walls: Boxes,
     page: PageContent,
 ) -> NDArray[np.int64]:
-    """Cut lines at gutters, but not between a mark and the rest of its item."""
+    """Cut lines at gutters, but not between the mark of a list item and its text."""
     firsts = np.flatnonzero(following >= 0)
     gaps = boxes[following[firsts], 0] - boxes[firsts, 2]
     wide = gaps >= _GUTTERS[0][0] * heights[firsts]
@@ -244,7 +244,7 @@ def _cut_at_gutters(
 
 
 def _gutter_lengths(boxes: Boxes, height: float, walls: Boxes, page: PageContent) -> tuple[NDArray[np.int32], float]:
-    """Return the length of the gutter at each grid cell, in cells (0 for none), and the size of a cell."""
+    """Return, for each grid cell, the length of the gutter there, in cells (0 without gutter), and the cell size."""
     cell = max(height / _CELLS, page.width / _MAX_CELLS, page.height / _MAX_CELLS)
     rows, columns = int(page.height / cell) + 2, int(page.width / cell) + 2
     ink = np.zeros((rows, columns), dtype=bool)

@@ -123,7 +123,7 @@ def _is_covered(piece: NDArray[np.float64], obstacles: Boxes) -> bool:
 
 
 def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], outer: Boxes, size: float) -> bool:
-    """Extend large pictures to adjacent labels. Return whether a picture has changed."""
+    """Extend large pictures so that they include adjacent labels. Return whether any picture has changed."""
     changed = False
     taken = set().union(*members) if members else set()
     for index, box in enumerate(boxes):

@@ -284,7 +284,7 @@ def order_of(boxes: Boxes, height: float, columns: Boxes) -> list[int]:
     Args:
         boxes: float64 (N, 4).
         height: Line height, used on pages with too many parts, which are read row by row.
-        columns: float64 (C, 4): boxes of running text. Parts above or below such a box are widened to it.
+        columns: float64 (C, 4): boxes of running text. Parts above or below such a box are made as wide as the box.
     """
     number = len(boxes)
     if number > _MAX_PARTS:
@@ -327,7 +327,7 @@ def _widen_to_columns(boxes: Boxes, columns: Boxes) -> Boxes:
 
 
 def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
-    """Return whether each part must be read before each other part, bool (N, N)."""
+    """Return bool (N, N): whether the part of the row must be read before the part of the column."""
     left, top, right, bottom = boxes.T
     widths, heights = np.maximum(right - left, 1e-6), np.maximum(bottom - top, 1e-6)
     across = np.minimum(right[:, None], right) - np.maximum(left[:, None], left)
@@ -353,7 +353,7 @@ def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
 
 
 def _choose_next(ready: NDArray[np.int64], last: int | None, boxes: Boxes) -> int:
-    """Choose the topmost part below the last part in its column, or else the topmost part."""
+    """Choose the topmost of the parts below ``last`` in the same column, or of all parts if there are none."""
     if last is not None:
         across = np.minimum(boxes[ready, 2], boxes[last, 2]) - np.maximum(boxes[ready, 0], boxes[last, 0])
         below = ready[(across > 0) & (boxes[ready, 1] >= boxes[last, 1])]

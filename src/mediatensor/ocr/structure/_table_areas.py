@@ -107,7 +107,7 @@ def find_lattices(horizontal: Segments, vertical: Segments, em: float) -> list[L
 def stacks_of_rules(horizontal: Segments, em: float) -> list[Segments]:
     """Find stacks of at least two rules with the same left and right ends, from top to bottom.
 
-    Pieces at the same height count as one rule, because rules below heads of several columns are often interrupted.
+    Pieces of a rule at the same height count as one rule: rules below heads of several columns are often interrupted.
     """
     levels: list[tuple[float, float, float]] = []
     for y, start, end in horizontal[np.argsort(horizontal[:, 0], kind="stable")]:
@@ -217,7 +217,7 @@ def _is_within(upper: NDArray[np.float64], lower: NDArray[np.float64], boxes: Se
 
 
 def _prose_width(content: PageContent, words: NDArray[np.int64], em: float) -> float:
-    """Return the median width of text lines. Runs at the same height count as one line."""
+    """Return the median width of text lines, without gaps. Runs at the same height count as one line."""
     lines = lines_of(runs_of(content, words, 0.9 * em))
     return float(np.median([sum(run.x1 - run.x0 for run in line) for line in lines])) if lines else 0.0
 
@@ -254,7 +254,7 @@ _MARK = re.compile(r"^([•●▪◦‣·○□■*\-\u2013\u2014]|\(?[0-9ivxIVX
 def open_areas(
     content: PageContent, free: NDArray[np.bool_], is_prose: NDArray[np.bool_], taken: Sequence[Box], em: float
 ) -> list[TableArea]:
-    """Find consecutive lines of several short texts.
+    """Find tables without rules: consecutive lines that each have several short texts.
 
     Args:
         content: The page.
@@ -359,7 +359,7 @@ def _groups(segments: Sequence[list[Run]], em: float) -> list[list[list[Run]]]:
 
 
 def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[list[list[Run]]]:
-    """Return stretches of lines that are table rows, without titles above and notes below them."""
+    """Return sequences of lines that are table rows. Titles above and notes below the rows are left out."""
     parts: list[list[list[Run]]] = [[]]
     single = 0
     for line in lines:

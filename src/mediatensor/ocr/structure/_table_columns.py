@@ -63,8 +63,8 @@ def column_gaps(
 ) -> list[float]:
     """Return the middles of the gaps between the columns of a band.
 
-    ``closed_height`` is the height of a table that has rules next to the band. Between rules, a gap must continue over
-    most of the table to separate columns. Shorter gaps are inside a cell.
+    ``closed_height`` is the height of a table that has rules next to the band. Between rules, only a gap that
+    continues over most of the table separates columns; a shorter gap is inside a cell.
     """
     is_closed = closed_height is not None
     count = len(lines)
@@ -104,7 +104,7 @@ def column_gaps(
 def _split_valleys(
     valleys: Sequence[tuple[int, int]], bins: Sequence[Sequence[tuple[int, int]]]
 ) -> list[tuple[int, int]]:
-    """Split free stretches at the few runs inside them: these runs are entries of a nearly empty column."""
+    """Split wide gaps at the few runs inside them, because these runs are the entries of a nearly empty column."""
     starts = np.array([first for first, _ in valleys])
     inside: list[list[tuple[int, int]]] = [[] for _ in valleys]
     for line in bins:
@@ -216,7 +216,7 @@ def drop_slits(content: PageContent, words: Sequence[int], xs: list[float], em: 
 
 
 def rule_places(rules: Segments, start: float, end: float, em: float) -> list[float]:
-    """Return the positions of rules inside an area, with the start and the end of the area."""
+    """Return the start of an area, the positions of the rules inside it, and its end."""
     inner = cluster_means([at for at, _, _ in rules if start + 0.5 * em < at < end - 0.5 * em], 0.5 * em)
     return [start, *inner, end]
 

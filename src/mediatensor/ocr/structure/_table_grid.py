@@ -120,7 +120,7 @@ class _Grid:
     def _bands(
         self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]
     ) -> list[tuple[list[_Line], float]]:
-        """Return the lines between each pair of adjacent rules, and the y of the lower rule."""
+        """Return, for each pair of adjacent rules, the lines between the rules and the y of the lower rule."""
         per_band: list[list[Run]] = [[] for _ in ruled_ys[1:]]
         inner = np.asarray(ruled_ys[1:-1])
         for line in runs_by_line:
@@ -371,7 +371,7 @@ class _Grid:
         return ends
 
     def _is_wrapped_label(self, line: _Line, after: _Line, right: NDArray[np.float64]) -> bool:
-        """Whether a label continues the line above: its first word would not fit at the end of that line."""
+        """Whether the label in ``after`` is the rest of the label in ``line``, which did not fit there."""
         above = [run for run, (first, _) in zip(line.runs, line.spans, strict=True) if first == 0]
         below = [run for run, (first, _) in zip(after.runs, after.spans, strict=True) if first == 0]
         if not above or not below:
@@ -509,7 +509,7 @@ class _Grid:
                 joined.join(row, row, first, last)
 
     def _join_heads(self, joined: _JoinedCells, runs: dict[tuple[int, int], list[Run]], num_heads: int) -> None:
-        """Extend each head over the columns below that it is centred on."""
+        """Extend each head over all columns that it is centred above."""
         for row in range(num_heads - 1):
             texts = sorted(column for at, column in runs if at == row)
             below = sorted(column for at, column in runs if at == row + 1)
@@ -528,7 +528,7 @@ class _Grid:
     def _columns_of_head(
         self, joined: _JoinedCells, row: int, text: int, middle: float, texts: set[int], below: Sequence[int]
     ) -> tuple[int, int] | None:
-        """Return the first and last column that a head is centred on. Columns with another head are excluded."""
+        """Return the first and last of the columns that a head is centred above, without columns of other heads."""
         best = None
         for first in range(text, -1, -1):
             if first != text and (first in texts or first not in below or self._is_taken(joined, row, first)):

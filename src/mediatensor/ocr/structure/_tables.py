@@ -129,9 +129,9 @@ def _drop_rules_through_words(
 
 
 def _longest_free_part(words: NDArray[np.float64], start: float, end: float) -> tuple[float, float]:
-    """Return the longest part of a vertical rule between words; an empty part if it is less than half of the rule.
+    """Return the longest part of a vertical rule without words; an empty part if it is less than half of the rule.
 
-    In images, letters that touch a rule appear to extend it.
+    A rule found in an image may be too long, because letters that touch the rule appear to be part of it.
     """
     if not len(words):
         return start, end
