@@ -55,7 +55,7 @@ def dataset_folder(dataset: str, folder: Path, archive: Archive, unpack: bool, o
     """Return the folder of a dataset, unpacked if necessary. Without ``unpack``, return the path of the archive.
 
     Raises:
-        SourceNotFoundError: Neither exists. The message explains where to get and put the archive.
+        SourceNotFoundError: Folder and archive do not exist. The message explains where to get and put the archive.
         OpenError: The archive is not the published one, is damaged, or has rejected members.
         WriteError: The archive cannot be unpacked.
     """
@@ -126,7 +126,7 @@ class _Member(NamedTuple):
 
 
 def _open_members(file: Path) -> Iterator[_Member]:
-    """Yield the files in an archive. Each is open until the next one is yielded."""
+    """Yield the files in an archive. Each file is open until the next file is yielded."""
     try:
         if zipfile.is_zipfile(file):
             yield from _zip_members(file)

@@ -143,7 +143,7 @@ class DetectionDataset(_BoxesByClass):
         """Return the boxes of one page and their classes.
 
         Args:
-            polygons: Polygons, or a dict of them by class.
+            polygons: A list of polygons, or a dict of such lists by class.
             use_polygons: Whether boxes keep their four points.
             np_dtype: Type of the array.
             place: Name of the page in errors.

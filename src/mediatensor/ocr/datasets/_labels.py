@@ -112,7 +112,7 @@ def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
 
 
 def read_lines(path: str | os.PathLike[str], or_latin: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield each line that is not blank as a pair: its place in words, for errors, and its text."""
+    """Yield each line that is not blank: a description of its place, for error messages, and its text."""
     for number, line in enumerate(re.split(r"\r\n|\r|\n", read_text(path, or_latin)), start=1):
         if line.strip():
             yield f"line {number} of {path}", line
@@ -145,7 +145,7 @@ def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
 
 
 def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
-    """Return variables of a MATLAB file before version 7.3.
+    """Return variables of a MATLAB file, whose format must be older than version 7.3.
 
     SciPy's parser crashes on some damaged files. Therefore the file is first read in another process.
     """
@@ -168,9 +168,9 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
 
 
 def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``read(path, *arguments)``, plain data, from another process, because the parser may crash.
+    """Call ``read(path, *arguments)`` in another process, because its parser may crash, and return the result.
 
-    ``what`` is the expected file type, for errors.
+    ``what`` is the expected file type, for error messages.
     """
     try:
         with IsolatedWorker(timeout_seconds=_MAX_MAT_SECONDS, max_memory_bytes=_MAX_MAT_MEMORY) as worker:
@@ -181,7 +181,7 @@ def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any]
 
 @lru_cache
 def _survive_mat(path: str, names: Sequence[str], size: int, modified_ns: int) -> None:
-    """Read a MATLAB file in another process, once for each size and modification time."""
+    """Read a MATLAB file in another process, again only if its size or modification time has changed."""
     read_apart(path, "a MATLAB file", _names_in_mat, names)
 
 
@@ -197,7 +197,7 @@ def _names_in_mat(path: str, names: Sequence[str]) -> list[str]:
 
 
 def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[tuple[str, Any, str]]:
-    """Yield, for each image in a JSON file, its name, its label, and the place of the label in words."""
+    """Yield, for each image in a JSON file, its name, its label, and a description of the label's place."""
     labels = read_json(path)
     if not isinstance(labels, dict):
         raise InvalidArgumentError(
@@ -209,14 +209,14 @@ def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]
 
 
 def entry(label: Any, key: str, place: str) -> Any:
-    """Return an entry of a label, or raise `InvalidArgumentError`."""
+    """Return the entry ``key`` of a label, or raise `InvalidArgumentError` if the label has no such entry."""
     if not isinstance(label, dict) or key not in label:
         raise InvalidArgumentError(f"{place} must be an object with {key!r} (got {shown(label)}).")
     return label[key]
 
 
 def entries_of(label: Any, key: str, place: str) -> list[Any]:
-    """Return a list from a label, or raise `InvalidArgumentError`."""
+    """Return the entry ``key`` of a label, or raise `InvalidArgumentError` if it is missing or not a list."""
     value = entry(label, key, place)
     if not isinstance(value, list):
         raise InvalidArgumentError(f"{key!r} of {place} must be a list (got {shown(value)}).")

@@ -241,7 +241,7 @@ class SVHN(ArchivedWords):
 
 
 def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
-    """Return image names, and for each key of a box the values of all digits. Runs in another process."""
+    """Return each image name with the boxes of its digits: for each key, the values of all digits."""
     import h5py
 
     numbers = []

@@ -55,7 +55,7 @@ class _Words(AbstractDataset):
             self.data = list(self._from_crops(crops, pages, use_polygons))
 
     def _crops_folder(self, use_polygons: bool) -> Path | None:
-        """Return the folder for images of words. ``None`` keeps the images in memory."""
+        """Return the folder to write images of words to, or ``None`` to keep these images in memory."""
         return None
 
     def _rows(
@@ -73,7 +73,7 @@ class _Words(AbstractDataset):
                 yield page.picture, {"boxes": boxes, "labels": page.labels}
 
     def _words_of(self, page: Page, boxes: Array) -> Iterator[tuple[Any, str]]:
-        """Yield images and texts of the words on a page that are suitable for training."""
+        """Yield the image and text of each word on a page, except words that are unsuitable for training."""
         texts = [self._text_to_learn(label) for label in page.labels]
         kept = [number for number, text in enumerate(texts) if text]
         if kept:
@@ -85,7 +85,7 @@ class _Words(AbstractDataset):
         return "" if " " in label else label
 
     def _from_crops(self, folder: Path, pages: Iterable[Page], use_polygons: bool) -> Iterator[tuple[str, str]]:
-        """Yield the rows of `data` with images of words in files, because all images would not fit into memory.
+        """Yield rows for `data` whose images of words are files, because all these images would not fit into memory.
 
         As in docTR, the text of ``0.png`` is in ``0.txt``, and so on. The folder is written if it does not exist.
         """

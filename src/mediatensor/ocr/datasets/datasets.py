@@ -164,7 +164,7 @@ class VisionDataset(AbstractDataset):
         download: Has no effect. If the file is missing, the error explains where to get and put it.
         overwrite: Whether to unpack the archive again and replace its folder.
         cache_dir: Folder to use instead of ``~/.cache/doctr``.
-        cache_subdir: Subfolder of this folder; by default ``datasets``.
+        cache_subdir: Subfolder of the cache folder; by default ``datasets``.
         **kwargs: Arguments of `AbstractDataset` other than ``root``.
 
     Raises:

@@ -109,7 +109,7 @@ def _preference(face: Face) -> tuple[int, bool, str]:
 
 
 class _TextGenerator(AbstractDataset):
-    """Base of both generators. Draws texts in fonts that have their characters; warns once if no font has them."""
+    """Base of both generators. Draws texts in fonts that have all characters needed; warns once if there is none."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ Boxes = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class BoxBatch:
-    """A batch of pages, (N, 3, H, W), and the relative boxes by class of each page, (K, 4) or (K, 4, 2)."""
+    """A batch of pages, (N, 3, H, W). Each page has a dict by class of relative boxes, (K, 4) or (K, 4, 2)."""
 
     data: Tensor
     boxes: list[Boxes]
@@ -48,7 +48,7 @@ class BoxBatch:
 
 @dataclass(frozen=True)
 class _BoxBatches:
-    """Makes batches of pages, scaled and padded on all sides to the same size."""
+    """Makes batches of pages. Pages are scaled and padded on all sides to the same size."""
 
     pre_processor: PreProcessor
     flips_channels: bool
@@ -67,7 +67,7 @@ class _BoxBatches:
 
 
 def _place_boxes(boxes: NDArray[np.float64], place: Placement) -> NDArray[np.float64]:
-    """Convert boxes relative to an image into boxes relative to the network input that contains it."""
+    """Convert boxes relative to an image into boxes relative to the network input that contains the image."""
     points = _corners(boxes) * (place.width, place.height) + (place.left, place.top)
     return points.reshape(boxes.shape)
 
@@ -195,12 +195,12 @@ def cropped_page(
     Args:
         image: uint8 (3, H, W).
         boxes: Boxes by class, (K, 4) or (K, 4, 2), relative to the page.
-        page_size: Side in pixels of a black square. The page is scaled to it and centred in it before it is cropped,
-            as in predictors.
+        page_size: Side in pixels of a black square. As in predictors, the page is scaled to this size and centred in
+            the square. The crop is cut out of the square.
         crop_size: Side of the crop in pixels.
 
     Returns:
-        The crop, uint8 (3, crop_size, crop_size), and the parts of boxes inside it, relative to the crop.
+        The crop, uint8 (3, crop_size, crop_size), and the boxes, cut off at its edges and relative to the crop.
 
     Example:
         >>> import numpy as np, torch
@@ -289,10 +289,10 @@ class Detection:
 
     @torch.no_grad()
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
-        """Choose the thresholds of pixels and boxes.
+        """Choose the thresholds for the probabilities of pixels and boxes.
 
         The thresholds of an architecture suit networks that were trained for days. After a short training,
-        probabilities fall slowly at text edges, and boxes would be too large.
+        probabilities fall slowly at text edges, so boxes would be too large with these thresholds.
         """
         predictor, post = detection_predictor(model), model.postprocessor
         device = next(model.parameters()).device
@@ -374,7 +374,7 @@ class _TurnedBatches:
 
 @dataclass(frozen=True)
 class _Turning:
-    """Rotates an image clockwise by one of ``degrees``, chosen at random. ``extra["turn"]`` becomes its index."""
+    """Rotates an image clockwise by one of ``degrees``, chosen at random. Its index becomes ``extra["turn"]``."""
 
     degrees: tuple[int, ...]
 

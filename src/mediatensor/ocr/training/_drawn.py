@@ -56,7 +56,7 @@ class DrawnLines(MediaDataset):
         return f"{type(self).__name__}({len(self)} {self.items[0].name})"
 
     def limited_to(self, characters: Iterable[str]) -> DrawnLines:
-        """Return the dataset without texts that contain other characters.
+        """Return a copy of the dataset whose texts contain no characters other than ``characters``.
 
         Example:
             >>> from mediatensor.ocr.training import drawn_lines
@@ -130,7 +130,7 @@ def drawn_lines(
         num_lines: Rows per epoch.
         languages: Languages of the texts, equally likely; see `mediatensor.ocr.drawing.LANGUAGES`.
         characters: Allowed characters, in addition to spaces; ``None`` for all.
-        texts: Your own lines. Parts of them replace the built-in texts.
+        texts: Your own lines. Parts of these lines replace the built-in texts.
         style: Appearance of lines, one of `mediatensor.ocr.drawing.STYLES`.
         fonts: Font files and folders of font files; by default the fonts of the machine. Lines differ between machines
             with different fonts.
@@ -277,7 +277,7 @@ def _font_files(fonts: Iterable[str | os.PathLike[str]] | None) -> tuple[str, ..
 
 
 def _boxes_of(page: DrawnPage, text_unit: str, margin: float) -> NDArray[np.float64]:
-    """Return relative quadrangles of words or lines with a margin. Boxes outside the page are left out."""
+    """Return the quadrangles of words or lines, with a margin and relative to the page. Boxes outside are left out."""
     parts = [(part, line) for line in page.lines for part in (line.words if text_unit == "word" else [line])]
     quads = np.array([part.polygon for part, _ in parts], np.float64).reshape(-1, 4, 2)
     lines = np.array([line.polygon for _, line in parts], np.float64).reshape(-1, 4, 2)

@@ -77,8 +77,8 @@ def evaluate(
         name: Name of the model in reports; by default the given name, or the class of the network.
         device: Device to move the model to. By default, it is not moved.
         task: Required task of the model. By default, both tasks are accepted.
-        batch_size: Rows per call of the model. Larger batches are faster, especially on a GPU, but then ``latency``
-            is ``None``, because it is the time of single calls.
+        batch_size: Rows per call of the model. Larger batches are faster, especially on a GPU. ``latency``, the time
+            of a call with one row, is then ``None``.
 
     Returns:
         A `RecognitionEvaluation` or a `DetectionEvaluation`.
@@ -210,7 +210,7 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
 class _Rows:
     """The readable rows of a dataset with predictions, the latency of the predictions, and the failures.
 
-    ``wanted`` is the kind of truth of the rows: ``"text"`` or ``"boxes"``.
+    ``wanted`` says what each row has as truth: ``"text"`` or ``"boxes"``.
     """
 
     def __init__(self, dataset: Any, wanted: str, predictor: _Predictor, batch_size: int) -> None:
@@ -277,7 +277,7 @@ class _WorstRows(Generic[_Worst]):
         self._heap: list[tuple[int, int, _Worst]] = []
 
     def offer(self, num_errors: int, number: int, make: Callable[[], _Worst]) -> None:
-        """Keep a row if it is among the worst. Only then is it made, because each row contains an image."""
+        """Keep a row if it is among the worst. ``make`` makes the row, with its image, only then."""
         if len(self._heap) < self._most:
             heapq.heappush(self._heap, (num_errors, -number, make()))
         elif self._heap and (num_errors, -number) > self._heap[0][:2]:
@@ -308,7 +308,7 @@ def _quads(boxes: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _are_within(quads: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether most of each quad, (N, 4, 2), as an upright box, is inside one of ``others``, (M, 4, 2)."""
+    """Whether most of the upright box around each quad, (N, 4, 2), is inside the box around one of ``others``."""
     boxes = boxes_around(quads)
     needed = _WITHIN * (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     inside = np.zeros(len(boxes), dtype=bool)

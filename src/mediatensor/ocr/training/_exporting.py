@@ -142,14 +142,14 @@ _PAGE_START = _PAGE.partition("<style>")[0]
 def export_lines(
     pages: Any, folder: str | os.PathLike[str], reader: TextPredictor | None = None, *, name: str | None = None
 ) -> Path:
-    """Cut out every line that a predictor finds, with its proposed text, to correct the texts and train on them.
+    """Cut out every line that a predictor finds, and store it with the text read, for correction and training.
 
     The folder gets an image for each line in reading order: ``images/NAME-0001.png``, or ``images/NAME-p0002-0001.png``
     for documents with several pages. ``lines.jsonl`` gets an object for each line: ``file``, ``text``, ``confidence``,
     ``source``, ``page`` (from 1) and ``box`` (relative to the page). Lines that the predictor left out of the page text
     also have ``unread``, the reason. The least certain lines come first. ``correct.html`` shows each image with a field
-    for its text, in any browser. Existing lines in the file stay unchanged, so corrections are kept when documents are
-    added, even the same documents.
+    for its text, in any browser. Existing lines in ``lines.jsonl`` stay unchanged, so corrections are kept when
+    documents are added, even if the same document is added again.
 
     Args:
         pages: A document, a path, or a list of pages, as for predictors.
@@ -216,9 +216,9 @@ class LineFolder:
         return self._folder / "correct.html"
 
     def pictures_of(self, documents: Mapping[str, str]) -> dict[Path, str]:
-        """Return existing images whose names the lines of these documents would get, and the document of each.
+        """Return the existing images whose file names lines of ``documents`` would get, and the document of each image.
 
-        ``documents`` maps each document to the start of its file names.
+        ``documents`` maps each document to the start of the names of its images.
         """
         source_of = {self._free_stem(stem, source).casefold(): source for source, stem in documents.items()}
         try:
@@ -234,7 +234,7 @@ class LineFolder:
         return found
 
     def is_own(self, path: str) -> bool:
-        """Return whether `LineFolder` wrote a file of the folder."""
+        """Return whether the file ``path`` was written by `LineFolder`."""
         if Path(path) == self.page:
             with open(path, encoding="utf-8", errors="replace") as file:
                 return file.read(len(_PAGE_START)) == _PAGE_START
@@ -278,7 +278,7 @@ class LineFolder:
     def add(self, rows: Iterable[dict[str, Any]]) -> None:
         """Add lines to the file of texts, which is rewritten as a whole. Existing lines stay unchanged.
 
-        The lines that this object added come last, the least certain first.
+        The lines that this object added come last, sorted from the least to the most certain.
         """
         known = self._rows()
         files = {row["file"] for row in known}
@@ -347,7 +347,7 @@ def _has_stem(file: str, stem: str) -> bool:
 
 
 def _state(file: Path) -> list[int] | None:
-    """Return values that change when the file changes; ``None`` if it does not exist."""
+    """Return values that change when ``file`` changes; ``None`` if the file does not exist."""
     try:
         status = file.stat()
     except OSError:
@@ -361,6 +361,6 @@ def _certainty(row: dict[str, Any]) -> float:
 
 
 def _correcting_page(rows: Sequence[str]) -> str:
-    """Return the HTML page for rows of ``lines.jsonl``, as JSON, with files relative to the page."""
+    """Return the HTML page for rows of ``lines.jsonl``, given as JSON. File names in rows are relative to the page."""
     # "<" is escaped because a text may contain the end tag of a script. Outside of strings, JSON has no "<".
     return _PAGE.replace("@ROWS@", f"[{','.join(rows)}]".replace("<", "\\u003c"))

@@ -66,7 +66,7 @@ def fit(
     """Train a text recogniser, a text detector or an orientation classifier, and keep its best weights.
 
     After each epoch, the network is scored on the validation rows. The best weights so far are written to ``out``.
-    Predictors accept this path: ``ocr_predictor(reco_arch=out)``, ``det_arch=out``. Next to ``out``, `fit` writes a log
+    Predictors accept ``out``: ``ocr_predictor(reco_arch=out)``, ``det_arch=out``. Next to ``out``, `fit` writes a log
     (``.jsonl``) and, if matplotlib is installed, a plot of the curves (``.png``). ``.state.pt`` exists until training
     is complete. If training is interrupted, calling `fit` with the same arguments resumes it from this file. On one
     device with the same number of threads, the weights are then bit-identical to an uninterrupted training.
@@ -76,7 +76,7 @@ def fit(
     The thresholds of a detector are chosen on the validation pages, and stored with its weights.
 
     The optimiser is AdamW (Loshchilov and Hutter, 2019, https://arxiv.org/abs/1711.05101). The learning rate rises
-    linearly and then falls as a cosine. A moving average of the weights is scored and written.
+    linearly and then falls as a cosine. The weights that are scored and written are moving averages.
 
     Args:
         arch: Name of a network from `list_models`, or path of a checkpoint to start from. It determines the task.
@@ -98,7 +98,7 @@ def fit(
             recogniser learns five times as fast, because it maps shapes to characters.
         weight_decay: Weight decay of matrices. Biases, scales and the last layer are not decayed.
         warmup: Share of all steps in which the learning rate rises.
-        ema_decay: Share of the moving average that is kept in each step. It is smaller at the start.
+        ema_decay: Share of the moving average that is kept in each step. The share is smaller at the start.
         clip_norm: Largest norm of the gradients in a step.
         keep_weight: Weight of the loss of ``keep``.
         blend: Share of the learnt weights in the written weights; the rest are the initial weights. New characters are
@@ -110,7 +110,7 @@ def fit(
             predictors. For detectors and orientation classifiers only. By default the size of the architecture.
         crop_size: Side in pixels, a multiple of 32, of random crops of pages that a detector learns from. Smaller crops
             need less time and memory per step.
-        seed: Seed of the row order, the random changes of rows, and random weights.
+        seed: Seed of the order of rows, their random changes, and random weights.
         device: Device, by default ``"cuda"`` if available, else ``"cpu"``.
         amp: Whether to compute in half precision where this is safe; by default only on CUDA.
         num_workers: Number of processes that read images; 0 reads them in this process.
@@ -197,7 +197,7 @@ def _device(device: str | torch.device | None) -> torch.device:
 
 
 def _join_processes() -> None:
-    """Initialise the group of processes that ``torchrun`` started, unless the caller did."""
+    """Initialise the group of the processes that ``torchrun`` started, unless the caller has initialised it."""
     if "TORCHELASTIC_RUN_ID" in os.environ and dist.is_available() and not dist.is_initialized():
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
 

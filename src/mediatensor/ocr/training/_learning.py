@@ -26,7 +26,7 @@ class Scores(Protocol):
 
 
 class Learner(Protocol):
-    """A network in training, on its device. ``task`` is its task as in model cards."""
+    """A network in training, on its device. ``task`` is the task of the network, as named in model cards."""
 
     task: str
     model: Any
@@ -47,7 +47,7 @@ class Learner(Protocol):
         """Return the loss for rehearsal data, which the network must not forget."""
 
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
-        """Choose options of the network, such as thresholds, on a dataset. Set and return them."""
+        """Choose options of the network, such as thresholds, on a dataset. Set these options and return them."""
 
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> Scores:
         """Score a network on the first rows of a dataset, or on all rows."""
@@ -73,7 +73,7 @@ class _ChangedRecipe(Recipe):
 def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> MediaDataset:
     """Return a dataset whose samples are changed by a function.
 
-    Random numbers must come from torch's global generator. The dataset seeds it for each row and epoch.
+    The function must draw random numbers from torch's global generator, which the dataset seeds per row and epoch.
     """
     other = copy(dataset)
     other.recipe = _ChangedRecipe(dataset.recipe, change)
@@ -81,7 +81,7 @@ def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> M
 
 
 def first_rows(dataset: MediaDataset, num_rows: int | None, at_once: int, epoch: int = 0) -> Iterator[list[Sample]]:
-    """Yield the first rows of an epoch in lists, or all rows. Rows without an image are left out."""
+    """Yield lists of rows of an epoch: the first ``num_rows``, or all. Rows without an image are left out."""
     stop = len(dataset) if num_rows is None else min(num_rows, len(dataset))
     for start in range(0, stop, at_once):
         rows = dataset.__getitems__([RowKey(row, epoch) for row in range(start, min(start + at_once, stop))])

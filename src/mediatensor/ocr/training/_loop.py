@@ -462,7 +462,7 @@ def _average_gradients(model: nn.Module) -> None:
 
 
 def _least_of_processes(number: int, device: torch.device) -> int:
-    """Return the minimum of a number over all processes. All must take the same number of steps, even if rows fail."""
+    """Return the minimum of ``number`` over all processes, which must take equally many steps even if rows fail."""
     if num_ranks() == 1:
         return number
     shared: Tensor = torch.tensor(number, device=device)

@@ -41,7 +41,7 @@ class TextBatch:
     """A batch of N images with their texts.
 
     Attributes:
-        data: (N, 3, H, W). Lines are RGB from 0 to 1, and NaN outside the images. Words are network input.
+        data: (N, 3, H, W). Lines are RGB from 0 to 1, and NaN outside the images. Words are as the network needs them.
         texts: The N texts.
         placements: Positions of the word images in ``data``.
     """
@@ -106,7 +106,7 @@ class TextBatches:
 
 @torch.no_grad()
 def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str, str]:
-    """Return the character that a recogniser reads most often for each new character, in the first rows with it."""
+    """Return, for each new character, what a recogniser mostly reads for it, in the first rows that contain it."""
     predictor = recognition_predictor(model)
     seen: dict[str, Counter[str]] = {character: Counter() for character in characters}
     missing = set(characters)
@@ -199,9 +199,9 @@ class Recognition:
     def keeping_loss(self, batch: TextBatch) -> Tensor:
         """Return the loss for rehearsal data.
 
-        In addition to the texts, the features before the last layer are compared with the features of the initial
-        model, relative to their variance. This even preserves characters that do not occur in these lines (Romero et
-        al., "FitNets", 2015, https://arxiv.org/abs/1412.6550).
+        The loss of the texts is added to the squared difference of the features before the last layer from those of the
+        initial model, relative to the variance of the latter. This preserves even characters that the rehearsal data
+        lack (Romero et al., "FitNets", 2015, https://arxiv.org/abs/1412.6550).
         """
         if self._teacher is None:
             return self.loss(self.model, batch)
@@ -245,7 +245,7 @@ class Recognition:
 
 
 def _flat_classes(batch: TextBatch, num_steps: int, vocab: str) -> Tensor:
-    """Return the class of each step, (N, T), if characters have equal width; -100 outside the words."""
+    """Return the class of each of the T steps, (N, T), as if characters had equal width; -100 outside words."""
     classes = torch.full((len(batch.texts), num_steps), -100)
     for row, (text, place) in enumerate(zip(batch.texts, batch.placements or (), strict=True)):
         first = round(place.left * num_steps)

@@ -145,7 +145,7 @@ def _normalize_text(item: Item) -> Item:
 
 
 def characters_of(dataset: MediaDataset) -> frozenset[str] | None:
-    """Return the characters in the texts of a dataset; ``None`` if they are unknown before rows are read."""
+    """Return the characters in the texts of a dataset; ``None`` if characters are known only after reading rows."""
     known = getattr(dataset, "characters", None)
     if known is not None:
         return frozenset(known)

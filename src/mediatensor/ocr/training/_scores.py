@@ -365,9 +365,9 @@ class DetectionEvaluation(Evaluation):
 
     Attributes:
         pages: Scores of all pages, in the order of the dataset.
-        iou_threshold: A found and a true box are a pair if their intersection over union is at least this. Each box is
+        iou_threshold: Smallest intersection over union of a found and a true box that makes them a pair. Each box is
             in at most one pair.
-        mean_iou: Mean over all found boxes of the largest overlap with a true box; ``None`` without found boxes.
+        mean_iou: Mean, over all found boxes, of the largest overlap with any true box; ``None`` without found boxes.
         worst: The worst pages with their boxes, worst first.
 
     Example:
@@ -469,7 +469,7 @@ class DetectionEvaluation(Evaluation):
 
 
 def latency_of(seconds: Sequence[float], num_warm_up: int) -> Latency | None:
-    """Summarise the times of single calls. Return ``None`` if there are none."""
+    """Summarise the times of single calls. Return ``None`` without times."""
     if not seconds:
         return None
     low, median, high = np.quantile(seconds, [0.05, 0.5, 0.95]).tolist()
@@ -477,7 +477,7 @@ def latency_of(seconds: Sequence[float], num_warm_up: int) -> Latency | None:
 
 
 def character_scores(pairs: Counter[tuple[str, str]]) -> tuple[CharacterScore, ...]:
-    """Score each character from the counts of aligned (true, read) pairs, most errors first."""
+    """Return scores of characters, most errors first, from the counts of aligned (true, read) characters."""
     counts: dict[str, Counter[str]] = {}
     for (true, read), number in pairs.items():
         counts.setdefault(true, Counter())[read] = number

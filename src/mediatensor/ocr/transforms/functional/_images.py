@@ -151,7 +151,7 @@ def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, floa
 
 
 def crop_window(image: Tensor, crop_box: tuple[float, float, float, float]) -> tuple[int, int, int, int]:
-    """Return left, top, right and bottom of a relative crop in pixels. It is at least one pixel wide and high."""
+    """Return left, top, right and bottom of a relative crop in pixels. The crop is at least one pixel wide and high."""
     height, width = image.shape[-2:]
     left, right = (round(value * (width - 1)) for value in crop_box[0::2])
     top, bottom = (round(value * (height - 1)) for value in crop_box[1::2])
@@ -183,7 +183,7 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
 
 
 def blur_image(image: Tensor, sigma: float) -> Tensor:
-    """Blur an image, (..., H, W), by a Gaussian, mirrored at its edges. The result is float32, or float64 if it was."""
+    """Blur an image, (..., H, W), by a Gaussian, mirrored at the edges. The result is float32 (float64 for float64)."""
     image = image if image.dtype == torch.float64 else image.float()
     radius = int(_TRUNCATE * sigma + 0.5)
     if radius == 0:

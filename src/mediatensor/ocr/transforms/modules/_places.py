@@ -345,7 +345,7 @@ def _mirror_boxes(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
 def _cut_boxes(
     boxes: Array, crop_box: tuple[float, float, float, float], window: tuple[int, int, int, int]
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Clip relative boxes or polygons to ``crop_box``, and pixel boxes to ``window``. Mark non-empty boxes."""
+    """Clip boxes or polygons to ``crop_box`` if relative, else to ``window``. Return them, and which are not empty."""
     relative = boxes.max() <= 1
     edges = np.array(crop_box, _convert_to_floats(boxes)) if relative else np.array(window, boxes.dtype)
     corners = boxes.reshape(len(boxes), -1, 2) - edges[:2]
