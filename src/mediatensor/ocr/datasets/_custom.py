@@ -104,7 +104,7 @@ class DetectionDataset(_BoxesByClass):
     """Pages with boxes, to train text detectors.
 
     The target of a sample is a dict by class of the relative boxes on the page, float32: (N, 4) as
-    (xmin, ymin, xmax, ymax), or (N, 4, 2) with ``use_polygons``. It is empty for a page without boxes.
+    (xmin, ymin, xmax, ymax), or (N, 4, 2) with ``use_polygons``. The dict is empty for a page without boxes.
 
     Args:
         img_folder: Folder of the pages.
@@ -282,7 +282,7 @@ class TableStructureDataset(AbstractDataset):
         label_path: A JSON file, ``{"table.png": {"cells": [...], "logic": [[0, 0, 0, 1], ...]}, ...}``: cells as
             polygons of four points in pixels, and the columns and rows of each cell.
         use_polygons: Whether cells keep their four points.
-        **kwargs: ``img_transforms`` and ``sample_transforms``. They get samples with the cell boxes as target.
+        **kwargs: ``img_transforms`` and ``sample_transforms``. Both get samples whose target is the cell boxes.
 
     Raises:
         SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.

@@ -33,7 +33,7 @@ __all__ = ["CORD", "FUNSD", "SROIE", "WILDRECEIPT", "DocArtefacts"]
 
 
 class FUNSD(ArchivedWords):
-    """Scanned forms with their words: `FUNSD <https://guillaumejaume.github.io/FUNSD/>`_, 149 and 50 pages.
+    """Scanned forms with words: `FUNSD <https://guillaumejaume.github.io/FUNSD/>`_, 149 training and 50 test pages.
 
     Requires ``funsd.zip``, or its folder ``dataset`` in a folder ``funsd``, in the folder of `VisionDataset`. Words
     without text are left out.
@@ -88,7 +88,7 @@ class FUNSD(ArchivedWords):
 
 
 class SROIE(ArchivedWords):
-    """Scanned receipts with their lines: `SROIE <https://rrc.cvc.uab.es/?ch=13>`_, 626 and 360 pages.
+    """Scanned receipts with their lines: `SROIE <https://rrc.cvc.uab.es/?ch=13>`_, 626 training and 360 test pages.
 
     Requires ``sroie2019_train_task1.zip`` or ``sroie2019_test.zip``, or a folder ``sroie2019_train_task1`` or
     ``sroie2019_test`` with ``images`` and ``annotations``, in the folder of `VisionDataset`. Texts are lines with
@@ -127,7 +127,7 @@ class SROIE(ArchivedWords):
 
 
 class CORD(ArchivedWords):
-    """Photographed receipts with their words: `CORD <https://github.com/clovaai/cord>`_, 800 and 100 pages.
+    """Photographed receipts with words: `CORD <https://github.com/clovaai/cord>`_, 800 training and 100 test pages.
 
     Requires ``cord_train.zip`` or ``cord_test.zip``, or a folder ``cord_train`` or ``cord_test`` with ``image`` and
     ``json``, in the folder of `VisionDataset`. Words without text are left out. Arguments and errors are the same as
@@ -169,8 +169,8 @@ class WILDRECEIPT(WordsInFolder):
     Requires the unpacked ``wildreceipt.tar``.
 
     Args:
-        img_folder: Folder ``wildreceipt``. Image names are relative to it.
-        label_path: Its file ``train.txt`` or ``test.txt``. Each line is a JSON object for a page.
+        img_folder: The folder ``wildreceipt``. Image names are relative to this folder.
+        label_path: The file ``train.txt`` or ``test.txt`` in this folder. Each line is a JSON object for a page.
         train: Whether this is the training part. Used only in the representation of the dataset.
         use_polygons: Whether boxes have four points, (N, 4, 2), instead of being upright, (N, 4).
         recognition_task: Whether samples are images of single words, with texts as targets.
@@ -203,7 +203,7 @@ class WILDRECEIPT(WordsInFolder):
 
 
 class DocArtefacts(VisionDataset):
-    """Generated pages with artefacts other than text (logos, codes, photographs), 2700 and 300 pages.
+    """Generated pages with artefacts other than text (logos, codes, photographs), 2700 training and 300 test pages.
 
     Requires ``artefact_detection-13fab8ce.zip``, or a folder ``artefact_detection-13fab8ce`` with ``train`` and
     ``val``, in the folder of `VisionDataset`. The target of a sample is ``{"boxes": ..., "labels": ...}``: relative

@@ -241,7 +241,7 @@ class SVHN(ArchivedWords):
 
 
 def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
-    """Return each image name with the boxes of its digits: for each key, the values of all digits."""
+    """Return each image name with, for each key of a box, the values of all digits. Runs in another process."""
     import h5py
 
     numbers = []
@@ -263,7 +263,7 @@ class SynthText(ArchivedWords):
 
     Requires ``SynthText.zip``, or a folder ``SynthText``, in the folder of `VisionDataset`. SciPy must be installed
     (the extra ``ocr``). The first nine tenths are the training part. With ``recognition_task``, words of up to 29
-    characters are cut out once, into a folder next to the images with the same name as in docTR. Arguments and errors
+    characters are cut out once, into a folder next to the images, named as in docTR. Arguments and errors
     are the same as for `FUNSD`.
     """
 
@@ -356,8 +356,8 @@ class IMGUR5K(WordsInFolder):
     """Photographs of handwriting: `IMGUR5K <https://github.com/facebookresearch/IMGUR5K-Handwriting-Dataset>`_.
 
     The first nine tenths of the images, by name, are the training part. Images without words are left out. With
-    ``recognition_task``, words of up to 29 characters are cut out once, into a folder next to the image folder with
-    the same name as in docTR.
+    ``recognition_task``, words of up to 29 characters are cut out once, into a folder next to the image folder,
+    named as in docTR.
 
     Args:
         img_folder: The folder ``images``.
@@ -449,7 +449,7 @@ class MJSynth(_SingleWords):
 
     Args:
         img_folder: Folder ``mnt/ramdisk/max/90kDICT32px``.
-        label_path: The file ``imlist.txt`` in this folder. Image names contain the texts.
+        label_path: The file ``imlist.txt`` in ``img_folder``. Image names contain the texts.
         train: Whether to load the training part; otherwise the test part.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 

@@ -61,13 +61,13 @@ def content_of_drawing(
         origins: float64 (N, 2): a point on the base line of each word; NaN where unknown.
         directions: float64 (N, 2): the direction of the base line; NaN where unknown.
         lines: float64 (M, 5): xmin, ymin, xmax, ymax of lines without their thickness, then the thickness.
-        fills: float64 (F, 5): xmin, ymin, xmax, ymax of filled rectangles, then a number for the colour. Their edges
-            are rules, except between two rectangles of the same colour.
+        fills: float64 (F, 5): xmin, ymin, xmax, ymax of filled rectangles, then a number for the colour. The
+            edges of these rectangles are rules, except between two rectangles of the same colour.
         areas: float64 (K, 4): boxes of curves and slanting lines.
         pictures: float64 (P, 4): boxes of embedded pictures.
         is_hidden: bool (N,): whether a word is invisible or under a picture. By default no word is.
     Returns:
-        The content in the same unit. Overlapping and consecutive lines are joined.
+        The content in the same unit. Overlapping and consecutive lines are joined into one rule.
     """
     known = font_sizes[np.isfinite(font_sizes) & (font_sizes > 0)]
     em = float(np.median(known)) if len(known) else _USUAL_SIZE

@@ -231,8 +231,8 @@ class FieldRule:
     Args:
         name: Name of the field in results.
         labels: Texts that may be printed next to the value, in order of preference. Case, accents and punctuation are
-            ignored. One or two letters of long labels may be misread. Without labels, the value is found by its form
-            only.
+            ignored. Long labels are found even with one or two misread letters. Without labels, the value is found
+            by its form only.
         kind: Form of the value, one of `FIELD_KINDS`. ``"code"`` is letters and digits without spaces, such as an
             invoice number; ``"number"`` is a quantity. Without labels, ``"company"`` is the name at the top of the
             page, and ``"address"`` is the lines after the name.

@@ -323,7 +323,7 @@ class _Pairs(NamedTuple):
 
 
 def _join_parts(parts: _Segments, em: float, min_length: float) -> Boxes:
-    """Join parts on top of each other or in a row, and return boxes of rules."""
+    """Join parts that are one above the other or end to end, and return the boxes of the resulting rules."""
     if not len(parts.y):
         return np.zeros((0, 4))
     near = max(3.0, _MAX_THICKNESS * em)

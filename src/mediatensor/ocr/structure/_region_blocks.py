@@ -213,7 +213,7 @@ def _edges(lines: list[TextLine]) -> tuple[float, float]:
 
 
 def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Block]:
-    """Split lines of one type at indents, at item marks, and after lines that end early."""
+    """Split lines of the same type size and weight at indents, at item marks, and after lines that end early."""
     if len(lines) == 1:
         return [Block((lines[0],), column)]
     size = float(np.median([line.size for line in lines]))

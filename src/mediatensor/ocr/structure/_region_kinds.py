@@ -87,7 +87,7 @@ Kinds = list[tuple[str, float] | None]
 
 @dataclass(frozen=True, eq=False)
 class PageLook:
-    """Properties of a page that the classification of its blocks depends on.
+    """Properties of a page that affect how its blocks are classified.
 
     Attributes:
         width, height: Size of the page.

@@ -180,7 +180,7 @@ def stack_areas(
     taken: Sequence[Box],
     em: float,
 ) -> list[TableArea]:
-    """Return the areas between rules of equal width that contain columns rather than running text."""
+    """Return those areas between rules of equal width in which the text is in columns, not running text."""
     areas = []
     for stack in stacks_of_rules(horizontal, em):
         left, right = float(stack[:, 1].min()), float(stack[:, 2].max())

@@ -28,7 +28,7 @@ Segments = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TableArea:
-    """The box of a table, with its words and rules. The rules of a lattice are connected, like cell borders."""
+    """The box of a table, with its words and rules. In a lattice, these rules are connected, like cell borders."""
 
     box: Box
     words: Sequence[int]

@@ -215,8 +215,8 @@ def join_tables(
     """Find the tables that continue on the next page.
 
     The last table of a page continues in the first table of the next page if both have the same number of columns and
-    the same column edges. At most two lines, such as a footer and a header, may be between them on each page. Repeated
-    header rows are skipped.
+    the same column edges. At most two lines, such as a footer and a header, may be between the two tables on each page.
+    Repeated header rows are skipped.
 
     Args:
         pages: For each page, its content and its tables from `find_tables`.

@@ -120,7 +120,7 @@ def drawn_lines(
     fonts: Iterable[str | os.PathLike[str]] | None = None,
     seed: int | None = None,
 ) -> DrawnLines:
-    """Generate lines on access. They differ in each epoch, and are the same for the same seed.
+    """Generate lines on access. Each epoch has other lines. The same seed gives the same lines.
 
     ``Sample.image`` is uint8 (3, H, W), and ``Sample.label`` is the text. Texts include prices, dates, codes and
     addresses. Fonts, sizes, colours, papers, scanners and cameras vary. Use the lines for training with few real lines,
@@ -216,7 +216,7 @@ def drawn_pages(
     fonts: Iterable[str | os.PathLike[str]] | None = None,
     seed: int | None = None,
 ) -> DrawnPages:
-    """Generate pages on access. They differ in each epoch, and are the same for the same seed.
+    """Generate pages on access. Each epoch has other pages. The same seed gives the same pages.
 
     ``Sample.image`` is uint8 (3, H, W). ``extra["boxes"]`` has the quadrangles of all words or lines, float64
     (N, 4, 2), relative to the page: top left, top right, bottom right, bottom left in reading direction, as in

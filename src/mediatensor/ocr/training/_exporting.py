@@ -147,7 +147,7 @@ def export_lines(
     The folder gets an image for each line in reading order: ``images/NAME-0001.png``, or ``images/NAME-p0002-0001.png``
     for documents with several pages. ``lines.jsonl`` gets an object for each line: ``file``, ``text``, ``confidence``,
     ``source``, ``page`` (from 1) and ``box`` (relative to the page). Lines that the predictor left out of the page text
-    also have ``unread``, the reason. The least certain lines come first. ``correct.html`` shows each image with a field
+    also have ``unread``, the cause. The least certain lines come first. ``correct.html`` shows each image with a field
     for its text, in any browser. Existing lines in ``lines.jsonl`` stay unchanged, so corrections are kept when
     documents are added, even if the same document is added again.
 

@@ -87,7 +87,7 @@ def fit(
         validation: Rows of the same kind, used only for scores.
         out: Path of the checkpoint, ``.pt``.
         keep: Rehearsal data: rows that the network must not forget. Each step uses equally many rows of ``keep`` and
-            ``train``. The default recogniser must also keep its features of the ``keep`` rows.
+            ``train``. The default recogniser must also compute about the same features for ``keep`` as before.
         pretrained: Whether to start from the weights on this machine and freeze the statistics of normalisation layers.
             If false, training starts from random weights.
         vocab: Characters of a recogniser that starts from random weights.
@@ -115,7 +115,7 @@ def fit(
         amp: Whether to compute in half precision where this is safe; by default only on CUDA.
         num_workers: Number of processes that read images; 0 reads them in this process.
         save_seconds: Interval at which the state is saved. It is also saved after each epoch.
-        resume: Whether to resume an interrupted training. If true, a complete checkpoint is an error. If false,
+        resume: Whether to resume an interrupted training. If true, `fit` fails if the training is complete. If false,
             training starts again and replaces the checkpoint.
         overwrite: Whether to start again and replace existing files, even files that no training wrote. Input files
             are never replaced.

@@ -49,8 +49,8 @@ class LineDataset(WordCrops):
               as in OCR-D, Kraken and Tesseract. Images without a text are left out;
             * a file ``labels.json``, ``{file: text}``, next to a folder ``images``, as in docTR;
             * any other source of `WordCrops`: pages with the boxes and texts of their lines, items, mappings.
-        images: Folder of the files in a manifest. By default, the folder of the manifest, or a folder next to it with
-            the same name.
+        images: Folder of the files in a manifest. By default, the folder of the manifest, or a folder next to
+            the manifest with the same name.
         options: Arguments of `WordCrops`: ``transform``, ``box_unit``, ``max_pixels``, ``on_error``, ``seed``...
 
     Raises:

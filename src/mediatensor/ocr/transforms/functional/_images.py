@@ -27,7 +27,7 @@ def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
 
     Args:
         img: (..., 3, H, W) or (..., 1, H, W): uint8 in [0, 255] or floating point in [0, 1].
-        min_val: Smallest factor, in [0, 1], of each colour before inversion. Factors are drawn by PyTorch.
+        min_val: Smallest value, in [0, 1], of the random factor of each channel. PyTorch draws the factors.
 
     Returns:
         (..., 3, H, W), in the dtype of the image.
@@ -163,7 +163,7 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
 
     Args:
         img: (C, H, W), floating point in [0, 1].
-        opacity_range: Smallest and largest darkness, in [0, 1]. Darkness and shadow are drawn by NumPy.
+        opacity_range: Smallest and largest darkness, in [0, 1]. NumPy draws the random darkness and shadow.
         **kwargs: Arguments of `create_shadow_mask`.
 
     Returns:

@@ -20,7 +20,7 @@ class ColorInversion(Nested):
     The result of a grey image has three channels.
 
     Args:
-        min_val: Smallest factor, in [0, 1], of each colour before inversion.
+        min_val: Smallest value, in [0, 1], of the random factor of each colour channel before inversion.
 
     Raises:
         InvalidArgumentError: On a call: the image is not a tensor (..., 1 or 3, H, W).

@@ -32,7 +32,7 @@ class Resize(nn.Module):
             ``InterpolationMode``. The first two smooth images that shrink.
         preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad with black.
         symmetric_pad: Whether to pad on all sides; otherwise on the right and below.
-        return_padding_mask: Whether a sample without a mask gets one, bool (height, width). It is False on padding.
+        return_padding_mask: Whether a sample without a mask gets one: bool (height, width), False on padding.
 
     Raises:
         InvalidArgumentError: The size is not two positive integers, or the interpolation is unknown. On a call: the
@@ -110,8 +110,9 @@ class RandomResize(nn.Module):
 
     Args:
         scale_range: Smallest and largest factor. Factors are drawn by NumPy.
-        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad with black. May be a probability.
-        symmetric_pad: Whether to pad on all sides; otherwise on the right and below. May be a probability.
+        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad with black. A float is
+            the probability of this.
+        symmetric_pad: Whether to pad on all sides; otherwise on the right and below. A float is the probability of this.
         p: Probability of resizing.
 
     Raises:
@@ -249,7 +250,7 @@ class RandomRotate(Nested):
 
 
 class RandomCrop(Nested):
-    """Crop a random part of the image without resizing. If all boxes of a kind would be lost, do not crop.
+    """Crop a random part of the image without resizing. Do not crop if an array of boxes would become empty.
 
     Args:
         scale: Smallest and largest area of the crop, relative to the image.
