@@ -55,7 +55,7 @@ def dataset_folder(dataset: str, folder: Path, archive: Archive, unpack: bool, o
     """Return the folder of a dataset, unpacked if necessary. Without ``unpack``, return the path of the archive.
 
     Raises:
-        SourceNotFoundError: Folder and archive do not exist. The message explains where to get and put the archive.
+        SourceNotFoundError: Neither folder nor archive exists. The message explains where to get and put the archive.
         OpenError: The archive is not the published one, is damaged, or has rejected members.
         WriteError: The archive cannot be unpacked.
     """

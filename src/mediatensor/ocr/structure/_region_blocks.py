@@ -130,7 +130,7 @@ def _nearest(
     widths: NDArray[np.float64],
     middles: NDArray[np.float64],
 ) -> int:
-    """Return the nearest of the candidates above or below a line; -1 without candidates, or if two are side by side."""
+    """Return the nearest candidate above or below a line; -1 if none overlaps it nearby, or if two are side by side."""
     if len(candidates) == 0:
         return -1
     common = np.minimum(boxes[candidates, 2], boxes[index, 2]) - np.maximum(boxes[candidates, 0], boxes[index, 0])

@@ -93,7 +93,7 @@ def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list
 def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
     """Return the top and bottom of each word, float64 (N, 2), as if it had ascenders and descenders.
 
-    Boxes may enclose only the ink, so boxes of words without ascenders are less high. How much is measured on the page.
+    Boxes may enclose only the ink, so words without ascenders have smaller boxes. The difference is measured per page.
     """
     heights = boxes[:, 3] - boxes[:, 1]
     rises = np.array(

@@ -327,7 +327,7 @@ def _widen_to_columns(boxes: Boxes, columns: Boxes) -> Boxes:
 
 
 def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
-    """Return bool (N, N): whether the part of the row must be read before the part of the column."""
+    """Return bool (N, N): whether the part with the row's index must be read before that with the column's index."""
     left, top, right, bottom = boxes.T
     widths, heights = np.maximum(right - left, 1e-6), np.maximum(bottom - top, 1e-6)
     across = np.minimum(right[:, None], right) - np.maximum(left[:, None], left)

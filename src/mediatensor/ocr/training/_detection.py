@@ -374,7 +374,7 @@ class _TurnedBatches:
 
 @dataclass(frozen=True)
 class _Turning:
-    """Rotates an image clockwise by one of ``degrees``, chosen at random. Its index becomes ``extra["turn"]``."""
+    """Rotates an image clockwise by one of ``degrees``, at random. ``extra["turn"]`` is its index in ``degrees``."""
 
     degrees: tuple[int, ...]
 

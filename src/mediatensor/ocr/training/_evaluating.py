@@ -77,8 +77,8 @@ def evaluate(
         name: Name of the model in reports; by default the given name, or the class of the network.
         device: Device to move the model to. By default, it is not moved.
         task: Required task of the model. By default, both tasks are accepted.
-        batch_size: Rows per call of the model. Larger batches are faster, especially on a GPU. ``latency``, the time
-            of a call with one row, is then ``None``.
+        batch_size: Rows per call of the model. Batches of several rows are faster, especially on a GPU, but ``latency``
+            is then ``None``, because it is the time of a call with a single row.
 
     Returns:
         A `RecognitionEvaluation` or a `DetectionEvaluation`.

@@ -151,7 +151,7 @@ def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, floa
 
 
 def crop_window(image: Tensor, crop_box: tuple[float, float, float, float]) -> tuple[int, int, int, int]:
-    """Return left, top, right and bottom of a relative crop in pixels. The crop is at least one pixel wide and high."""
+    """Convert a relative crop to left, top, right and bottom in pixels, at least one pixel wide and high."""
     height, width = image.shape[-2:]
     left, right = (round(value * (width - 1)) for value in crop_box[0::2])
     top, bottom = (round(value * (height - 1)) for value in crop_box[1::2])

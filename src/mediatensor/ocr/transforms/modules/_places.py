@@ -112,7 +112,8 @@ class RandomResize(nn.Module):
         scale_range: Smallest and largest factor. Factors are drawn by NumPy.
         preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad with black. A float is
             the probability of this.
-        symmetric_pad: Whether to pad on all sides; otherwise on the right and below. A float is the probability of this.
+        symmetric_pad: Whether to pad on all sides; otherwise on the right and below. A float is the
+            probability of this.
         p: Probability of resizing.
 
     Raises:
