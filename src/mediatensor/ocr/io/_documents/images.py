@@ -50,7 +50,7 @@ _WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
 
 
 def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDArray[np.uint8]:
-    """Assemble a page from bands of planes, from top to bottom; width and height are the stored size."""
+    """Assemble a page from bands of planes, given from top to bottom; ``width`` and ``height`` are as stored."""
     page = np.empty((height, width, 3), np.uint8)
     wanted = Layout.RGB_ALPHA if layout.has_alpha else Layout.RGB
     for top, planes in bands:
@@ -138,8 +138,8 @@ def is_tiff(beginning: bytes) -> bool:
 def page_offsets(file: BinaryIO) -> tuple[int, ...]:
     """Return the offset of the directory of each page; `OpenError` if there is none, or more than `MAX_TIFF_PAGES`.
 
-    The list ends where the chain of directories leaves the file or becomes a circle. An offset beyond the end of the
-    file counts as a page, so that reading that page reports what is missing.
+    The list ends where the chain of directories leaves the file or returns to an earlier directory. An offset beyond
+    the end of the file counts as a page, so that reading that page reports what is missing.
     """
     size = file.seek(0, os.SEEK_END)
     begin = _read(file, 0, 16)
@@ -263,7 +263,7 @@ class ImageOptions(NamedTuple):
 
 
 class ImageDocument(PageSource):
-    """One image file. A document that was opened by path keeps the path only; any other keeps the bytes.
+    """One image file. A document that was opened by path keeps only the path; any other document keeps all bytes.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
@@ -347,7 +347,7 @@ class ImageDocument(PageSource):
         return frame
 
     def forget_cursor(self) -> None:
-        """Drop the decoder of an animation, which makes reading its next picture fast."""
+        """Free the decoder that is kept so that the next picture of an animation can be read fast."""
         self._cursor = None
 
     def _count_pages(self) -> int:
@@ -383,14 +383,14 @@ class ImageDocument(PageSource):
 
 
 class _Cursor:
-    """A decoder in the middle of an animation, whose pictures ``frames`` yields."""
+    """A decoder in the middle of an animation. ``frames`` yields the pictures of the animation."""
 
     def __init__(self, frames: Iterator[NDArray[np.uint8]]) -> None:
         self._frames = frames
         self.number = 0
 
     def frame_at(self, number: int) -> NDArray[np.uint8]:
-        """Return the picture with this number, which must not be less than `number`."""
+        """Return the picture with this index, from 0, which must not be less than the attribute `number`."""
         while True:
             frame = next(self._frames, None)
             if frame is None:

@@ -88,7 +88,8 @@ def raising_page_error(number: int, name: str) -> Iterator[None]:
 class KeptSource(NamedTuple):
     """The source of a document, kept so that its pages can be read later.
 
-    A plain file has its absolute path, and no data. Any other source has no path, and its bytes.
+    For a plain file, ``path`` is its absolute path, and ``data`` is empty. For any other source, ``path`` is ``None``,
+    and ``data`` has all bytes.
     """
 
     path: str | None
@@ -114,7 +115,7 @@ class KeptSource(NamedTuple):
 
 
 def keep_source(source: object) -> KeptSource:
-    """Return the path of a plain file, or all bytes of any other source.
+    """Return a source that keeps the path of a plain file, or all bytes of any other source.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: as `make_source`.
@@ -326,11 +327,11 @@ class Pages(Sequence[NDArray[np.uint8]]):
     def page_content(self, index: int) -> PageContent | None:
         """Return the content of a page according to the file, for finding its structure; ``None`` for images.
 
-        It has the words of `text_layer`, in the same order, with the size and the weight of their type. Rules are
-        lines, thin rectangles, and the edges of other rectangles. Pictures are embedded pictures, and drawings with
-        curves and slanting lines. The unit is the point (1/72 inch), whatever the resolution; the page is turned and
-        cropped as it is rendered. A picture of nearly the whole page is left out: the page is a scan, and its rules are
-        to be found in the picture, see `mediatensor.ocr.structure.content_of_picture`.
+        It has the words of `text_layer`, in the same order, with their font size and weight. Its rules are lines, thin
+        rectangles, and the edges of other rectangles. Its pictures are embedded pictures, and drawings with curves
+        and slanting lines. The unit is the point (1/72 inch), whatever the resolution; the page is turned and
+        cropped as it is rendered. A picture that covers nearly the whole page is left out: such a page is a scan, and
+        its rules must be found in the picture, see `mediatensor.ocr.structure.content_of_picture`.
 
         Raises:
             PageError, OutOfRangeError: as for indexing.
@@ -379,7 +380,7 @@ def _stop_of(numbers: range) -> int | None:
 
 @dataclass(frozen=True)
 class PageOfFile:
-    """Reads the image of page ``index`` of `Pages` on every call; an empty image if it is not readable."""
+    """A function that reads the image of page ``index`` of `Pages`; an empty image if not ``is_readable``."""
 
     pages: Any
     index: int
@@ -391,6 +392,6 @@ class PageOfFile:
 
     @property
     def location(self) -> tuple[PageSource, int]:
-        """The document of the page, and its number there."""
+        """The document of the page, and the number of the page in this document, from 0."""
         place: tuple[PageSource, int] = self.pages._locate(self.index)
         return place

@@ -51,7 +51,7 @@ def words_of(characters: PageCharacters) -> list[Word]:
 
 
 def places_of_words(characters: PageCharacters) -> list[tuple[int, int, Word]]:
-    """Return the words as from `words_of`, each after the index of its first character and the index after its last."""
+    """Return (index of the first character, index after the last character, word) for each word of `words_of`."""
     codes = characters.codes.copy()
     codes[np.isin(codes, _UNKNOWN)] = _REPLACEMENT
     is_hyphen = codes == _BROKEN_HYPHEN
@@ -87,7 +87,7 @@ def _word(codes: NDArray[np.uint32], boxes: NDArray[np.float64]) -> Word | None:
 
 
 def _letters(codes: NDArray[np.uint32]) -> list[str]:
-    """Return the text of each character. Of a surrogate pair, the first half gets the whole character."""
+    """Return the text of each character; for a surrogate pair, its text for the first half and "" for the second."""
     letters = [chr(code) for code in codes.tolist()]
     for number in range(len(letters) - 1):
         if "\ud800" <= letters[number] <= "\udbff" and "\udc00" <= letters[number + 1] <= "\udfff":
@@ -97,7 +97,7 @@ def _letters(codes: NDArray[np.uint32]) -> list[str]:
 
 
 class PdfDocument(PageSource):
-    """One PDF file. A document that was opened by path keeps the path only; any other keeps the bytes.
+    """One PDF file. A document that was opened by path keeps only the path; any other document keeps all bytes.
 
     Args:
         source: Whatever `make_source` takes.
@@ -169,7 +169,7 @@ def _matrix_of(characters: Characters) -> NDArray[np.float64]:
 
 
 def _moved(boxes: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return boxes (N, 4) of left, right, bottom, top as boxes of xmin, ymin, xmax, ymax."""
+    """Map boxes (N, 4) of left, right, bottom, top by ``matrix`` to boxes of xmin, ymin, xmax, ymax."""
     corners = boxes[:, [[0, 2], [1, 2], [1, 3], [0, 3]]] @ matrix[:2] + matrix[2]
     return boxes_around(corners)
 
@@ -201,7 +201,7 @@ def _content_of(drawn: DrawnPage) -> PageContent:
 
 
 def _usual_style(styles: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the style of the character of a word whose size is in the middle; NaN if none is known."""
+    """Return the style of the character with the median size among those of a word; NaN if no size is known."""
     known = styles[np.isfinite(styles[:, 0])]
     if not len(known):
         return np.full(NUM_STYLE_VALUES, np.nan)

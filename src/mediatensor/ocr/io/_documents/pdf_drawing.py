@@ -70,10 +70,10 @@ class DrawnPage(NamedTuple):
         styles: float64 (N, 7): of each character its size in points, 1 for heavy type, its origin on the base line,
             the direction of the base line, and 1 if it is invisible or lies under a picture; NaN for characters that
             are not drawn, such as most spaces.
-        lines: float64 (M, 5): x and y of both ends, and the thickness; 0 for the edge of an area.
+        lines: float64 (M, 5): x and y of both ends, and the thickness, which is 0 for the edge of an area.
         fills: float64 (F, 5): left, bottom, right, top of filled rectangles, and a number for their colour.
-        areas: float64 (K, 4): left, bottom, right, top of what is drawn with curves, slanting lines and shades.
-        pictures: float64 (P, 4): the same of embedded pictures.
+        areas: float64 (K, 4): left, bottom, right, top of drawings with curves, slanting lines or shades.
+        pictures: float64 (P, 4): left, bottom, right, top of embedded pictures.
     """
 
     width: float
@@ -116,8 +116,8 @@ def _styles(
 ) -> array[float]:
     """Return the styles of the characters of a text page, as in `DrawnPage`.
 
-    ``places`` has the place of each object in the drawing order, by address; ``covers`` has places and boxes of
-    pictures.
+    ``places`` maps the address of each object to its number in the drawing order; ``covers`` has such a number and a
+    box for each picture.
     """
     raw = import_pdfium().raw
     styles = array("d")
@@ -150,7 +150,7 @@ def _address(handle: Any) -> int | None:
 
 
 def _is_heavy(font: Any) -> bool:
-    """Return whether a font is heavy, by its name, or by its weight if the name has no weight."""
+    """Return whether a font is heavy, according to its name, or to its weight if the name does not tell."""
     raw = import_pdfium().raw
     buffer = ctypes.create_string_buffer(256)
     raw.FPDFFont_GetBaseFontName(font, buffer, len(buffer))
@@ -161,7 +161,7 @@ def _is_heavy(font: Any) -> bool:
 
 
 def _objects(page: Any) -> Iterator[tuple[Any, _Matrix]]:
-    """Yield the objects of a page and of its forms, each with the matrix to the coordinates of the file."""
+    """Yield the objects of a page and of its forms, each with its matrix to the coordinates of the file."""
     raw = import_pdfium().raw
     counted = 0
     # Iterators of containers: the number of the next object, how many there are, how to get one, the matrix.
@@ -202,7 +202,7 @@ def _matrix_of(item: Any) -> _Matrix:
 
 
 def _multiplied(first: _Matrix, second: _Matrix) -> _Matrix:
-    """Multiply two matrices: the first is applied first."""
+    """Return the matrix that applies the first matrix and then the second."""
     a, b, c, d, e, f = first
     p, q, r, s, t, u = second
     return a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s, e * p + f * r + t, e * q + f * s + u
@@ -328,7 +328,7 @@ class _Found:
     def _pieces(
         self, item: Any, count: int, matrix: _Matrix, *, close: bool
     ) -> Iterator[tuple[list[tuple[float, float]], list[bool]]]:
-        """Yield the parts of a path: N points, and whether the N - 1 steps from one to the next are straight."""
+        """Yield each part of a path: its N points, and whether each of the N - 1 segments between them is straight."""
         raw = self._raw
         points: list[tuple[float, float]] = []
         is_line: list[bool] = []
@@ -352,7 +352,7 @@ class _Found:
                 is_line.append(True)
 
     def _add_thin(self, box: _Box) -> bool:
-        """Add a box that is as thin as a line; return whether it was."""
+        """Add a box as a line if it is thin enough; return whether it was."""
         left, bottom, right, top = box
         width, height = right - left, top - bottom
         if min(width, height) > _MAX_THICKNESS or max(width, height) < 3 * min(width, height):

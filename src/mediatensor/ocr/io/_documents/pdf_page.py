@@ -106,7 +106,7 @@ def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..
     precedence.
 
     Raises:
-        DecodeError, OpenError: if it is too large, or has too much on it.
+        DecodeError, OpenError: if the page is too large, or has too much on it.
         Exception: whatever pypdfium2 raises.
     """
     sides = pdf.get_page_size(number)
@@ -151,7 +151,7 @@ def characters(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Cha
 def opened_page(pdf: Any, number: int) -> Iterator[Any]:
     """Open a page of a pypdfium2 document. A page with a crop box outside of its media box shows the media box.
 
-    PDFium gives such a page no size. Other readers (Poppler, pdf.js) show the media box.
+    PDFium reports no size for such a page. Other readers (Poppler, pdf.js) show the media box.
     """
     with closing(pdf[number]) as page:
         if not all(page.get_size()):
@@ -166,8 +166,8 @@ def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> 
 
     Fields and annotations are separate from the content of a page, and functions that read the content ignore them.
     PDFium can merge them into the content ("flatten" the page), which changes the document and the boxes of the page.
-    This is therefore done in a second copy of the document, which ``copy`` opens. Coordinates stay the same. If
-    nothing is drawn on the content, both pages are one.
+    They are therefore merged in a second copy of the document, which ``copy`` opens. Coordinates stay the same. If
+    nothing is drawn on the content, the same page is returned twice.
 
     Raises:
         DecodeError: if there is too much on the page.
@@ -190,7 +190,7 @@ def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> 
 
 
 def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) -> bool:
-    """Return whether fields or annotations are drawn on a page.
+    """Return whether form fields or annotations are drawn on a page.
 
     Args:
         page: The page of pypdfium2.

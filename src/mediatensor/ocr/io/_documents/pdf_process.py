@@ -62,10 +62,10 @@ _forgotten: list[int] = []
 
 
 class _PdfProcess(Process):
-    """The process.
+    """The separate process in which PDFium runs.
 
-    ``known`` has the keys of its documents, the most recently used last. It draws pages on the shared memory ``page``,
-    uint8, which is empty if the system has none; larger pages are sent.
+    ``known`` has the keys of its documents, the most recently used last. The process draws pages into the shared
+    memory ``page``, uint8, which is empty if the system has no shared memory. It sends pages that do not fit.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class IsolatedPdf:
         self._start()
 
     def num_pages(self) -> int:
-        """Return the number of pages; `OpenError` if PDFium cannot open the file, or not in time."""
+        """Return the number of pages; `OpenError` if PDFium cannot open the file in time."""
         try:
             (count,), _ = self._call("open", 0)
         except (DecodeError, IsolatedWorkerError) as error:
@@ -120,7 +120,7 @@ class IsolatedPdf:
         return Pixels(int(width), int(height), int(num_channels), int(row_bytes), bool(has_alpha), data)
 
     def characters(self, number: int) -> Characters:
-        """Return the text as from `pdf_page.characters`; `DecodeError` if it cannot be read, or not in time."""
+        """Return the text layer as from `pdf_page.characters`; `DecodeError` if it cannot be read in time."""
         (count,), data = self._call("characters", number)
         if not 0 <= count <= MAX_PAGE_CHARACTERS or len(data) != 36 * count + 48:
             raise DecodeError("its process sent data of the wrong size")
@@ -131,7 +131,7 @@ class IsolatedPdf:
         return Characters(codes, boxes, matrix)
 
     def drawn(self, number: int) -> DrawnPage:
-        """Return the drawing as from `pdf_drawing.drawn_page`; `DecodeError` if it cannot be read, or not in time."""
+        """Return the drawing as from `pdf_drawing.drawn_page`; `DecodeError` if it cannot be read in time."""
         (width, height, count, *lengths), data = self._call("drawing", number)
         limits = (5 * MAX_DRAWN_LINES, 5 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES)
         if (
@@ -148,7 +148,7 @@ class IsolatedPdf:
         return DrawnPage(float(width), float(height), Characters(codes, boxes, matrix), *drawn)
 
     def _call(self, task: str, number: int) -> tuple[Any, Any]:
-        """Call the process; return its values, and the bytes that come with them as uint8 (N,)."""
+        """Send a request; return the values of the response, and the bytes that come with them as uint8 (N,)."""
         options = pickle.dumps(self._options)
         with _lock:
             process = _running()
@@ -197,7 +197,7 @@ class IsolatedPdf:
 
 
 def _running() -> _PdfProcess:
-    """Return the process; it is started if there is none."""
+    """Return the running process; start a process if none is running."""
     global _process
     if _process is None or not _process.is_alive:
         if _process is not None:

@@ -107,7 +107,7 @@ def _respond(
 def _rendered(
     pdf: Any, number: int, options: pdf_page.PdfOptions, memory: mmap.mmap | None
 ) -> tuple[bytes, bytes, list[memoryview]]:
-    """Render a page; one that fits into the shared memory is drawn there and not sent."""
+    """Render a page; a page that fits into the shared memory is drawn there instead of being sent."""
     is_shared = False
 
     def new_bitmap(width: int, height: int, format: int, rev_byteorder: bool = False) -> Any:

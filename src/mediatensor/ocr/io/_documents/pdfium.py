@@ -51,7 +51,7 @@ def import_pdfium() -> Any:
 
 
 def is_pdf(file: str | PathLike[str] | bytes) -> bool:
-    """Return whether a file, a path or bytes, is a PDF by its first bytes.
+    """Return whether a file, given as a path or as bytes, is a PDF according to its first bytes.
 
     >>> is_pdf(b"%PDF-1.7 ..."), is_pdf(b"GIF89a")
     (True, False)
@@ -74,7 +74,7 @@ def save_document(document: Any, file: BinaryIO) -> None:
 
 
 class _KeepingErrors:
-    """A file for PDFium that keeps the first error: PDFium ignores errors and would leave a part of the file."""
+    """A file that keeps its first error, because PDFium ignores errors and would leave an incomplete file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -89,7 +89,7 @@ class _KeepingErrors:
 
 
 class OpenPdf:
-    """A PDF file, a path or bytes, that is opened when it is needed: picklable, and safe to use after a fork."""
+    """A PDF file, given as a path or as bytes, that is opened when needed: picklable, and safe to use after a fork."""
 
     def __init__(self, source: str | bytes, name: str, password: str | None) -> None:
         self._source = source
@@ -177,7 +177,7 @@ def _close(key: int) -> None:
 
 @functools.cache
 def _close_at_exit() -> None:
-    """Close all documents at exit, before pypdfium2 ends. It is imported by now, so its own handler runs later."""
+    """Close all documents at exit, before pypdfium2's own exit handler, which was registered earlier and runs later."""
     atexit.register(_close_all)
 
 

@@ -47,7 +47,7 @@ class Picture(NamedTuple):
         width, height: Stored size in pixels.
         entries: The entries of its dictionary, except size and length.
         data: The stream.
-        orientation: The EXIF orientation to show it in.
+        orientation: The EXIF orientation in which the picture is shown.
     """
 
     width: int
@@ -63,7 +63,7 @@ class Picture(NamedTuple):
 
 
 def picture_pdf(picture: Picture | None, width: float, height: float) -> bytes:
-    """Return a PDF file with one page of this size in points, covered by the picture; without one, it is empty."""
+    """Return a PDF file with one page of this size in points, covered by the picture, or empty without a picture."""
     objects = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>"]
     page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 {width:.6f} {height:.6f}]"
     if picture is None:
@@ -100,7 +100,7 @@ def pixels_as_jpeg(image: NDArray[np.uint8], quality: int) -> Picture:
 
 
 def pixels_lossless(image: NDArray[np.uint8]) -> Picture:
-    """Return pixels (H, W, 3), losslessly compressed; black and white as bits, grey as one channel."""
+    """Return pixels (H, W, 3), losslessly compressed; black and white is stored as bits, grey as one channel."""
     height, width = image.shape[:2]
     num_channels, num_bits, pixels = 3, 8, image
     if _is_grey(image):
@@ -116,7 +116,7 @@ def _is_grey(image: NDArray[np.uint8]) -> bool:
 
 
 def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
-    """Return a JPEG file unchanged, or ``None`` if PDF readers could show it differently.
+    """Return the data of a JPEG file unchanged, or ``None`` if PDF readers could show it differently.
 
     ITU-T T.81, B.1 defines the markers; PDF 32000-1, 7.4.8 says which of them PDF supports.
     """
@@ -151,7 +151,7 @@ def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
 
 
 def png_picture(data: bytes, orientation: int) -> Picture | None:
-    """Return the data of a PNG file; ``None`` if it is interlaced, transparent or animated: PDF has no such stream."""
+    """Return the data of a PNG file; ``None`` if it is interlaced, transparent or animated, unlike PDF's streams."""
     at, header, palette, packed = 8, b"", b"", []
     while at + 8 <= len(data):
         (length,) = struct.unpack_from(">I", data, at)
@@ -180,7 +180,7 @@ def png_picture(data: bytes, orientation: int) -> Picture | None:
 
 
 def tiff_picture(file: BinaryIO, tags: dict[int, tuple[int, ...]]) -> Picture | None:
-    """Return a page of a TIFF file that is stored in one strip; ``None`` if it is not, or PDF has no such compression.
+    """Return the data of a TIFF page unchanged; ``None`` if PDF has no such data, as for pages in several strips.
 
     ``tags`` has the integer values in the directory of the page (TIFF 6.0).
     """

@@ -63,7 +63,7 @@ def to_json_safe(value: Any) -> Any:
 
 
 def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
-    """Return the geometry around its members: a box for boxes, the rectangle of least area for four-point geometries.
+    """Return the geometry around geometries: a box for boxes, otherwise the rectangle of least area.
 
     The first side of that rectangle has the average direction of the first sides of its members, so that a line of
     upside-down words is an upside-down line. Without members, the result is an empty box at the origin; it is an array
@@ -101,7 +101,7 @@ class Element(Nested):
         **kwargs: Children by name.
 
     Raises:
-        KeyError: if the class has no children of such a name.
+        KeyError: if the class has no children with one of these names.
 
     Example:
         >>> from mediatensor.ocr.io import Word
@@ -183,7 +183,7 @@ _MAX_COORDINATE = 1e9
 
 
 def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
-    """Return the value of a key in an export.
+    """Return the value under a key of an exported dictionary.
 
     Raises:
         InvalidArgumentError: if the export is not a dictionary, has no such key, or has a value of another type.
@@ -208,7 +208,7 @@ def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
 
 
 def stored_list(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
-    """As `stored`, for a list that may be missing."""
+    """Return the list under a key of an exported dictionary, as `stored`; the list may be missing."""
     return stored(save_dict, key, owner) if key in save_dict else ()
 
 

@@ -136,7 +136,7 @@ class Word(Element):
 
 
 class Prediction(Word):
-    """A word that key information extraction found for a class; arguments as for `Word`.
+    """A word that key information extraction assigned to a class; arguments as for `Word`.
 
     Example:
         >>> from mediatensor.ocr.io import Prediction
@@ -149,17 +149,17 @@ class Prediction(Word):
 
 
 class UnreadLine(Element):
-    """A line of text that was found on a page, and not read, or not in full.
+    """A line of text that was found on a page, but not read, or not read completely.
 
     Args:
         geometry: Where it is, relative to the page: ((xmin, ymin), (xmax, ymax)) or four points in reading direction.
-        reason: ``"no text"``: nothing came out of it, as of scripts that the model does not know; ``"low confidence"``:
-            what came out is no part of the page, see ``min_confidence``; ``"gaps"``: what came out is part of the
-            page, and leaves ink over; ``"script"``: it is in a script that the model cannot read.
-        value: What came out of it. For ``"script"`` that is nothing, or characters that look alike.
-        confidence: Of that, in [0, 1].
-        script: The name of the script by ISO 15924, such as "Cyrillic", where that is the reason; "Vietnamese" for
-            Latin letters with two marks.
+        reason: ``"no text"``: the model read no text, as in scripts that it does not know; ``"low confidence"``: the
+            text that was read is not put on the page, see ``min_confidence``; ``"gaps"``: the text is on the page,
+            but does not cover all ink of the line; ``"script"``: the model cannot read the script of the line.
+        value: The text that was read. For ``"script"``, it is empty or consists of similar-looking characters.
+        confidence: The confidence of ``value``, in [0, 1].
+        script: The name of the script by ISO 15924, such as "Cyrillic", if ``reason`` is ``"script"``; "Vietnamese"
+            for Latin letters with two marks.
 
     Example:
         >>> from mediatensor.ocr.io import UnreadLine

@@ -83,10 +83,10 @@ class TableCell(Element):
         confidence: The mean confidence of its words, in [0, 1].
         geometry: Its position, relative to the page.
         row_start: First row that it spans, from 0.
-        row_end: Last row that it spans.
+        row_end: Last row that it spans, from 0.
         col_start: First column that it spans, from 0.
-        col_end: Last column that it spans.
-        is_header: Whether it is part of the head of the table. Exported only if it is.
+        col_end: Last column that it spans, from 0.
+        is_header: Whether it is part of the head of the table. Exported only if true.
         words: Its words with their places, in reading order. Exported only if there are any; docTR's cells have none.
 
     Example:
@@ -148,7 +148,7 @@ class TableCell(Element):
         return f"value='{self.value}', rows=({self.row_start}, {self.row_end}), cols=({self.col_start}, {self.col_end})"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the cell; ``"is_header"`` only if it is part of the head, ``"words"`` only if it has any.
+        """Export the cell; ``"is_header"`` only if it is true, ``"words"`` only if the cell has words.
 
         Args:
             characters: Whether words include their characters, if these are known, under ``"characters"``.
@@ -167,7 +167,7 @@ class TableCell(Element):
 
 
 class Table(Element):
-    """A table as a grid of cells. Its words are not part of the blocks of the page.
+    """A table as a grid of cells. The words of the table are not part of the blocks of the page.
 
     Args:
         cells: The cells, in any order.
@@ -227,8 +227,8 @@ class Table(Element):
     def to_dataframe(self) -> pandas.DataFrame:
         """Return the table as a ``pandas.DataFrame`` of texts.
 
-        The head becomes the names of the columns. Names of several rows, and of cells that span columns, are joined
-        from top to bottom. Without a head, columns are numbered from 0.
+        The head becomes the names of the columns: the texts of all head cells above a column, joined from top to
+        bottom. Without a head, columns are numbered from 0.
 
         Returns:
             A frame of ``num_rows - num_header_rows`` rows and ``num_cols`` columns.
@@ -308,10 +308,10 @@ class Field(Element):
     Args:
         key: The printed label, such as "Invoice No."; empty if the value was found only by its form.
         value: The value, as it is printed.
-        confidence: How likely both belong together, in [0, 1].
+        confidence: The confidence that key and value belong together, in [0, 1].
         geometry: The position of the value, relative to the page.
-        key_geometry: The position of the key; ``None`` without one.
-        name: The name that was asked for, such as "total"; empty for pairs that were found without being asked for.
+        key_geometry: The position of the key; ``None`` without a key.
+        name: The name of the requested field, such as "total"; empty for fields that were found without a request.
 
     Example:
         >>> from mediatensor.ocr.io import Field

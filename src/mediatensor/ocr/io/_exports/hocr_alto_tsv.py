@@ -104,7 +104,7 @@ class XMLExporter:
         return [self.export_page(page, **kwargs) for page in document.pages]
 
     def _new_file(self, title: str, language: str | None) -> tuple[ElementTree.Element, ElementTree.Element]:
-        """Return the root with its head, and the body."""
+        """Return the root element, which already has its head, and the empty body."""
         root = ElementTree.Element("html", {"xmlns": "http://www.w3.org/1999/xhtml"})
         if language is not None:
             # XML readers use the first, browsers the second.
@@ -120,7 +120,7 @@ class XMLExporter:
 
 
 def _xml_name(text: str) -> str:
-    """Return the text as an identifier: all characters but letters, digits, ``.``, ``-`` and ``_`` become ``_``."""
+    """Return the text as an identifier: all characters except letters, digits, ``.``, ``-`` and ``_`` become ``_``."""
     return re.sub(r"[^\w.-]", "_", text)
 
 
@@ -133,7 +133,7 @@ def _area_title(region: Region) -> str:
 
 
 def _property(text: str) -> str:
-    """Return the text as the value of a property: readers split titles at semicolons, and values at quotation marks."""
+    """Return the text as an hOCR property value, without ``;`` and ``"``, at which readers split properties."""
     return re.sub(r'[";]', "_", one_line(text))
 
 
@@ -242,7 +242,7 @@ def _add_description(root: ElementTree.Element, file_name: str | None) -> None:
 
 
 def _add_tags(root: ElementTree.Element, pages: Sequence[Any]) -> dict[tuple[str, str | None], str]:
-    """Add a tag for each reason and script of lines that were not read; returns their identifiers."""
+    """Add a tag for each pair of reason and script of lines that were not read; return the identifiers of the tags."""
     kinds = dict.fromkeys((line.reason, line.script) for page in pages for line in unread_lines(page))
     if not kinds:
         return {}

@@ -46,7 +46,7 @@ _ENTRIES_PER_SECTION = 100
 def font_file(name: str) -> bytes:
     """Return the glyphless font as a TrueType file: the missing glyph, a box for text, and a space.
 
-    ``name`` is as long as the name in the file. PDFium merges fonts of the same name on a page.
+    ``name`` replaces the stored name, which has the same length: PDFium merges fonts of the same name on a page.
     """
     font = _FONT.read_bytes()
     names = _NAME.encode("utf-16-be"), name.encode("utf-16-be")
@@ -69,12 +69,12 @@ class FontCodes:
         return len(self._codes)
 
     def encode(self, texts: Sequence[str]) -> list[int]:
-        """Return a code for each glyph of 1 to `MAX_UNITS` UTF-16 code units, followed by a space."""
+        """Return a code for each text of 1 to `MAX_UNITS` UTF-16 code units, and then the code of the space."""
         codes = [self._codes.setdefault(text, len(self._codes) + _FIRST_FREE) for text in texts]
         return [*codes, SPACE_CODE]
 
     def unicode_map(self) -> bytes:
-        """Return the texts of the codes, as a CMap."""
+        """Return the CMap (``ToUnicode``) that maps the codes to their texts."""
         entries = [f"<{SPACE_CODE:04X}> <0020>"]
         entries += [f"<{code:04X}> <{text.encode('utf-16-be').hex()}>" for text, code in self._codes.items()]
         sections = [
@@ -132,11 +132,11 @@ _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 @dataclass(frozen=True)
 class PlacedText:
-    """Glyphs of equal width, and their position.
+    """A sequence of glyphs of equal width, and its position on the page.
 
     Attributes:
         glyphs: The text of each glyph, from left to right.
-        matrix: From text space at font size 1 to points of the page: a, b, c, d, e, f of the PDF operator ``Tm``.
+        matrix: The map from text space at font size 1 to points of the page: a, b, c, d, e, f of the operator ``Tm``.
     """
 
     glyphs: tuple[str, ...]
@@ -146,12 +146,12 @@ class PlacedText:
 def place_words(
     rows: Iterable[TextRow], matrix: NDArray[np.float64], own_letters: NDArray[np.float64] | None = None
 ) -> list[PlacedText]:
-    """Place the words of a page, whose rows are in reading order, where they were found.
+    """Place the words of a page where they were found.
 
-    The words of a table cell whose places are not known share its box in proportion to their lengths.
+    In a table cell whose words have unknown places, the words share the box of the cell in proportion to their lengths.
 
     Args:
-        rows: The lines of the page.
+        rows: The lines of the page, in reading order.
         matrix: (3, 2): maps (x, y, 1) in pixels, with y down, to points, with y up.
         own_letters: (N, 2): the centres, in points, of the letters that the page already has as text. A word is left
             out if its box contains at least half as many of them as it has characters.
@@ -204,7 +204,7 @@ def _are_known(words: list[str], quads: list[NDArray[np.float64]], letters: NDAr
 
 
 def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the vectors along the text and up of quads (..., 4, 2): the means of two sides each."""
+    """Return the vectors of quads (..., 4, 2) along the text and upwards, each the mean of two opposite sides."""
     top_left, top_right, bottom_right, bottom_left = np.moveaxis(quads, -2, 0)
     return (top_right - top_left + bottom_right - bottom_left) / 2, (
         top_left - bottom_left + top_right - bottom_right
@@ -275,7 +275,7 @@ def _place_word(
 
 
 def _visual_order(text: str) -> str:
-    """Return the text in visual order, from left to right, in which text is extracted from a PDF.
+    """Return the text in visual order, from left to right, the order in which programs extract text from a PDF.
 
     Text with right-to-left letters is reversed, except for its numbers and left-to-right words. This is the
     bidirectional algorithm (UAX #9) for a single word.

@@ -24,7 +24,7 @@ _ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE
 
 
 def _one_head(table: Table) -> list[list[str]]:
-    """Return the grid of a table with its head in one row, for formats that have no more."""
+    """Return the grid of a table with its head in one row, for formats whose tables have one head row."""
     grid, num_rows = table.to_grid(), table.num_header_rows
     return grid if num_rows < 2 else [table.column_names(), *grid[num_rows:]]
 
@@ -63,7 +63,7 @@ class MarkdownExporter(TextFormat):
         )
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Return the rows with a hard line break (two spaces) after each but the last."""
+        """Return the rows with a hard line break (two spaces) after each row except the last."""
         return "  \n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
@@ -84,8 +84,8 @@ class MarkdownExporter(TextFormat):
 class AsciiDocExporter(TextFormat):
     """Export to AsciiDoc.
 
-    Special characters become character references: AsciiDoc shows a backslash, instead of taking it as an escape,
-    before a character that is not special in its context.
+    Special characters become character references instead of backslash escapes, because AsciiDoc shows a backslash
+    that precedes a character without a special meaning in its context.
 
     Example:
         >>> import numpy as np
@@ -110,7 +110,7 @@ class AsciiDocExporter(TextFormat):
         return _ASCIIDOC_MARKER.sub("{empty}", line)
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Return the rows with a hard line break (a plus sign) after each but the last."""
+        """Return the rows with a hard line break (a plus sign) after each row except the last."""
         return " +\n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
@@ -154,16 +154,16 @@ class HTMLExporter(TextFormat):
         return html.escape(one_line(text), quote=False)
 
     def render_heading(self, kind: str, text: str, level: int = 1) -> str:
-        """``<h1>`` for titles, ``<h2>`` to ``<h6>`` for section headers."""
+        """Return ``<h1>`` for titles, ``<h2>`` to ``<h6>`` for section headers."""
         mark = f"h{min(int(self.headings[kind][1:]) + level - 1, 6)}"
         return f"<{mark}>{text}</{mark}>"
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
-        """``<ul>``."""
+        """Return a list as ``<ul>``."""
         return "<ul>\n" + "\n".join(f"<li>{text}</li>" for text in texts) + "\n</ul>"
 
     def render_paragraph(self, lines: Sequence[str], escape: bool = True) -> str:
-        """``<p>`` with a ``<br>`` between lines."""
+        """Return a ``<p>`` with a ``<br>`` between lines."""
         return "<p>" + "<br>\n".join(lines) + "</p>"
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
@@ -175,7 +175,7 @@ class HTMLExporter(TextFormat):
         return f"<p {' '.join(named)}></p>"
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
-        """``<h3>``."""
+        """Return the name as ``<h3>``."""
         return f"<h3>{self.escape_text(class_name) if escape else class_name}</h3>"
 
     def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
@@ -183,7 +183,7 @@ class HTMLExporter(TextFormat):
         return f"{self.class_header(class_name, escape)}\n{self.render_list(values, escape)}"
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """``<table>`` with its head, or the first row if no head is known, as ``<th>``.
+        """Return a ``<table>`` with its head, or the first row if no head is known, as ``<th>`` cells.
 
         Spanning cells have ``rowspan`` and ``colspan``.
         """
