@@ -67,9 +67,9 @@ class DrawnPage(NamedTuple):
     Attributes:
         width, height: The size of the page as it is shown, in points.
         characters: The text layer.
-        styles: float64 (N, 7): of each character its size in points, 1 for heavy type, its origin on the base line,
-            the direction of the base line, and 1 if it is invisible or lies under a picture; NaN for characters that
-            are not drawn, such as most spaces.
+        styles: float64 (N, 7): for each character, its size in points, 1 if it is heavy, x and y of its origin on the
+            base line, x and y of the direction of the base line, and 1 if it is invisible or lies under a picture;
+            NaN for characters that are not drawn, such as most spaces.
         lines: float64 (M, 5): x and y of both ends, and the thickness, which is 0 for the edge of an area.
         fills: float64 (F, 5): left, bottom, right, top of filled rectangles, and a number for their colour.
         areas: float64 (K, 4): left, bottom, right, top of drawings with curves, slanting lines or shades.

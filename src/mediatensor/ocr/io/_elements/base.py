@@ -65,9 +65,9 @@ def to_json_safe(value: Any) -> Any:
 def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
     """Return the geometry around geometries: a box for boxes, otherwise the rectangle of least area.
 
-    The first side of that rectangle has the average direction of the first sides of its members, so that a line of
-    upside-down words is an upside-down line. Without members, the result is an empty box at the origin; it is an array
-    if all members are arrays.
+    The first side of that rectangle has the average direction of the first sides of ``geometries``, so that a line of
+    upside-down words is an upside-down line. Without geometries, the result is an empty box at the origin. The
+    rectangle is an array if all geometries are arrays.
     """
     if not geometries:
         return _NO_EXTENT

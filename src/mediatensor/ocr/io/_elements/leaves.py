@@ -259,8 +259,8 @@ class Line(Element):
 
         It grows with the confidence of each word, and equals the confidence of a single word. Words of one line are
         right or wrong together more often than words of different lines, so that the result for several sure words is
-        more than the product of their confidences. It is a probability only if they are, as with the default
-        recogniser, but not with docTR's architectures.
+        more than the product of their confidences. It is a probability only if the confidences of the
+        words are probabilities, as with the default recogniser, but not with docTR's architectures.
         """
         return line_confidence(word.confidence for word in self.words)
 

@@ -219,7 +219,7 @@ class Table(Element):
 
     @property
     def num_header_rows(self) -> int:
-        """The number of rows of the head, at the top: rows whose cells are all marked as part of it."""
+        """The number of rows of the head: rows at the top in which all cells are marked with ``is_header``."""
         bodies = [cell.row_start for cell in self.cells if not cell.is_header]
         heads = [cell.row_end + 1 for cell in self.cells if cell.is_header]
         return max(0, min(min(bodies, default=self.num_rows), max(heads, default=0), self.num_rows))
@@ -306,7 +306,7 @@ class Field(Element):
     """A key with its value, on a form, an invoice or a receipt.
 
     Args:
-        key: The printed label, such as "Invoice No."; empty if the value was found only by its form.
+        key: The printed label, such as "Invoice No."; empty if only the pattern of the value was found.
         value: The value, as it is printed.
         confidence: The confidence that key and value belong together, in [0, 1].
         geometry: The position of the value, relative to the page.

@@ -67,8 +67,8 @@ class XMLExporter:
     Rotated text is exported as well: ``bbox`` is its enclosing box, ``baseline`` has the slope of a skewed line, and
     ``textangle`` the angle of any other.
 
-    A line that was not read is an area whose line has no words. The property ``x_unread`` of the area has the reason,
-    and ``x_script`` a script that could not be read, as in ``x_unread "script"; x_script "Cyrillic"``.
+    A line that was not read becomes an area with one line without words. The property ``x_unread`` of the area has the
+    reason, and ``x_script`` the script that could not be read, as in ``x_unread "script"; x_script "Cyrillic"``.
 
     Example:
         >>> import numpy as np
@@ -196,8 +196,8 @@ class AltoExporter:
 
     Positions are in pixels. Rotated text has its enclosing box and its outline (``Shape``). Lines have a baseline, and
     words a confidence and, where they are known, characters (``Glyph``). A line that was not read is a ``TextBlock``
-    without lines. Its tag (``OtherTag`` of the type "unread") has the reason as its label and a script as its
-    description.
+    without lines. Its tag (``OtherTag`` of the type "unread") has the reason as its label, and as its description the
+    script that could not be read.
 
     Example:
         >>> import numpy as np

@@ -51,7 +51,7 @@ _SPACES = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
 
 @dataclass
 class _Item:
-    """One item of the page: the indices of its members, and the label of its layout region."""
+    """A group of elements that are read together: their indices, and the label of their layout region."""
 
     members: list[int]
     label: str | None
@@ -92,7 +92,7 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
         direction: 'auto' (from the script of the words), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
 
     Returns:
-        The blocks and tables in order; the type of the layout region of each (``None`` without one); the direction.
+        The blocks and tables in order; for each, the type of its layout region or ``None``; the direction.
 
     Raises:
         InvalidArgumentError: if the direction is not one of these.
@@ -130,7 +130,7 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
 
 
 def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]]:
-    """Return the blocks of a page as they are stored, with its tables among them, and the types of their regions."""
+    """Return the blocks of a page in stored order, with the tables inserted, and the types of their layout regions."""
     items: list[Block | Table] = _insert(page, page.blocks, page.tables)
     labels: list[str | None] = [None] * len(items)
     if page.layout:
@@ -150,7 +150,7 @@ def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
 
 
 def unread_lines(page: PageBase) -> list[UnreadLine]:
-    """Return the lines of a page that have no text. A line that was read in part has text."""
+    """Return the lines of a page that were not read at all. The text of partly read lines is in the blocks."""
     return [line for line in page.unread if line.reason != "gaps"]
 
 
@@ -165,7 +165,7 @@ _Others = TypeVar("_Others", Table, UnreadLine)
 def _insert(page: PageBase, items: Sequence[Block | Table], others: Sequence[_Others]) -> list[Block | Table | _Others]:
     """Put other elements among items in reading order.
 
-    Each follows the nearest item of its column if that begins above it, and precedes it otherwise.
+    Each element follows the nearest item of its column if this item begins above the element, otherwise precedes it.
     """
     ordered: list[Block | Table | _Others] = []
     if not items:
@@ -212,14 +212,14 @@ def _upright_geometries(
 
 
 def _quarter_turns(words: Sequence[Word]) -> int:
-    """Return the number of clockwise quarter turns of most words."""
+    """Return by how many clockwise quarter turns most words are rotated."""
     turns = [word.crop_orientation.get("value") or 0 for word in words]
     quarters, counts = np.unique(np.round(np.array(turns, dtype=np.float64) / 90).astype(int) % 4, return_counts=True)
     return int(quarters[counts.argmax()]) if len(turns) else 0
 
 
 def _rotate_back(geometry: Any, quarters: int) -> Any:
-    """Return a relative box after turning the page counter-clockwise by this number of quarter turns."""
+    """Return where a relative box lies after the page is turned counter-clockwise by this number of quarter turns."""
     points = np.asarray(geometry, dtype=np.float64)
     for _ in range(quarters):
         points = np.stack([points[:, 1], 1 - points[:, 0]], axis=1)
@@ -254,16 +254,16 @@ def _rows(
 
 
 def line_boxes(page: PageBase, lines: Sequence[Line]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return boxes of lines on the page turned upright: float64 (N, 4), x and y in units of its width."""
+    """Return boxes of lines on the page turned upright: float64 (N, 4), x and y in units of the page's width."""
     return _without_slope(page, lines, _extents(_upright_geometries(page, lines)[0]))
 
 
 def _without_slope(
     page: PageBase, lines: Sequence[Line], boxes: np.ndarray[Any, np.dtype[np.float64]]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Upright boxes of lines in units of the page's width, with a remaining slope removed.
+    """Return upright boxes of lines in units of the page's width, with a remaining slope removed.
 
-    The straight boxes of a slightly rotated page contain no angle. The words of its long lines show it.
+    The straight boxes of a slightly rotated page contain no angle. The positions of words in long lines show the slope.
     """
     height, width = page.dimensions
     quarters = _quarter_turns([word for line in lines for word in line.words])
@@ -292,7 +292,7 @@ def _without_slope(
 
 
 def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: Sequence[Block]) -> list[Block | Table]:
-    """Make a block of the lines of each item; artefacts go with the first line of their block."""
+    """Make a block from the lines of each item; the artefacts of a stored block follow its first line."""
     owners = {id(line): index for index, block in enumerate(blocks) for line in block.lines}
     waiting = {index: block.artefacts for index, block in enumerate(blocks) if block.artefacts}
     contents: list[Table | tuple[list[Line], list[Any]]] = []
@@ -389,7 +389,7 @@ def predictions_in_reading_order(
     """Return the predictions of one class in reading order.
 
     Args:
-        page: Their page, for its size and its language.
+        page: The page of the predictions, for its size and its language.
         predictions: The predictions.
         direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
 

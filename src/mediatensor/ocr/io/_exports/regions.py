@@ -53,7 +53,7 @@ class Place:
 
     Attributes:
         quad: float64 (4, 2): TL, TR, BR, BL in reading direction.
-        straight: Whether it is a straight box.
+        straight: Whether the position is given as a straight box.
     """
 
     quad: NDArray[np.float64]
@@ -61,7 +61,7 @@ class Place:
 
     @classmethod
     def of(cls, geometry: Geometry, width: int, height: int) -> Place:
-        """Return the place of a relative geometry on a page of that size."""
+        """Return the place of a relative geometry on a page of this size."""
         points = np.nan_to_num(np.asarray(geometry, dtype=np.float64).reshape(-1, 2), nan=0.0)
         return cls.at(np.clip(points, *_REACH) * (width, height))
 
@@ -93,7 +93,7 @@ class Place:
 class Token:
     """One word, or the text of a table cell whose words are not known.
 
-    In tables, ``cell`` is the number of its cell in the row, and of the word in the cell, both from 0.
+    In tables, ``cell`` has two numbers from 0: that of the cell in its row, and that of the word in its cell.
     """
 
     text: str
@@ -108,7 +108,7 @@ class TextRow:
     """One line of text or one row of a table.
 
     Attributes:
-        tokens: Its words, in reading order; in table rows, cell by cell.
+        tokens: The words of the row, in reading order; in table rows, cell by cell.
         index: Index of the line in its region or of the row in its table, from 0.
     """
 
@@ -121,7 +121,7 @@ class TextRow:
     def descent(self) -> float:
         """The distance from the baseline to the bottom of the line's box, in pixels.
 
-        The box of a word without descenders ends on the baseline. Without such a word, the result is 0.0.
+        The box of a word without descenders ends on the baseline. If every word has descenders, the result is 0.0.
         """
         below = [
             (self.place.quad[[3, 2]].mean(axis=0) - token.place.quad[[3, 2]].mean(axis=0)) @ self._down
@@ -149,7 +149,7 @@ class Region:
 
     Attributes:
         kind: 'block', 'table', 'prediction', or 'unread'.
-        rows: Its lines, or the rows of the table. A line that was not read is a row without words.
+        rows: The lines, or the rows of the table. A line that was not read has one row without words.
         class_name: The class of a prediction; otherwise empty.
     """
 
@@ -161,7 +161,7 @@ class Region:
 
 
 def document_pages(source: Any) -> Sequence[Any]:
-    """Return the pages of a document; a page becomes a list of one."""
+    """Return the pages of a document; for a page, a list with this page."""
     return source.pages if hasattr(source, "pages") else [source]
 
 
@@ -172,7 +172,7 @@ def language_tag(page: Any) -> str | None:
 
 
 def percent(confidence: float) -> float:
-    """Return a confidence in [0, 1] as a percentage in [0, 100]; 0.0 for one that is not a number."""
+    """Return a confidence in [0, 1] as a percentage in [0, 100]; 0.0 for NaN."""
     return min(max(100.0 * float(confidence), 0.0), 100.0) if confidence == confidence else 0.0
 
 
@@ -186,10 +186,10 @@ def tool_version() -> str:
 def page_regions(
     page: Any, direction: str = "auto", reading_order: bool = True, size: tuple[int, int] | None = None
 ) -> Iterator[Region]:
-    """Yield the content of a page in pixels, for an image of this ``size`` (height, width), by default the page's.
+    """Yield the regions of a page, in pixels of an image of ``size`` (height, width), by default the page's size.
 
-    In reading order, lines that were not read are in their places; on pages as stored, and pages of predictions, they
-    are last.
+    With ``reading_order``, lines that were not read come in reading order; otherwise, and on pages of predictions, they
+    come last.
     """
     height, width = size or page.dimensions
     if hasattr(page, "predictions"):
@@ -231,7 +231,7 @@ def _text_row(line: Line, index: int, direction: str, auto: bool, size: tuple[in
 
 
 def _turn_of(words: Sequence[Word]) -> object:
-    """Return the rotation, in degrees, of most characters of some words."""
+    """Return the rotation, in degrees, that most characters of the words have."""
     turns: Counter[Any] = Counter()
     for word in words:
         turns[word.crop_orientation.get("value")] += len(word.value)

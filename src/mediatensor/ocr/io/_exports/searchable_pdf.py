@@ -37,13 +37,13 @@ _MAX_JPEG_SIDE = 65_500
 
 
 class _Sheet(NamedTuple):
-    """A page of the result, before its text is added.
+    """A page of the PDF to write, before its text is added.
 
     Attributes:
-        origin: The PDF file that the page is copied from, and its number there; ``None`` if it is made from an image.
+        origin: The PDF file that the page is copied from, and the page number in it; ``None`` if made from an image.
         size: Height and width in pixels, to which the positions of words refer.
-        image_pdf: A PDF file of this one page, if it is made from an image.
-        scale: Points per pixel, if it is made from an image.
+        image_pdf: A PDF file with only this page, if the page is made from an image.
+        scale: Points per pixel, if the page is made from an image.
     """
 
     page: Any
@@ -58,8 +58,8 @@ class PDFExporter:
 
     * A page of a PDF file is copied with its text, drawings, pictures and links, and the result keeps the file's title,
       bookmarks and password. Words that the page already has as text are not written again.
-    * The data of an image file are embedded unchanged if PDF can show them: JPEG, and PNG and TIFF in one piece without
-      transparency. Other lossless files are embedded without loss.
+    * The data of an image file are embedded unchanged if PDF can show them: JPEG, PNG that is not interlaced, and TIFF
+      in one strip, without transparency. Other lossless files are embedded without loss.
     * All other pages, such as video frames and straightened pages, are stored as images. Pages that could not be read,
       and do not come from a PDF file, are blank.
 
@@ -68,9 +68,9 @@ class PDFExporter:
 
     Args:
         dpi: Pixels of an image per inch of paper; the default, 144, is the default resolution of rendered PDF pages. It
-            is raised for pages that would be too large for a PDF, and does not matter for pages of PDF files.
+            is raised for pages that would be too large for a PDF, and has no effect on pages of PDF files.
         quality: Quality of JPEG images, from 1 to 100.
-        lossless: Whether images are stored without loss instead; the file is several times larger.
+        lossless: Whether images are stored without loss instead of as JPEG; the file is then several times larger.
         direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
         keep_pages: Whether pages and images of files are copied; otherwise each page is stored as the image that was
             read.
@@ -116,9 +116,9 @@ class PDFExporter:
             The file.
 
         Raises:
-            InvalidArgumentError: if a page has no image, as after ``from_dict`` without one.
+            InvalidArgumentError: if a page has no image, as after ``from_dict`` without images.
             SourceNotFoundError: if the file of a page no longer exists.
-            PageError: if that file has changed, or a page of it cannot be read.
+            PageError: if the file of a page has changed, or the page cannot be read.
             MissingDependencyError: if pypdfium2 is not installed.
             EncodeError: if PDFium refuses the text.
         """
@@ -249,7 +249,7 @@ def _pixels_to_points(page: Any, sheet: _Sheet) -> NDArray[np.float64]:
 class _OwnLetters:
     """Finds the letters that pages of PDF files have as text, in content, form fields and annotations.
 
-    It opens the files again: they may have changed since they were read, unlike the documents that are kept open.
+    It opens the files again, because they may have changed since the documents that are kept open were read.
     """
 
     def __init__(self) -> None:
@@ -271,7 +271,7 @@ class _OwnLetters:
 
 
 def _font_groups(texts: Sequence[PlacedText]) -> list[list[PlacedText]]:
-    """Divide texts into groups that each need at most `MAX_CODES` codes, the number that one font has."""
+    """Divide texts into groups that each need at most `MAX_CODES` codes, the number of codes in one font."""
     groups: list[list[PlacedText]] = []
     known: set[str] = set()
     for text in texts:

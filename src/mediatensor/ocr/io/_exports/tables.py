@@ -33,7 +33,7 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def _tables(item: Element) -> Iterator[tuple[int, int, Table]]:
-    """Yield the tables of a page or document, with the numbers of their page and of themselves on it, from 1."""
+    """Yield the tables of a page or document, each after its page number and its number on the page, from 1."""
     pages: list[Any] = item.pages if isinstance(item, DocumentBase) else [item]
     for page in pages:
         for number, table in enumerate(getattr(page, "tables", ()), 1):
@@ -111,7 +111,7 @@ def _fill(sheet: Any, table: Table) -> None:
 def joined_tables(document: DocumentBase) -> list[Table]:
     """Return new tables of a document; tables that continue on the next page are joined, without repeated heads.
 
-    Cells keep the places that they have on their own page.
+    The geometry of each cell still refers to its original page.
     """
     pages: list[TextPage] = [page for page in document.pages if hasattr(page, "tables")]
     tables = []

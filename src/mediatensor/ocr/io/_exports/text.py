@@ -76,7 +76,7 @@ class Cell:
 
 
 def level_rows(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Group cells, in reading order, into rows: a cell joins the row of the previous cell if it is level with it."""
+    """Group cells, in reading order, into rows: a cell joins the previous one if level with it and to its right."""
     rows: list[list[Cell]] = []
     for cell in cells:
         last = rows[-1][-1] if rows else None
@@ -130,7 +130,7 @@ def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> floa
 
 
 def _edges(places: np.ndarray[tuple[int], np.dtype[np.float64]], letter: float) -> list[tuple[float, int]]:
-    """Return for each edge the mean of all edges in its column, and their number."""
+    """Return for each edge the mean and the number of all edges in its column."""
     order = np.argsort(places, kind="stable")
     groups = np.concatenate(([0], np.cumsum(np.diff(places[order]) > _COLUMN_WITHIN * letter)))
     sizes = np.bincount(groups)
@@ -230,7 +230,7 @@ def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iter
 def _page_items(
     page: TextPage, direction: str, include_furniture: bool
 ) -> Iterator[tuple[Block | Table, str | None, list[Cell]]]:
-    """Blocks and tables in reading order, each with its label and, for blocks, its lines of text.
+    """Yield blocks and tables in reading order, each with its label and, for blocks, its lines of text.
 
     Positions are on the upright page, in units of its width. For right-to-left pages, x is mirrored.
     """
@@ -251,7 +251,7 @@ def _page_items(
 
 
 def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
-    """Return the lines in the cells of a table as cells of the page; cells whose words are not known have one line."""
+    """Return a `Cell` for each line in a table's cells; a table cell whose words are unknown has one line."""
     lines = [Line(words) for cell in table.cells for words in cell_lines(cell.words)]
     texts = [line.render() for line in lines]
     boxes = line_boxes(page, lines).tolist() if lines else []
@@ -294,7 +294,7 @@ class TextFormat:
         raise NotImplementedError
 
     def render_heading(self, kind: str, text: str, level: int = 1) -> str:
-        """Return a heading of a kind in `headings`; deeper sections have longer marks, up to six characters."""
+        """Return a heading of a kind in `headings`; deeper levels have longer marks, of up to six characters."""
         mark = self.headings[kind]
         return mark[:1] * min(level - 1, _DEEPEST - len(mark) + 1) + mark + text
 
@@ -307,11 +307,11 @@ class TextFormat:
         return "\n".join(self.finalize_line(line) if escape else line for line in lines)
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Escaped rows of cells, aligned by spaces, as separate lines."""
+        """Return rows of cells, which spaces align, as separate lines; with ``escape``, escape them for the format."""
         return self.render_paragraph([row.strip() for row in rows], escape)
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
-        """Return a line that was not read, on a page of this height and width; most formats write nothing."""
+        """Return the markup for a line that was not read; most formats write nothing. ``dimensions`` are the page's."""
         return ""
 
     def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
