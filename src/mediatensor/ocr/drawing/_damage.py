@@ -37,7 +37,7 @@ _TILE = (512, 1536)
 
 @cache
 def _grain() -> NDArray[np.float32]:
-    """Return Gaussian noise with standard deviation 1. Cropping it is faster than generating new noise."""
+    """Return cached Gaussian noise with standard deviation 1; cropping it is faster than generating new noise."""
     return np.random.default_rng(1).standard_normal((*_TILE, 3), dtype=np.float32)
 
 
@@ -227,7 +227,7 @@ STYLES = (*_STEPS, "mixed")
 
 
 def chosen_style(rng: random.Random, style: str, weights: Mapping[str, int]) -> str:
-    """Return the style, or a random key of ``weights`` if the style is ``"mixed"``."""
+    """Return ``style``; if it is ``"mixed"``, return a random key of ``weights`` instead."""
     if style not in STYLES:
         raise InvalidArgumentError(f"style is {style!r}; accepted: {', '.join(STYLES)}")
     return rng.choices(list(weights), list(weights.values()))[0] if style == "mixed" else style
@@ -269,8 +269,8 @@ class Warp:
         size: (width, height) of the sheet and of the picture.
         degrees: Rotation of the sheet, counter-clockwise.
         scale: Size of the sheet as a share of the picture.
-        tilt: Perspective: relative loss of scale across the width, and across the height.
-        curl: Distance by which the middle of each row is lower than its ends, in pixels.
+        tilt: Perspective: the relative loss of scale from side to side, first across the width, then across the height.
+        curl: Distance in pixels by which the middle of each row of the sheet is lower than the ends of the row.
     """
 
     size: tuple[int, int]

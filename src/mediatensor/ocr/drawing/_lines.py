@@ -33,7 +33,7 @@ class LineLook:
         tracking: Space added after every letter, in em.
         weight_px: Thickening of strokes, in pixels.
         stretch: Width of the letters, as a share of their natural width.
-        margins: Space around the ink in the crop: left, top, right, bottom, in em. Negative values cut off ink.
+        margins: Space (left, top, right, bottom) around the ink in the crop, in em. Negative values cut off ink.
         turn: Rotation, counter-clockwise, in degrees.
         curl: Height of the middle of the line above its ends, in em.
         above: The text of the line above, whose ink may reach into the crop.
@@ -87,7 +87,7 @@ class DrawnLine:
 
 
 def as_random(rng: random.Random | np.random.Generator) -> random.Random:
-    """Return a `random.Random` for either kind of generator; a NumPy Generator advances by one draw."""
+    """Return the generator as a `random.Random`; a NumPy Generator is used as a seed, and advances by one draw."""
     return rng if isinstance(rng, random.Random) else random.Random(int(rng.integers(2**63)))
 
 
@@ -153,10 +153,10 @@ def draw_random_line(
     Args:
         rng: The random generator; a NumPy Generator advances by one draw.
         languages: Keys of `TEXTS`; each is equally likely.
-        characters: The characters that the text may have in addition to spaces; ``None`` for any.
+        characters: The characters that the text may contain, besides spaces; ``None`` for all characters.
         faces: The faces to choose from; ``None`` for all faces of the machine, see `find_faces`.
         style: One of `STYLES`.
-        texts: Your own lines. Parts of them are drawn instead of texts of the languages; see `read_texts`.
+        texts: Your own lines, parts of which are drawn instead of texts of the languages; see `read_texts`.
 
     Raises:
         InvalidArgumentError: if no face has the characters of the text, or an argument is unknown.

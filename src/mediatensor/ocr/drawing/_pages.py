@@ -473,7 +473,7 @@ def draw_random_page(
         size: (width, height) in pixels; ``None`` for the usual paper size of the kind at a random resolution.
         faces: The faces to choose from; ``None`` for all faces of the machine, see `find_faces`.
         style: One of `STYLES`; ``"mixed"`` picks a random style that suits the kind.
-        texts: Your own lines. They are drawn instead of sentences of the language; see `read_texts`.
+        texts: Your own lines, which are drawn instead of sentences of the language; see `read_texts`.
 
     Raises:
         InvalidArgumentError: if an argument is unknown, or no face has the letters of the language.

@@ -79,11 +79,11 @@ class Sheet:
         return "".join(letter for letter in text if self.body.has(letter)).strip() or "0"
 
     def sentence(self) -> str:
-        """Return a sentence, or a line of the user's texts."""
+        """Return a sentence of the language, or a line of the user's texts if there are any."""
         return self.fitting(lambda: sentence_of(self.rng, self.language, self.texts))
 
     def phrase(self, low: int = 1, high: int = 3) -> str:
-        """Return from ``low`` to ``high`` words of the language, or of the user's texts."""
+        """Return ``low`` to ``high`` words of the user's texts, or of the language if there are no such texts."""
         words = self.rng.choice(self.texts).split() if self.texts else words_of(self.language)
         joint = " " if self.texts or is_spaced(self.language) else ""
         count = self.rng.randint(low, high)
@@ -91,7 +91,7 @@ class Sheet:
         return text[:1].upper() + text[1:] if self.body.has(text[:1].upper()) else text
 
     def value(self, *kinds: str) -> str:
-        """Return a value of one of these kinds: price, date, number, code, address; see `random_value`."""
+        """Return a random value of a random one of ``kinds``; see `random_value` for the kinds."""
         return self.fitting(lambda: random_value(self.rng, self.rng.choice(kinds), self.language))
 
     @contextmanager
@@ -105,7 +105,7 @@ class Sheet:
         self._lines, self._boxes = lines, boxes
 
     def belongs(self, left: float, top: float, right: float, bottom: float) -> None:
-        """Extend the current region by a box."""
+        """Extend the current region so that it includes a box."""
         self._boxes.append(box_polygon(left, top, right, bottom))
 
     def write(

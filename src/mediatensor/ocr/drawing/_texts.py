@@ -117,7 +117,7 @@ def letters_of(language: str) -> str:
 
 @cache
 def _followers(language: str) -> dict[str, str]:
-    """For each pair of letters, return the letters that follow in a language's words. Spaces mark word ends."""
+    """Return, for each pair of letters, the letters that follow it in a language's words. Spaces mark word ends."""
     followers: dict[str, str] = {}
     for word in words_of(language):
         if word.isalpha():
@@ -293,12 +293,12 @@ _VALUES: dict[str, Callable[[random.Random, str], str]] = {
 
 
 def random_value(rng: random.Random, kind: str, language: str) -> str:
-    """Return a random address, amount, code, date, number or price."""
+    """Return a random value of ``kind``: address, amount, code, date, number or price."""
     return _VALUES[kind](rng, language)
 
 
 def sentence_of(rng: random.Random, language: str, texts: Sequence[str] = ()) -> str:
-    """Return one of ``texts`` if given, else a sentence of the language or its words in random order."""
+    """Return one of ``texts`` if given, otherwise a sentence of the language, or random words of the language."""
     if texts:
         return rng.choice(texts)
     if rng.random() < 0.4:
@@ -344,8 +344,8 @@ def random_text(
     Args:
         rng: The random generator.
         languages: Keys of `TEXTS`; each is equally likely.
-        characters: The characters that the line may have in addition to spaces; ``None`` for any.
-        texts: Your own lines. Parts of them are returned instead of texts of the languages.
+        characters: The characters that the line may contain, besides spaces; ``None`` for all characters.
+        texts: Your own lines, parts of which are returned instead of texts of the languages.
 
     Raises:
         InvalidArgumentError: if a language is unknown, or there are no characters.

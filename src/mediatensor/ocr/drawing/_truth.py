@@ -124,7 +124,7 @@ class DrawnRegion:
     Attributes:
         kind: One of `mediatensor.ocr.structure.REGION_KINDS`.
         polygon: float64 (4, 2), the corners around the whole region.
-        lines: Lines in reading order. For a table, the lines of its cells.
+        lines: The lines of the region, in reading order; for a table, the lines of its cells.
         table: The grid of a table, or ``None`` for other kinds.
     """
 
@@ -144,7 +144,7 @@ class DrawnPage:
         style: One of `STYLES`.
         language: A key of `TEXTS`.
         regions: Regions in reading order.
-        fields: Keys and values of a form; the same lines are in the regions.
+        fields: Keys and values of a form, whose lines are also in the regions.
     """
 
     image: NDArray[np.uint8]

@@ -59,9 +59,9 @@ class Page(PageExportsMixin):
         tables: The tables; their words are not part of the blocks.
         error: The reason why the page could not be read. A page with an error is empty. Exported only if set.
         unread: Lines that were detected, but not read completely. Exported only if there are any.
-        fields: Keys with their values; their words are also part of blocks and tables. Exported only if there are any.
+        fields: Keys with their values, whose words are also in the blocks and tables. Exported only if there are any.
         in_reading_order: Whether blocks, lines and layout regions are in reading order, as predictors return them. If
-            not, exports determine the order. Exported only if set.
+            not, exports determine the order. Exported only if true.
 
     Example:
         >>> import numpy as np
@@ -229,7 +229,7 @@ class Document(DocumentExportsMixin):
             page.show(**kwargs)
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks, with images of the first pages, their boxes and the recognised text."""
+        """Return HTML for notebooks that shows the first pages with their boxes and the recognised text."""
         shown = []
         for page in self.pages[:_MAX_PAGES_SHOWN]:
             png = page._repr_png_()

@@ -91,7 +91,7 @@ class _Exports(Element, Generic[_HocrType]):
         """Export in the format with this name.
 
         Args:
-            format: One of the names below, in lower or upper case.
+            format: One of the names under Returns, in lower or upper case.
             **kwargs: Arguments of the method for this format.
 
         Returns:
@@ -173,7 +173,7 @@ class _Exports(Element, Generic[_HocrType]):
         """Export the tables as an Excel workbook, a sheet for each table.
 
         Spanning cells are merged. Header rows are bold and frozen. Columns of plain numbers, such as 12 or 0.75, become
-        numbers. All other cells stay text, including texts that begin with ``=``, and 3.597, whose dot separates
+        numbers. All other cells stay text, for example texts that begin with ``=``, or 3.597, because its dot separates
         thousands in some countries.
 
         Args:
@@ -201,8 +201,8 @@ class _Exports(Element, Generic[_HocrType]):
         """Export as searchable PDF: pages of PDF files unchanged, other pages as images, with an invisible text layer.
 
         This does not redact text. The text layer has all words of this element, whatever the image shows. If you paint
-        over a name in ``page.page``, search and copy still find it, even with ``keep_pages=False``. Also remove the
-        words of the name from the element.
+        over a name in ``page.page``, search and copy still find it, even with ``keep_pages=False``. To redact the
+        name, also remove its words from the element.
 
         Args:
             path: A file to write the result to, atomically; ``None`` writes no file.
@@ -291,7 +291,7 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
     def export_as_xml(
         self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree]:
-        """Export the page as hOCR 1.2; text may be rotated.
+        """Export the page as hOCR 1.2, including rotated text.
 
         Args:
             file_title: The title of the file.
@@ -414,7 +414,7 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
 
         Args:
             page_break: The separator between two pages.
-            **kwargs: Arguments of ``render`` of the pages.
+            **kwargs: Arguments of the ``render`` method of the pages.
         """
         return _join_pages(page_break, (page.render(**kwargs) for page in self.pages))
 

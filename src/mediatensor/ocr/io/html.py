@@ -43,7 +43,7 @@ class Fetched(NamedTuple):
 
 
 def web_scheme(url: object) -> str | None:
-    """Return the scheme of a URL of the web, "https" or "http"; ``None`` for anything else.
+    """Return the scheme of a web URL, "https" or "http"; ``None`` for any other value.
 
     >>> web_scheme("HTTPS://example.com"), web_scheme("file:///etc/hosts"), web_scheme(17)
     ('https', None, None)
@@ -159,7 +159,7 @@ def read_html(url: str, **kwargs: Any) -> bytes:
 
 
 def print_page(page: Fetched) -> bytes:
-    """Print a web page that has been fetched to a PDF file; needs weasyprint."""
+    """Print a fetched web page to a PDF file; needs weasyprint."""
     return _print(_import_weasyprint(), page, {})
 
 

@@ -161,7 +161,7 @@ def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32)
 
     Args:
         npy_img: (H, W, C) or (H, W), of uint8 or floating point. Floating-point values are not scaled.
-        dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32``, with uint8 values divided by 255.
+        dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32``, for which uint8 values are divided by 255.
 
     Returns:
         (C, H, W) of that dtype, contiguous; a copy of the data.

@@ -42,13 +42,13 @@ def read_pdf(
 ) -> Pages:
     """Open a PDF file; its pages are rendered on access. Needs the extra ``ocr``.
 
-    Annotations and filled-in forms are drawn. PDFium renders for one thread at a time. The size of a page and the
-    number of its objects are limited, but a small file can still keep PDFium busy for years: set ``timeout_seconds``
+    Annotations and filled-in forms are drawn. PDFium renders for one thread at a time. The pixels and the objects
+    of a page are limited, but a small file can still keep PDFium busy for years: set ``timeout_seconds``
     for files of unknown origin.
 
     Args:
         file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, which is read completely.
-        scale: Pixels per point (1/72 inch): 2 is 144 dpi.
+        scale: Pixels per point (1/72 inch); a scale of 2 is 144 dpi.
         rgb_mode: Whether the channels are RGB; otherwise BGR.
         password: The password of an encrypted file.
         pages: The pages to open, by number from 0 (negative: from the end): a number, a range, a slice or a sequence;

@@ -308,10 +308,10 @@ class Pages(Sequence[NDArray[np.uint8]]):
     def text_layer(self, index: int) -> list[Word]:
         """Return the words that the file itself stores for a page: the text of a PDF page; none for images.
 
-        Words are separated by spaces. Their boxes enclose their letters, which are their ``characters``, and are
-        relative to the rendered page. They are in the order of the file; words of form fields and annotations that are
-        drawn on the page come last. Hidden text is included, as in a scan that was made searchable; text outside the
-        page is not. The words need not be what the page shows.
+        Words are separated by spaces. The box of a word encloses its letters, which are its ``characters``, and is
+        relative to the rendered page. The words are in the order of the file; words of form fields and annotations
+        that are drawn on the page come last. Hidden text is included, as in a scan that was made searchable; text
+        outside the page is not. The words need not be what the page shows.
 
         Raises:
             PageError, OutOfRangeError: as for indexing.

@@ -328,9 +328,10 @@ _COLUMNS = (
 class TSVExporter:
     """Export to the table that ``tesseract image out tsv`` writes.
 
-    Pages (level 1), blocks (2), paragraphs (3), lines (4) and words (5) have a row each. A row has numbers from 1 (0
-    for levels below its own) and the enclosing box in pixels. Words have their confidence in percent and their text,
-    without tabs and line breaks; other rows have -1 and an empty text. A line that was not read has no words.
+    Pages (level 1), blocks (2), paragraphs (3), lines (4) and words (5) have a row each. A row has the numbers of
+    its page, block, paragraph, line and word, from 1 (0 below its own level), and its enclosing box in pixels. Words
+    have their confidence in percent and their text, without tabs and line breaks; other rows have -1 and an empty
+    text. A line that was not read has no words.
 
     Example:
         >>> import numpy as np

@@ -193,7 +193,7 @@ def _upright_geometries(
 ) -> tuple[list[Any], list[Any]]:
     """Return the geometries of lines, or blocks, and regions on the page turned upright.
 
-    Geometries of four points contain the rotation. For boxes, the words give the number of quarter turns.
+    Geometries of four points contain the rotation. For boxes, the rotation is the ``crop_orientation`` of most words.
     """
     lines = [line for item in elements for line in (item.lines if isinstance(item, Block) else [item])]
     words = [word for line in lines if isinstance(line, Line) for word in line.words]

@@ -204,7 +204,7 @@ class PDFExporter:
 
 
 def _base_file(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
-    """Return the PDF file that the result is based on: the first one, if its pages are used in their original order."""
+    """Return the PDF file that the result is based on: the first source, if its pages keep their order, else None."""
     file_origins = [origin for origin in origins if origin is not None]
     if not file_origins:
         return None

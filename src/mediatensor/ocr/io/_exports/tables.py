@@ -142,7 +142,7 @@ def joined_tables(document: DocumentBase) -> list[Table]:
 
 
 def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
-    """Return a page as its tables were found: words of blocks, and cells with a word each that is their whole text."""
+    """Return a page and its tables as `join_tables` takes them; the text of each cell is a single word."""
     height, width = page.dimensions
     boxes = [box_around(word.geometry) for block in page.blocks for line in block.lines for word in line.words]
     texts = [word.value for block in page.blocks for line in block.lines for word in line.words]
