@@ -152,8 +152,9 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
 def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
     """Return bool ``(P,)``: whether the gap between two neighbours looks like the gutter of columns.
 
-    A gap between two lines of prose does. A gap next to one line of wide prose also does, with two exceptions: the
-    other line is an outermost number, or the right line begins its prose, so that the left line may be its name.
+    A gap between two lines of prose looks like a gutter. So does a gap next to one wide line of prose, except if the
+    other line is a narrow one at the end of its row, such as a number, or if the prose is at the right and begins with
+    this line, because the left line may then be its heading.
     """
     is_prose, begins = _prose(boxes, heights, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]
@@ -188,7 +189,7 @@ def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.nda
 
 
 def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return bool ``(N,)`` twice: whether each line is prose, and whether it begins a stack of lines."""
+    """Return two bool ``(N,)``: whether each line is prose, and whether it is the first of a stack of lines."""
     widths = boxes[:, 2] - boxes[:, 0]
     beside: dict[int, list[int]] = {}
     for first, second in pairs.tolist():
@@ -231,7 +232,7 @@ def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndar
 
 
 def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarray, height: float) -> np.ndarray:
-    """Return bool ``(P,)``: the vote of each gap and the gaps near it. Each row has one vote; ties are columns."""
+    """Return bool ``(P,)``: how each gap and the gaps near it vote, one vote per row. A tie means a gutter."""
     starts = boxes[pairs[:, 0], 2] - _MAX_OVERLAP * height
     ends = boxes[pairs[:, 1], 0] + _MAX_OVERLAP * height
     middles = (boxes[pairs, 1] + boxes[pairs, 3]).mean(axis=1) / 2

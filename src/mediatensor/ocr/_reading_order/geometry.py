@@ -45,7 +45,7 @@ def reading_angle(quads: np.ndarray) -> float:
 
 
 def rotation_matrix(degrees: float) -> np.ndarray:
-    """Return the matrix (2, 2) that turns column vectors (x right, y down) clockwise as seen."""
+    """Return the matrix (2, 2) that turns column vectors, with x to the right and y down, clockwise as seen."""
     cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     # Rounding makes quarter turns exact.
     return np.round(np.array([[cosine, -sine], [sine, cosine]]), 15)

@@ -175,9 +175,9 @@ def _order_labelled(
     caption_max_distance: float,
     is_row: np.ndarray | None = None,
 ) -> list[int]:
-    """Order boxes, in a frame that is read from left to right, one part of the layout after another.
+    """Order boxes, in a frame that is read from left to right: headers, body with captions, footnotes, footers.
 
-    If ``is_row`` is given, boxes side by side are columns of text.
+    If ``is_row`` is given, boxes side by side are taken for columns of text.
     """
     if labels is not None and len(labels) != len(boxes):
         raise InvalidArgumentError(f"{len(labels)} labels were given for {len(boxes)} geometries: give one for each")
@@ -210,7 +210,7 @@ def _order_labelled(
 def _attach_captions(
     body: list[int], captions: list[int], floats: list[int], boxes: np.ndarray, max_distance: float
 ) -> list[int]:
-    """Insert each caption next to the nearest figure or table, or by its height if all are farther than the limit."""
+    """Insert each caption next to the nearest figure or table; by its y if all are farther than ``max_distance``."""
     order = list(body)
     targets = boxes[floats]
     for caption in captions:
@@ -280,7 +280,7 @@ def _next_candidates(
     spanning: np.ndarray,
     follow_column: bool,
 ) -> np.ndarray:
-    """Return the ready boxes below ``last``, or else level with ``last``, or else in its column, or else all."""
+    """Return the ready boxes below ``last``; if there are none, those level with it, or in its column, or all."""
     here = np.array([last])
     if follow_column:
         below: np.ndarray = ready[relations.stacked(here, ready)[0] & (boxes[ready, 1] >= boxes[last, 1])]

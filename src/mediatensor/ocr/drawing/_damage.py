@@ -302,7 +302,7 @@ class Warp:
         return moved
 
     def moved_polygons(self, polygons: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return quads (N, 4, 2) that enclose the warped polygons, even if the warp bends their long sides."""
+        """Return quads (N, 4, 2) that enclose the warped polygons, even if the warp bends the long sides."""
         corners = self.moved(polygons)
         if not self.curl or not len(polygons):
             return corners

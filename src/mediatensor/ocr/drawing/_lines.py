@@ -87,7 +87,7 @@ class DrawnLine:
 
 
 def as_random(rng: random.Random | np.random.Generator) -> random.Random:
-    """Return the generator as a `random.Random`; a NumPy Generator is used as a seed, and advances by one draw."""
+    """Return the generator as a `random.Random`; a NumPy Generator provides a seed, by one draw."""
     return rng if isinstance(rng, random.Random) else random.Random(int(rng.integers(2**63)))
 
 

@@ -71,7 +71,7 @@ class Sheet:
         self._pen = ImageDraw.Draw(paper)
 
     def fitting(self, make: Callable[[], str]) -> str:
-        """Call ``make`` up to six times for a text that the body face can draw, then drop missing characters."""
+        """Call ``make`` until the body face has its text; after six calls, drop the characters that the face lacks."""
         for _ in range(6):
             text = make().strip()
             if text and self.body.has(text):
@@ -376,7 +376,7 @@ def draw_grid(
 ) -> float:
     """Draw table rows between vertical ``edges``, and return the bottom. Rows below ``stop`` are left out.
 
-    ``look`` is ruled, rows (rules between rows), book (rules above, below, and under the head), zebra or open.
+    ``look`` is ruled, rows (rules between rows), book (rules at the top, the bottom and under the head), zebra or open.
     """
     rng = sheet.rng
     font = font or sheet.body.at(sheet.em * 0.92)

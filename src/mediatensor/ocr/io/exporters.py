@@ -65,7 +65,7 @@ _METHODS = {
 
 
 class _Exports(Element, Generic[_HocrType]):
-    """Export methods of pages, prediction pages and documents. Only hOCR has a different type for documents."""
+    """Export methods of pages, prediction pages and documents. Only for hOCR, documents return another type."""
 
     @overload
     def export_as(self, format: Literal["json", "dict"], **kwargs: Any) -> dict[str, Any]: ...

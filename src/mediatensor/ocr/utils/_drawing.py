@@ -68,7 +68,8 @@ def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
 def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
     """Convert a relative geometry to corners (4, 2) in pixels, for a page of ``size`` (height, width).
 
-    Boxes become top left, top right, bottom right, bottom left. Points are clipped half a page outside of the page.
+    Boxes become top left, top right, bottom right, bottom left. Points farther than half a page outside of the page are
+    moved to this limit.
 
     Raises:
         InvalidArgumentError: if the geometry is not two or four points of finite numbers.
@@ -138,8 +139,8 @@ class Placed(NamedTuple):
 class Lettering:
     """Writes text on a picture.
 
-    If there is no font family, letters that Pillow's font lacks come from an installed font. Text that does not fit at
-    the minimum size is narrowed to its box, but may be too high.
+    Without a font family, letters that Pillow's font lacks come from an installed font. Text that does not fit at the
+    minimum size is made as narrow as its box, but may be higher than the box.
 
     Raises:
         InvalidArgumentError: if the sizes are not 1 <= min_font_size <= max_font_size.
@@ -159,7 +160,7 @@ class Lettering:
         self._max_size = max_font_size
 
     def write_line(self, words: Sequence[Placed]) -> None:
-        """Write the words of a line in one font size, except words whose box is too low for this size."""
+        """Write the words of a line in one font size, except words whose box is not high enough for this size."""
         words = [word for word in words if word.text and word.width >= 1 and word.height >= 1]
         if not words:
             return
@@ -179,7 +180,7 @@ class Lettering:
         return self._family if self._family is not None else _family_with_letters(text)
 
     def _fitting_sizes(self, word: Placed) -> tuple[float, float]:
-        """Return the font sizes at which the ink is as high, and as wide, as the box."""
+        """Return the font size at which the ink is as high as the box, and the size at which it is as wide."""
         left, top, right, bottom = _ink(get_font(self._family_for(word.text), _TRIAL_SIZE), word.text)
         return _TRIAL_SIZE * word.height / max(bottom - top, 1), _TRIAL_SIZE * word.width / max(right - left, 1)
 
@@ -235,7 +236,7 @@ def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Place
 
 
 def _baseline(word: Placed, font: Font, size: int) -> float:
-    """Return the distance from the top of the box to the baseline; text is centred in boxes that are too high."""
+    """Return the distance from the top of the box to the baseline; text is centred in boxes that are higher than it."""
     _, top, _, bottom = _ink(font, word.text)
     return min(max(word.height / 2 + _MIDDLE * size, -top), word.height - bottom)
 
@@ -301,7 +302,7 @@ _HEAD = 40  # opacity of the head of a table, of 255
 
 
 def draw_structure(picture: Image.Image, page: Mapping[str, Any], line_width: int) -> Image.Image:
-    """Draw regions, cells and fields of an exported page on a copy of its picture. Without any, return ``picture``."""
+    """Return ``picture``, or a copy with the regions, cells and fields of an exported page if the page has any."""
     regions, tables = page.get("layout") or (), page.get("tables") or ()
     fields = page.get("fields") or ()
     if not (regions or tables or fields):
@@ -364,9 +365,9 @@ def _number(
     quads: Sequence[NDArray[np.float64]],
     size: tuple[int, int],
 ) -> None:
-    """Write number and kind of each region to the left of its upper left corner, or above it at the page edge.
+    """Write number and kind of each region to the left of its upper left corner, or above at the edge of the page.
 
-    Text and list items are frequent and have only colours and numbers.
+    For text and list items, which are frequent, only the number is written.
     """
     font = ImageFont.load_default(max(13.0, max(size) / 90))
     for number, (region, quad) in enumerate(zip(regions, quads, strict=True), 1):

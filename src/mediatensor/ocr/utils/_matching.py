@@ -47,7 +47,7 @@ def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
         boxes_2: (M, 4).
 
     Returns:
-        (N, M), of NumPy's result type of the boxes and float32; 0 if neither box has an area.
+        (N, M), of the dtype that NumPy gives for both boxes and float32 together; 0 if neither box has an area.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape.
@@ -126,7 +126,7 @@ def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = 
 
 
 def _touching(ones: Floats, others: Floats) -> tuple[Indices, Indices]:
-    """Return pairs of straight boxes that overlap. They are compared in chunks, without a matrix of all pairs."""
+    """Return pairs of straight boxes that overlap. Boxes are compared in chunks, without a matrix of all pairs."""
     step = max(_CHUNK // len(others), 1)
     left, top, right, bottom = others.T
     firsts, seconds = [], []
@@ -197,7 +197,7 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
 
     Args:
         boxes: (N, 5) as (xmin, ymin, xmax, ymax, score).
-        thresh: The largest IoU with a kept box.
+        thresh: The largest IoU that a kept box may have with a better one.
 
     Returns:
         Indices of the kept boxes, by descending score; boxes with equal scores keep their order.
@@ -224,7 +224,7 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
 class Matches(NamedTuple):
     """Matched pairs: indices (P,) of the true boxes, in increasing order, and of the predicted boxes.
 
-    ``total_iou`` sums, over all predictions, the largest IoU with a true box.
+    ``total_iou`` is the sum, over all predicted boxes, of the largest IoU with a true box.
     """
 
     truth: Indices
@@ -243,8 +243,8 @@ def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_p
     """Pair true and predicted boxes one to one so that the sum of their IoU is the largest.
 
     Boxes are (N, 4) and (M, 4), or polygons (N, 4, 2). Pairs with an IoU below the threshold are dropped after pairing.
-    Only boxes that are connected by a chain of overlaps compete. Each connected group is therefore matched separately,
-    and is small even on a page of thousands of words.
+    Boxes influence each other only if a chain of overlaps connects them. Each connected group, which is small even on a
+    page of thousands of words, is therefore matched separately.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape.
@@ -259,7 +259,7 @@ def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_p
 
 
 def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
-    """Choose pairs one to one, and return their indices in increasing order."""
+    """Choose pairs so that each box is in at most one, and return the indices of these pairs in increasing order."""
     alone = (np.bincount(pairs.first, minlength=count)[pairs.first] == 1) & (
         np.bincount(pairs.second, minlength=other_count)[pairs.second] == 1
     )
@@ -271,7 +271,7 @@ def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
 
 
 def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -> list[Indices]:
-    """Split the contested pairs into groups that share no box."""
+    """Split the contested pairs into groups; pairs of different groups share no box."""
     try:
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
@@ -288,7 +288,7 @@ def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -
 
 
 def _best_of(pairs: Overlaps, group: Indices) -> Indices:
-    """Return the pairs of a group with the largest sum of IoU."""
+    """Choose the pairs of a group, each box in at most one, that have the largest sum of IoU."""
     from scipy.optimize import linear_sum_assignment
 
     rows, row_of = np.unique(pairs.first[group], return_inverse=True)

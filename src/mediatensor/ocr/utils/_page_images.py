@@ -195,7 +195,7 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
     Args:
         image: Array (H, W) or (H, W, C).
         angle: Degrees.
-        expand: Whether to pad the image so that no corner is lost, and then to its original aspect ratio.
+        expand: Whether to pad the image so that no corner is lost, and then pad it to its original aspect ratio.
         preserve_origin_shape: With `expand`, whether to scale the result to the size of the input.
 
     Returns:
@@ -227,7 +227,7 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
 
 
 def _about(x: float, y: float, angle: float) -> Matrix:
-    """Return the matrix from points of an image rotated counter-clockwise about (x, y) to points of the original."""
+    """Return the matrix that maps points of an image rotated counter-clockwise about (x, y) to the original image."""
     return translation(x, y) @ rotation(-angle) @ translation(-x, -y)
 
 
@@ -447,7 +447,7 @@ class Letterbox:
 
 
 def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int]:
-    """Return the greatest size of the same aspect ratio within ``target``; each side has at least one pixel."""
+    """Return the greatest size within ``target`` that keeps the aspect ratio; each side has at least one pixel."""
     height, width = size
     if height / width > target[0] / target[1]:
         return target[0], max(int(target[0] * width / height), 1)

@@ -23,7 +23,8 @@ def string_match(word1: str, word2: str) -> tuple[bool, bool, bool, bool]:
         word2: Another string.
 
     Returns:
-        Whether they are equal: unchanged; in lower case; in ASCII ("é" is "e", "€" is "EUR"); in lower-case ASCII.
+        Four booleans, whether the strings are equal: unchanged; in lower case; in ASCII ("é" is "e", "€" is "EUR"); in
+        lower-case ASCII.
 
     Raises:
         MissingDependencyError: if the strings differ, one is not ASCII, and anyascii is not installed.
@@ -234,7 +235,7 @@ class CharacterErrorRate(_ErrorRate):
     """Insertions, deletions and replacements of characters, per character of the true text (CER).
 
     A character is a Unicode code point, spaces included. Texts are compared without normalisation. Edits and characters
-    are summed over all texts before they are divided, so that longer texts have more weight.
+    are each summed over all texts, and then divided, so that longer texts have more weight.
 
     >>> from mediatensor.ocr.utils import CharacterErrorRate
     >>> metric = CharacterErrorRate()

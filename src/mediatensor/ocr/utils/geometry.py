@@ -270,7 +270,7 @@ def min_area_rect(points: ArrayLike) -> MinAreaRect:
 
 
 def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return points that span the cloud, and vectors that include all edges of its hull."""
+    """Return points with the same convex hull as the cloud, and vectors that include all edges of this hull."""
     if len(cloud) < _FEW:
         return cloud, (cloud[:, None] - cloud[None, :]).reshape(-1, 2)
     try:
@@ -452,7 +452,7 @@ def rotate_boxes(
         loc_preds: Relative boxes (N, 4) or (N, 4, 2).
         angle: Degrees, between -90 and 90.
         orig_shape: Height and width of the page; further items, such as channels, are ignored.
-        min_angle: Boxes are not rotated if the angle is smaller, or closer to 90 degrees than this.
+        min_angle: Boxes are not rotated if the angle is closer to 0 or to 90 degrees than this, regardless of its sign.
         target_shape: Height and width of the page that the rotated boxes refer to, for example without the padding of
             ``rotate_image(expand=True)``. Ignored if the boxes are not rotated.
 

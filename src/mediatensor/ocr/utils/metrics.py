@@ -409,7 +409,8 @@ class ObjectDetectionMetric:
     def _matches(self, label: Any) -> tuple[NDArray[Any], NDArray[np.intp], int] | None:
         """Return the matches of one class, best score first, or None if there are no true boxes.
 
-        The matches are the largest IoU of each prediction, the index of its true box, and the number of true boxes.
+        Returned are the largest IoU of each prediction, the index of the true box with this IoU, and the number of true
+        boxes.
         """
         ious, truths, scores, count = [np.zeros(0)], [np.zeros(0, np.intp)], [np.zeros(0)], 0
         for iou, gt_labels, pred_labels, pred_scores in self._pages:
@@ -429,7 +430,7 @@ def _average_precision(near: NDArray[np.bool_], truth: NDArray[np.intp], count: 
     """Return the mean over recalls of the best precision at this or a higher recall.
 
     Args:
-        near: Whether each prediction reaches the threshold with a true box, by descending score.
+        near: Whether the IoU of each prediction with a true box reaches the threshold, by descending score.
         truth: The index of the true box that each prediction overlaps most.
         count: The number of true boxes.
     """

@@ -37,7 +37,7 @@ def synthesize_page(
     drawn. Words with an unusable geometry are left out, with a warning.
 
     Args:
-        page: An exported `Page`; it may have gone through JSON.
+        page: An exported `Page`, possibly after a round trip through JSON.
         draw_proba: Whether to color words by confidence, from blue for 1 over orange to red for 0.5 and less.
         font_family: The path of a font file or the name of an installed font. ``None`` uses Pillow's font, and an
             installed font for letters that Pillow's font lacks.
@@ -96,7 +96,7 @@ def synthesize_kie_page(
     Predictions without text are not drawn. Predictions with an unusable geometry are left out, with a warning.
 
     Args:
-        page: An exported `KIEPage`; it may have gone through JSON.
+        page: An exported `KIEPage`, possibly after a round trip through JSON.
         draw_proba, font_family, min_font_size, max_font_size, background_color, text_color: As for `synthesize_page`.
         draw_placeholders: Whether to outline layout regions faintly.
 

@@ -251,7 +251,7 @@ _CELL = (0.08, 0.47, 0.24)
 
 
 class _Shape(NamedTuple):
-    """One element to outline. ``label`` appears under the mouse, ``caption`` on static figures."""
+    """One element to outline. ``label`` appears under the mouse; ``caption`` is written on static figures."""
 
     geometry: Any
     label: str

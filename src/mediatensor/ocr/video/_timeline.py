@@ -112,7 +112,7 @@ def _tile(page: Page, width: int) -> Image.Image:
 
 
 def _rows(tracks: Sequence[TextTrack]) -> list[int]:
-    """For each track, return the first row in which it overlaps no earlier track, or else the last row."""
+    """Return for each track the first row in which it overlaps no earlier track; if there is none, the last row."""
     ends: list[float] = []
     rows = []
     for track in tracks:

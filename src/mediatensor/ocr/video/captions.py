@@ -282,7 +282,7 @@ def _ass_clock(centiseconds: int) -> str:
 
 
 def _vtt_place(track: TextTrack) -> str:
-    """Return WebVTT cue settings for the upper edge and for the side that the cue is aligned to."""
+    """Return the WebVTT cue settings for a track's upper edge, and for the side that the text is aligned to."""
     (left, top), (right, _) = track.geometry
     middle = (left + right) / 2
     is_central = _USUAL_MIDDLE[0] <= middle <= _USUAL_MIDDLE[1]
@@ -300,7 +300,7 @@ def _percent(share: float) -> str:
 
 
 def _ass_place(track: TextTrack, height: int, width: int) -> str:
-    """Return ASS position codes. Text in the lower half is anchored at its lower edge, other text at its upper edge."""
+    """Return ASS position codes. Text in the lower half is anchored at its bottom, other text at its top."""
     column = _alignment(track)
     (_, top), (_, bottom) = track.geometry
     is_low = top + bottom > 1
@@ -330,7 +330,7 @@ def _alignment(track: TextTrack) -> int:
 
 
 def _font_size(track: TextTrack, height: int) -> int:
-    """Return the font size in pixels, from the median height of lines."""
+    """Return the font size in pixels that corresponds to the median height of the lines."""
     if track.lines:
         line_height = statistics.median(line.geometry[1][1] - line.geometry[0][1] for line in track.lines)
     else:

@@ -428,7 +428,7 @@ def predictions_in_reading_order(
 
 
 def one_line(text: str) -> str:
-    """Put a text on one line for any format: breaks and tabs become a space, control characters are removed.
+    """Return a text as one line, for any format: breaks and tabs become a space, control characters are removed.
 
     Example:
         >>> one_line("a\\tb\\x00c")
