@@ -126,7 +126,7 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
 
     Level lines with nothing between them are neighbours in a row, unless the gap between them is the gutter of two
     columns. A gap is a gutter if both sides are prose. In prose, most of the stacked lines fill their column, while
-    cells are short or have different lengths. Each gap is decided by a majority vote of the gaps just above and below.
+    cells are short or have different lengths. Each gap is decided by a majority vote with the gaps near it.
 
     Args:
         boxes: float64 ``(N, 4)``: upright lines, x and y in one unit, in a frame that is read from left to right.
@@ -154,7 +154,7 @@ def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pa
 
     A gap between two lines of prose looks like a gutter. So does a gap next to one wide line of prose, except if the
     other line is a narrow one at the end of its row, such as a number, or if the prose is at the right and begins with
-    this line, because the left line may then be its heading.
+    this line, because the left line may then be its label.
     """
     is_prose, begins = _prose(boxes, heights, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]

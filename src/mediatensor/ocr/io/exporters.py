@@ -200,9 +200,9 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
         """Export as searchable PDF: pages of PDF files unchanged, other pages as images, with an invisible text layer.
 
-        This does not redact text. The text layer has all words of this element, whatever the image shows. If you paint
-        over a name in ``page.page``, search and copy still find it, even with ``keep_pages=False``. To redact the
-        name, also remove its words from the element.
+        This does not redact text. The text layer has all words of this page or document, whatever the image shows.
+        If you paint over a name in ``page.page``, search and copy still find it, even with ``keep_pages=False``. To
+        redact the name, also remove its words from the page.
 
         Args:
             path: A file to write the result to, atomically; ``None`` writes no file.

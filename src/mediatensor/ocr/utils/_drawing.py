@@ -253,7 +253,7 @@ def font_for(text: str, size: int) -> Font:
 
 
 def _family_with_letters(text: str) -> str | None:
-    """Return the first font that has all letters of a text. ``None`` means Pillow's font, also the fallback."""
+    """Return the first font with all letters of a text. ``None`` means Pillow's font, which is also the fallback."""
     letters = "".join(sorted(set(text)))
     if letters.isascii():
         return None

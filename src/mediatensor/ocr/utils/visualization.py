@@ -459,8 +459,8 @@ def overlay(
 ) -> NDArray[np.uint8]:
     """Draw the word boxes of a page, colored by confidence, together with the text.
 
-    If the page has a structure, its regions are drawn with kinds, and with numbers and arrows in reading order. Table
-    cells are outlined, and arrows lead from keys to values.
+    If the page has a structure, its regions are drawn with their kinds, and with numbers and arrows that show their
+    order. Table cells are outlined, and arrows lead from the keys to the values of fields.
 
     Args:
         page: A `Page` or `KIEPage`, or the export of a page.
