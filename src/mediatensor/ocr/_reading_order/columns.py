@@ -197,7 +197,7 @@ def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndar
         beside.setdefault(second, []).append(first)
 
     def spans(line: int, other: int) -> bool:
-        """Return whether a line lies above or below a neighbour of the other line."""
+        """Return whether a line covers more than half of the width of a neighbour of the other line."""
         return any(
             min(boxes[line, 2], boxes[index, 2]) - max(boxes[line, 0], boxes[index, 0]) > 0.5 * widths[index]
             for index in beside.get(other, ())

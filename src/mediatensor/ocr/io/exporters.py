@@ -338,7 +338,7 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
     """Export methods of a page of predictions."""
 
     def render(self, prediction_break: str = "\n\n", direction: str = "auto") -> str:
-        """Return the predictions as ``class: text``, each class in reading order.
+        """Return the predictions as ``class: text``; those of each class are in reading order.
 
         Args:
             prediction_break: The separator between two predictions.

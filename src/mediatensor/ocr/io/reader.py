@@ -87,7 +87,7 @@ class DocumentFile:
 
     @classmethod
     def from_url(cls, url: str, **kwargs: Any) -> Pages:
-        """Open a URL: an image, a PDF file, or a web page, which is printed (needs the extra ``html``).
+        """Open a URL: an image, a PDF file, or a web page, which is printed to PDF (needs the extra ``html``).
 
         Args:
             url: An https or http URL. Redirections from https to http are not followed.

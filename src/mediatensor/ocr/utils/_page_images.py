@@ -189,8 +189,8 @@ def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[fl
 def rotate_image(image: Array, angle: float, expand: bool = False, preserve_origin_shape: bool = False) -> Array:
     """Rotate an image about its centre, counter-clockwise on screen.
 
-    Rotations by multiples of 90 degrees copy pixels; other rotations interpolate bilinearly. docTR rotates half a pixel
-    off the centre, and loses a row and a column at every right angle.
+    Rotations by multiples of 90 degrees copy pixels; other rotations interpolate bilinearly. docTR
+    rotates about a point half a pixel off the centre, and so loses a row and a column at every right angle.
 
     Args:
         image: Array (H, W) or (H, W, C).

@@ -168,7 +168,7 @@ class OCRMetric(_BoxMetric):
             pred_labels: M recognised words.
 
         Raises:
-            InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
+            InvalidArgumentError: if the numbers of boxes and words differ, or the boxes have a wrong shape.
             MissingDependencyError: if SciPy or anyascii is needed and not installed.
         """
         _check_labels(gt_boxes, pred_boxes, gt_labels, pred_labels)
@@ -229,7 +229,7 @@ class DetectionMetric(_BoxMetric):
             pred_labels: The M predicted classes.
 
         Raises:
-            InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
+            InvalidArgumentError: if the numbers of boxes and classes differ, or the boxes have a wrong shape.
             MissingDependencyError: if SciPy is needed and not installed.
         """
         _check_labels(gt_boxes, pred_boxes, gt_labels, pred_labels)
@@ -271,7 +271,7 @@ class TableCellMetric(_BoxMetric):
             pred_logic: First and last column, first and last row of each predicted cell, (M, 4).
 
         Raises:
-            InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
+            InvalidArgumentError: if ``gt_cells`` and ``gt_logic``, or the predictions, differ in length, or boxes have a wrong shape.
             MissingDependencyError: if SciPy is needed and not installed.
         """
         _check_labels(gt_cells, pred_cells, gt_logic, pred_logic)
@@ -304,10 +304,10 @@ class TableCellMetric(_BoxMetric):
 class ObjectDetectionMetric:
     """Mean average precision of boxes with classes and scores, over thresholds of IoU.
 
-    Predictions of a class from all pages are sorted by descending score. Each is compared with the true box of its
-    class that it overlaps most. It is correct if their IoU reaches the threshold and no prediction with a higher score
-    took this box. Average precision is the mean, over 101 recalls from 0 to 1, of the best precision at this or a
-    higher recall.
+    Predictions of a class from all pages are sorted by descending score. Each prediction is compared
+    with the true box of its class that it overlaps most. The prediction is correct if its IoU with this box reaches the
+    threshold, and no prediction with a higher score has taken the box. Average precision is the mean, over 101 recalls
+    from 0 to 1, of the best precision at this or a higher recall.
 
     Args:
         iou_thresholds: The thresholds; by default 0.5, 0.55, ... 0.95.
@@ -354,7 +354,7 @@ class ObjectDetectionMetric:
             pred_scores: The M scores. Higher scores mean more confidence.
 
         Raises:
-            InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
+            InvalidArgumentError: if the numbers of boxes, classes and scores differ, or the boxes have a wrong shape.
 
         Example:
             >>> import numpy as np

@@ -255,7 +255,7 @@ def _render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_sec
 def _stages(track: TextTrack) -> list[TextTrack]:
     """Split a roll-up caption into one track for each of its places.
 
-    Formats that cannot store places use only the first track, so that the text is not repeated.
+    Only ASS uses all these tracks. SubRip and WebVTT use only the first track, so that the text is not repeated.
     """
     times = [track.start_seconds, *(place.seconds for place in track.places[1:]), track.end_seconds]
     is_in_order = all(start < end for start, end in pairwise(times))

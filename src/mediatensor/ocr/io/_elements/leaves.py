@@ -228,8 +228,8 @@ class Line(Element):
         words: The words, in order.
         geometry: The position on the page, in relative coordinates. By default it encloses the words: a box, or the
             rectangle of least area, in reading direction, if words have four points.
-        objectness_score: The confidence of the detector, in [0, 1]; by default the mean of the words, 0.0 without
-            words.
+        objectness_score: The confidence of the detector, in [0, 1]; by default the mean over the words, 0.0
+            without words.
 
     Example:
         >>> from mediatensor.ocr.io import Line, Word
@@ -283,8 +283,8 @@ class Block(Element):
         artefacts: The parts that are not text.
         geometry: The position on the page, in relative coordinates. By default it encloses the words and artefacts; it
             is an empty box without any.
-        objectness_score: The confidence of the detector, in [0, 1]; by default the mean of the words, 0.0 without
-            words.
+        objectness_score: The confidence of the detector, in [0, 1]; by default the mean over the words, 0.0
+            without words.
 
     Example:
         >>> from mediatensor.ocr.io import Block, Line, Word

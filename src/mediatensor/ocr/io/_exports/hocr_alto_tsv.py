@@ -65,7 +65,7 @@ class XMLExporter:
     the language of the page if it is known.
 
     Rotated text is exported as well: ``bbox`` is its enclosing box, ``baseline`` has the slope of a skewed line, and
-    ``textangle`` the angle of any other.
+    ``textangle`` the angle of any other rotated line.
 
     A line that was not read becomes an area with one line without words. The property ``x_unread`` of the area has the
     reason, and ``x_script`` the script that could not be read, as in ``x_unread "script"; x_script "Cyrillic"``.

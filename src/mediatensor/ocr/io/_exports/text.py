@@ -116,7 +116,7 @@ def _letter_widths(cells: Sequence[Cell]) -> tuple[list[float], list[int]]:
 
 
 def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> float:
-    """Return characters per unit of length: as many as on the page, or more if long cells need them."""
+    """Return the number of characters per unit of length: that of the page, or more if long cells need more."""
     needed = [
         (first.width + _MIN_SPACES) / (second.left - first.left)
         for row in rows
