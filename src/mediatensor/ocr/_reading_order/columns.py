@@ -126,7 +126,7 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
 
     Level lines with nothing between them are neighbours in a row, unless the gap between them is the gutter of two
     columns. A gap is a gutter if both sides are prose. In prose, most of the stacked lines fill their column, while
-    cells are short or have different lengths. Each gap is decided by a majority vote with the gaps near it.
+    cells are short or have different lengths. Each gap is decided by a majority vote of the gap and the gaps near it.
 
     Args:
         boxes: float64 ``(N, 4)``: upright lines, x and y in one unit, in a frame that is read from left to right.

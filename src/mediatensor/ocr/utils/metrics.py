@@ -271,7 +271,7 @@ class TableCellMetric(_BoxMetric):
             pred_logic: First and last column, first and last row of each predicted cell, (M, 4).
 
         Raises:
-            InvalidArgumentError: if ``gt_cells`` and ``gt_logic``, or the predictions, differ in length, or boxes have a wrong shape.
+            InvalidArgumentError: if the numbers of boxes and ``logic`` rows differ, or the boxes have a wrong shape.
             MissingDependencyError: if SciPy is needed and not installed.
         """
         _check_labels(gt_cells, pred_cells, gt_logic, pred_logic)

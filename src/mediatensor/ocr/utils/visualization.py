@@ -332,7 +332,7 @@ def visualize_kie_page(
     add_labels: bool = True,
     **kwargs: Any,
 ) -> Figure:
-    """Return a figure of a page with the outlines of its predictions, in one colour for each class.
+    """Return a figure of a page with its predictions outlined, each class in its own colour.
 
     Args:
         page: An exported `KIEPage`.

@@ -69,7 +69,7 @@ class Captions(Sequence[TextTrack]):
 
     Args:
         tracks: Tracks in any order.
-        height: Height of the upright video in pixels, for places in ASS.
+        height: Height of the upright video in pixels, which ASS needs to place texts.
         width: Width of the upright video in pixels.
 
     Raises:

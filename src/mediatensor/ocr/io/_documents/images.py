@@ -211,7 +211,7 @@ def _with_first_page(file: BinaryIO, offset: int) -> _PatchedFile:
 
 
 class _PatchedFile(io.RawIOBase):
-    """A file whose first bytes are replaced by ``begin``; the file itself stays open."""
+    """Reads ``file`` with its first bytes replaced by ``begin``; closing this object leaves ``file`` open."""
 
     def __init__(self, file: BinaryIO, begin: bytes) -> None:
         self._file = file

@@ -282,7 +282,7 @@ class Block(Element):
         lines: The lines, in order.
         artefacts: The parts that are not text.
         geometry: The position on the page, in relative coordinates. By default it encloses the words and artefacts; it
-            is an empty box without any.
+            is an empty box if there are none.
         objectness_score: The confidence of the detector, in [0, 1]; by default the mean over the words, 0.0
             without words.
 

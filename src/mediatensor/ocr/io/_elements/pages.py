@@ -64,7 +64,7 @@ class LayoutElement(TypedRegion):
         return super().extra_repr() + (f", level={self.level}" if self.level else "")
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the region; its level only if it has one."""
+        """Export the region, with its level only if it is known."""
         return super().export() | ({"level": self.level} if self.level else {})
 
     @classmethod
@@ -339,7 +339,7 @@ class Field(Element):
         self.key_geometry = key_geometry
 
     def render(self) -> str:
-        """Return key and value; the name replaces a key that is not printed."""
+        """Return the key and the value; if no key is printed, the name and the value."""
         key = self.key.rstrip().removesuffix(":") or self.name
         return f"{key}: {self.value}" if key else self.value
 
@@ -419,7 +419,7 @@ class PageBase(Element):
 
     @property
     def page(self) -> PageImage:
-        """The image. The page of a file is read again on every access, so that long documents fit into memory."""
+        """The image. An image from a file is read again on every access, so that long documents fit into memory."""
         return self._page() if callable(self._page) else self._page
 
     @page.setter
@@ -469,7 +469,7 @@ class PageBase(Element):
         raise NotImplementedError
 
     def _repr_png_(self) -> bytes | None:
-        """Return the picture in notebooks: the page with its boxes and the text that was read."""
+        """Return a picture for notebooks: the page with its boxes and the text that was read."""
         try:
             picture = Image.fromarray(overlay(self))
         except InvalidArgumentError:  # the page has no image, or one that is not uint8
@@ -479,7 +479,7 @@ class PageBase(Element):
 
     @classmethod
     def _stored_page(cls, save_dict: dict[str, Any], page: PageImage | None) -> dict[str, Any]:
-        """Return the constructor arguments that all pages share, from an export."""
+        """Return the constructor arguments that all kinds of pages share, taken from an export."""
         values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
         values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page
