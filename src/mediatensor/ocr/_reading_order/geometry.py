@@ -22,9 +22,8 @@ def reading_angle(quads: np.ndarray) -> float:
     """Return the angle of a page's text in degrees, in (-180, 180], counter-clockwise as seen; 0.0 without a direction.
 
     Quads ``(N, 4, 2)`` have corners in reading direction, with x and y in one unit. Words vote for a quarter turn,
-    weighted by their length. The angle is this quarter turn plus the median slope of the words. This gives
-    the right angle even if pages lie on their side or upside down, or if a few words have their corners upside down by
-    mistake.
+    weighted by their length. The angle is this quarter turn plus the median slope of the words. The result is
+    correct even if pages lie on their side or upside down, or if the corners of a few words are upside down by mistake.
 
     >>> import numpy as np
     >>> quad = np.array([[[0.0, 0.0], [0.0, 8.0], [-2.0, 8.0], [-2.0, 0.0]]])  # reads downwards

@@ -96,7 +96,7 @@ def resolve_reading_segments(
         direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance: See ``sort_reading_order``.
         paragraph_gap: Maximum vertical gap within a segment, in median heights of the lines.
         page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
-        rows: Rows of line indices that are read across, such as the cells of a table, each in reading order. Every line
+        rows: Lists of line indices in reading order, one for each row that is read across, as in a table. Every line
             must be in one row. Lines side by side in different rows count as columns of text. None if unknown.
 
     Returns:

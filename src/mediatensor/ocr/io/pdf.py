@@ -42,8 +42,8 @@ def read_pdf(
 ) -> Pages:
     """Open a PDF file; its pages are rendered on access. Needs the extra ``ocr``.
 
-    Annotations and filled-in forms are drawn. PDFium renders for one thread at a time. The pixels and the objects
-    of a page are limited, but a small file can still keep PDFium busy for years: set ``timeout_seconds``
+    Annotations and filled-in forms are drawn. PDFium renders for one thread at a time. The numbers of pixels and
+    of objects of a page are limited, but a small file can still keep PDFium busy for years: set ``timeout_seconds``
     for files of unknown origin.
 
     Args:

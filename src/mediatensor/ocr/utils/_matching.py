@@ -197,7 +197,7 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
 
     Args:
         boxes: (N, 5) as (xmin, ymin, xmax, ymax, score).
-        thresh: The largest IoU that a kept box may have with a better one.
+        thresh: The largest IoU that two kept boxes may have.
 
     Returns:
         Indices of the kept boxes, by descending score; boxes with equal scores keep their order.

@@ -205,7 +205,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
 
     Args:
         documents: The documents, in order.
-        numbers: The numbers of the pages, counted through all documents; ``None`` for all.
+        numbers: The numbers of the pages, from 0, counted through all documents; ``None`` for all pages.
 
     Example:
         >>> import io

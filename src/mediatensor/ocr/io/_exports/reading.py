@@ -150,7 +150,7 @@ def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
 
 
 def unread_lines(page: PageBase) -> list[UnreadLine]:
-    """Return the lines of a page that were not read at all. The text of partly read lines is in the blocks."""
+    """Return the unread lines of a page, without lines that were read in part, whose text is in the blocks."""
     return [line for line in page.unread if line.reason != "gaps"]
 
 
@@ -292,7 +292,7 @@ def _without_slope(
 
 
 def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: Sequence[Block]) -> list[Block | Table]:
-    """Make a block from the lines of each item; the artefacts of a stored block follow its first line."""
+    """Make a block from the lines of each item; the artefacts of a stored block go where its first line goes."""
     owners = {id(line): index for index, block in enumerate(blocks) for line in block.lines}
     waiting = {index: block.artefacts for index, block in enumerate(blocks) if block.artefacts}
     contents: list[Table | tuple[list[Line], list[Any]]] = []

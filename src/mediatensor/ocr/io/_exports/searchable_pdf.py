@@ -59,7 +59,7 @@ class PDFExporter:
     * A page of a PDF file is copied with its text, drawings, pictures and links, and the result keeps the file's title,
       bookmarks and password. Words that the page already has as text are not written again.
     * The data of an image file are embedded unchanged if PDF can show them: JPEG, PNG that is not interlaced, and TIFF
-      in one strip, without transparency. Other lossless files are embedded without loss.
+      in one strip, if not transparent. The pixels of other lossless files are embedded without loss.
     * All other pages, such as video frames and straightened pages, are stored as images. Pages that could not be read,
       and do not come from a PDF file, are blank.
 
