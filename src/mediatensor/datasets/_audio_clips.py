@@ -173,15 +173,15 @@ class VideoAudioClips(MediaDataset):
     ``Sample.audio`` begin together: the audio of a frame begins at sample ``(frame.pts_seconds - audio.pts_seconds) *
     sample_rate``. Silence replaces audio that the file lacks because its audio begins later, ends earlier or has a gap.
     ``extra["silent_spans"]`` has the ranges [first, last) of silent samples. The ``sample_mask`` of a sample and of a
-    batch is false for them.
+    batch is false for these samples.
 
     With ``captions``, ``Sample.captions`` has the captions of the clip, each a `ClipCaption` with a text, times, and
     ranges of frames and samples of the clip. A clip without speech has no captions.
 
     Args:
         source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        sampler: Takes an `AudioVideoDecoder` and returns an `AudioVideoClip`, or several of one shape. By default,
-            clips of ``seconds_per_clip`` at random times.
+        sampler: Takes an `AudioVideoDecoder` and returns an `AudioVideoClip`, or several clips of one shape. By
+            default, clips of ``seconds_per_clip`` at random times.
         seconds_per_clip: Length of a clip in seconds, for the default sampler.
         fps: Frames per second, for the default sampler: every clip has ``seconds_per_clip * fps`` frames, rounded, at
             times 1 / fps apart. With ``None``, a clip has the frames of the file, whose number may differ between
@@ -198,18 +198,20 @@ class VideoAudioClips(MediaDataset):
         audio_transform: Transforms the audio, like ``transform`` in `AudioClips`; it may return features.
         captions: Where to find captions: ``"subtitles"``, a text stream in the file; ``"sidecar"``, a subtitle file of
             the same name next to it (``talk.srt``, ``talk.en.vtt``), or in the same sample of a tar shard;
-            ``"column"``, the column ``captions`` of its row; or ``"any"``, the first of column, sidecar and subtitles
-            that exists. A column has the path or the text of a subtitle file, a series of mappings with ``start``,
-            ``end`` and ``text`` (or the same as JSON), or a `VideoReading` or the path of a saved one. A function of an
-            `Item` may return any of these, or a `SubtitleDecoder`. With ``None``, samples have no captions.
-        captions_language: Preferred language of captions, as in the suffix of a file or the tag of a stream, or several
-            languages in order of preference: ``("en", "eng")``. Captions without a language come last.
-        tokenizer: Returns the token ids of a text, or a mapping that has them as ``"input_ids"``. Captions then have
-            ``token_ids``, and batches ``caption_ids`` and ``caption_mask``.
+            ``"column"``, the column ``captions`` of the row; or ``"any"``, the first of column, sidecar and subtitles
+            that exists. The column ``captions`` has the path or the text of a subtitle file, a series of mappings with
+            ``start``, ``end`` and ``text`` (or the same as JSON), or a `VideoReading` or the path of a saved one. A
+            function of an `Item` may return any of these, or a `SubtitleDecoder`. With ``None``, samples have no
+            captions.
+        captions_language: Preferred language of captions, written as in the suffix of a subtitle file or the language
+            tag of a stream; or several languages in order of preference: ``("en", "eng")``. Captions without a language
+            come last.
+        tokenizer: A function that takes a text, and returns its token ids or a mapping with the token ids as
+            ``"input_ids"``. Captions then have ``token_ids``, and batches ``caption_ids`` and ``caption_mask``.
         missing: What to do with a file without decodable audio, or without captions where ``captions`` looks for them:
             ``"error"`` raises `StreamError` (for ``on_error``), ``"pad"`` gives silence and no captions, and ``"skip"``
-            leaves out its rows, whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``; without ``num_channels``,
-            such silence has one channel.
+            leaves out the rows of the file, whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``; without
+            ``num_channels``, the silence has one channel.
         label, classes, rows_per_file: As for `VideoClips`.
         decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random transforms draw for
             each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` of the frames (see
@@ -350,7 +352,7 @@ class VideoAudioRecipe(Recipe):
         )
 
     def _captions_of(self, opened: _OpenVideo, item: Item) -> CaptionTrack | None:
-        """Return the captions of a file, kept for its next row; ``None`` if no captions were requested."""
+        """Return the captions of an item, and keep them for its next clip; ``None`` if no captions were requested."""
         if self.captions is None:
             return None
         if opened.captions is None or opened.captions[0] is not item:
@@ -376,7 +378,7 @@ class _OpenVideo(AudioVideoDecoder):
 
     Attributes:
         is_mute: Whether silence replaces the audio of the whole file.
-        captions: The captions that were read last, and the row of the file to which they belong.
+        captions: The item whose captions were read last, and these captions.
     """
 
     def __init__(self, source: Any, missing: MissingPolicy, options: Mapping[str, Any]) -> None:
@@ -436,7 +438,7 @@ def _check_clips(given: Any) -> list[AudioVideoClip]:
 
 
 def _num_valid_samples(clip: AudioVideoClip) -> int:
-    """Return the number of samples before the silence after the end of the audio."""
+    """Return the number of samples until the audio of the file ends, after which a clip has only silence."""
     length = clip.samples.data.shape[1]
     if clip.silent_spans and clip.silent_spans[-1][1] >= length:
         return clip.silent_spans[-1][0]

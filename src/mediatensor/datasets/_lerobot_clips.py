@@ -79,8 +79,8 @@ class LeRobotClips(ColumnDataset):
         step: Use only every ``step``-th frame of an episode.
         only_whole: Use only frames whose ``delta_timestamps`` all lie within the episode, so that nothing is padded.
         cameras: The image columns to read; by default all. Videos of other cameras are not opened.
-        tolerance_s: Maximum distance between the time of a row and the frame of a video, in seconds. A row without so
-            close a frame cannot be read.
+        tolerance_s: Maximum distance between the time of a row and the frame of a video, in seconds. A row without a
+            frame within this distance cannot be read.
         image_transforms: Takes the images of one camera, (C, H, W) or (T, C, H, W), and returns new images. Random
             transforms draw for each row. Depth maps are not transformed.
         output_dtype: Dtype of images: ``torch.float32``, or ``torch.uint8`` from 0 to 255, a quarter of the bytes.
@@ -95,7 +95,7 @@ class LeRobotClips(ColumnDataset):
         SourceNotFoundError: if there is no such dataset.
         InvalidArgumentError: if the metadata are damaged or of an unsupported version, or an argument is not among the
             accepted ones.
-        ReadError: if the metadata cannot be read. Rows of an unreadable episode also raise it.
+        ReadError: if the metadata cannot be read. Reading a row of an unreadable episode raises it as well.
         MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
 
     Example:

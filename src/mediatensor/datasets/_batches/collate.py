@@ -31,7 +31,7 @@ _Sizes = Mapping[int, tuple[int | None, int]]
 
 
 class _PadSizes(NamedTuple):
-    """The sizes to which samples are padded; ``None`` is the size of the largest sample."""
+    """The sizes to which samples are padded; ``None`` means the size of the largest sample."""
 
     num_frames: int | None = None
     num_samples: int | None = None
@@ -86,7 +86,7 @@ def _join_audio(
 ) -> AudioSamplesBatch | list[AudioSamplesBatch] | None:
     """Return the audio of all samples, padded to ``pad_sizes`` if given; ``None`` if the samples have no audio.
 
-    Audio of samples with a dimension of clips stays a list.
+    If samples have a dimension of clips, their audio stays a list.
     """
     several = [sample.audio for sample in samples if isinstance(sample.audio, AudioSamplesBatch)]
     if several:
@@ -122,7 +122,7 @@ def _join_features(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None
 
 
 def _join_indices(samples: Sequence[Sample], frames: FrameBatch | None = None) -> Tensor | list[Tensor] | None:
-    """Return the frame indices of all samples, padded to ``frames`` if given; ``None`` if any indices are unknown."""
+    """Return the frame indices of all samples, padded like ``frames`` if given; ``None`` if any indices are unknown."""
     indices = [sample.frame_indices for sample in samples if sample.frame_indices is not None]
     if len(indices) < len(samples):
         return None
@@ -174,7 +174,10 @@ def _shape_and_dtype(tensor: Tensor) -> str:
 
 
 def _move_reports(frames: Sequence[FrameBatch], shape: tuple[int, ...]) -> tuple[ReplacedFrame, ...]:
-    """Return the replaced frames with positions in the flattened batch; ``shape`` is the shape of a sample's times."""
+    """Return the reports of replaced frames, with positions in the flattened times of a batch.
+
+    ``shape`` is the shape that the times of each sample have in the batch.
+    """
     return tuple(
         dataclasses.replace(report, position=_position_in_batch(report.position, number, one.pts_seconds.shape, shape))
         for number, one in enumerate(frames)
@@ -183,7 +186,7 @@ def _move_reports(frames: Sequence[FrameBatch], shape: tuple[int, ...]) -> tuple
 
 
 def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], new_shape: tuple[int, ...]) -> int:
-    """Return the position of a frame of a sample in the flattened times of a batch.
+    """Return the position of a sample's frame in the flattened times of a batch.
 
     >>> _position_in_batch(3, 1, (2, 2), (2, 5))  # second frame of the second clip, after a sample of ten frames
     16
@@ -200,8 +203,8 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
 
     All collate functions leave out skipped rows, and keep their failures and timings. Labels become a tensor (B,) if
     all of them are numbers: int64, or float64 if any is fractional; booleans become 0 and 1. Label tensors and arrays
-    of one shape and dtype are stacked, and other labels stay a list. ``extra`` has a list for each column of any
-    sample, with ``None`` for samples without the column. Data keep their memory format: frames of a decoder are
+    of one shape and dtype are stacked, and other labels stay a list. ``extra`` has a list for each column that at least
+    one sample has, with ``None`` for samples without the column. Data keep their memory format: frames of a decoder are
     channels-last. In a worker, batches are written directly into shared memory.
 
     Audio with a dimension of clips stays a list of `AudioSamplesBatch`.
@@ -271,9 +274,9 @@ def pad(
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`. Frames must be channels-first.
-        num_frames: Number of frames; by default that of the longest clip.
-        num_samples: Number of audio samples; by default that of the longest clip.
-        size: (height, width); by default the largest height and the largest width.
+        num_frames: Number of frames after padding; by default that of the longest clip.
+        num_samples: Number of audio samples after padding; by default that of the longest clip.
+        size: (height, width) after padding; by default the largest height and the largest width.
         multiple_of: Heights and widths are rounded up to a multiple of this number.
 
     Returns:
@@ -396,7 +399,7 @@ def _pad_fields(samples: Sequence[Sample], pad_sizes: _PadSizes) -> dict[str, An
 
 
 def _sizes_if_padded(own: Sequence[Tensor | None], together: Tensor | None, dimensions: slice) -> Tensor | None:
-    """Return the sizes of tensors, int64 (B, dimensions) or (B,); ``None`` if no tensor was padded."""
+    """Return the sizes of tensors before padding, int64 (B, dimensions) or (B,); ``None`` if no tensor was padded."""
     sizes = [tuple(tensor.shape[dimensions]) for tensor in own if tensor is not None]
     if together is None or all(size == tuple(together.shape[dimensions]) for size in sizes):
         return None

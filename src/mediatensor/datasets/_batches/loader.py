@@ -41,21 +41,23 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 
     Args:
         dataset: The rows; or `TarSamples`, which shuffle and divide their rows themselves.
-        batch_size: Number of rows in a batch of one rank. Steps have the same rows as long as its product with
-            ``num_ranks`` is the same.
+        batch_size: Number of rows in a batch of one rank. The rows of a step depend only on its product with
+            ``num_ranks``.
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
         collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or your own function. The default is `stack`, or
             `stack_columns` for rows that are dicts.
         seed, drop_last, rank, num_ranks, bucket_by: See `RowBatches`. Set ``drop_last=True`` if all ranks must make the
             same number of steps, as with ``DistributedDataParallel``. Unreadable rows do not change the number of
             steps: with several ranks and ``on_error="skip"``, a batch whose rows were all skipped gets one row of
-            another file. Ranks that read `TarSamples` make different numbers of steps: ``drop_last`` leaves out the
-            last rows of each worker. Pass the other arguments to `TarSamples` instead.
+            another file. Ranks that read `TarSamples` may still make different numbers of steps, because ``drop_last``
+            leaves out the last rows of each worker. With `TarSamples`, give ``seed``, ``rank`` and ``num_ranks`` to it
+            instead.
         options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
     Attributes:
-        batches: The `RowBatches` that choose the rows of each batch; for a stream, the object that counts its rows.
+        batches: The `RowBatches` that choose the rows of each batch; for `TarSamples`, the object that records which
+            rows were read.
         failures: `FailureReport` of all batches so far: exact counts, and the most recent failures.
 
     Raises:
@@ -266,7 +268,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             )
 
     def _replace_batch(self, batch: Batch | ColumnDict) -> Any:
-        """Return a batch of one row of another file, because ranks wait for each other in every step."""
+        """Return one row of another file as a batch, because other ranks wait for the batch of this rank."""
         first, dataset = batch.failures[0], self.dataset
         assert isinstance(dataset, MediaDataset)
         filled = self.collate_fn([dataset._read_another(RowKey(first.row, first.epoch))])
@@ -306,9 +308,9 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 changed.
 
         Raises:
-            InvalidArgumentError: if it is not a saved state, or if its dataset had other files, another order of files,
-                or another number of rows, seed, shuffling or ``bucket_by``. Files are compared by name, without their
-                common folder.
+            InvalidArgumentError: if ``state`` is not a saved state, or was saved with other files, another order of
+                files, or another number of rows, seed, shuffling or ``bucket_by``. Files are compared by name, without
+                their common folder.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -335,10 +337,10 @@ class _Position:
     """The position of an iteration over a loader.
 
     Attributes:
-        batches: The rows or stream of this iteration only.
+        batches: The `RowBatches` or `StreamProgress` of this iteration, a copy that no other iteration uses.
         num_given: Number of batches that the iteration gave.
         has_begun: Whether a batch was requested.
-        has_ended: Whether the iteration gave all batches, or was left.
+        has_ended: Whether the iteration gave all batches, or was left before its end.
     """
 
     def __init__(self, batches: RowBatches | StreamProgress) -> None:
@@ -486,7 +488,7 @@ class Iterations(Generic[P]):
         self.left = None
 
     def end(self, position: P, *, is_over: bool) -> bool:
-        """Remove an iteration, and return whether it was open; ``is_over`` if it gave all its batches."""
+        """Remove an iteration, and return whether it was open; ``is_over``: whether it gave all its batches."""
         # Compared by identity: positions of several iterations may be equal.
         if not any(one is position for one in self._open):
             return False
@@ -495,7 +497,7 @@ class Iterations(Generic[P]):
         return True
 
     def discard_all(self) -> None:
-        """Discard the open iterations. They continue with their own positions."""
+        """Discard the open iterations: they go on, but their positions are no longer the loader's."""
         self._open, self.left = [], None
 
     def current(self) -> P | None:

@@ -63,7 +63,7 @@ def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed
 def _group_rows(
     file_of_row: NDArray[np.int64], rows_together: int, random: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Return random groups of rows of one file; the files are in random order."""
+    """Return all rows in random groups, each group from one file; the files are in random order."""
     starts = np.flatnonzero(np.diff(file_of_row, prepend=-1))
     rows_by_file = np.split(np.arange(len(file_of_row)), starts[1:]) if len(starts) else []
     groups = []
@@ -76,7 +76,7 @@ def _group_rows(
 def _shuffle_groups(
     groups: list[NDArray[np.int64]], window: int | None, random: np.random.Generator
 ) -> Sequence[int] | NDArray[np.int64]:
-    """Return the indices of the groups in random order; each is drawn from the next groups of ``window`` rows."""
+    """Return the indices of the groups in random order; each is drawn from the next groups, ``window`` rows in all."""
     if window is None:
         return random.permutation(len(groups))
     order: list[int] = []
@@ -109,10 +109,11 @@ def epoch_steps(
         batch_size: Rows of one rank's batch.
         num_ranks: Number of ranks.
         drop_last: Leave out batches that are not full.
-        bucket_of: Returns the bucket of a row; all rows of a batch are from one bucket. ``None`` for one bucket.
+        bucket_of: Returns the bucket of a row; all rows of a batch are from one bucket. With ``None``, all rows are in
+            one bucket.
 
     Returns:
-        For each step, the batches of the ranks, starting with rank 0. In the last step, some ranks may have none.
+        For each step, the batches of the ranks, starting with rank 0. In the last step, some ranks may have no batch.
         Batches that are not full come at the end.
 
     >>> import numpy as np
@@ -134,7 +135,7 @@ def epoch_steps(
 def _split_into_groups(
     order: NDArray[np.int64], size: int, bucket_of: Callable[[int], Any] | None
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Return groups of ``size`` rows of one bucket, and the remaining rows of each bucket."""
+    """Return groups of ``size`` rows, each group from one bucket, and the remaining rows of each bucket."""
     if bucket_of is None:
         end = len(order) // size * size
         return [order[start : start + size] for start in range(0, end, size)], [order[end:]] if end < len(order) else []

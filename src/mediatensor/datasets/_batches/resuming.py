@@ -163,9 +163,9 @@ class RowBatches(Sampler[list[RowKey]]):
 
         Args:
             num_batches: Number of batches of the last iteration that were used; by default all that it gave so far. The
-                default is right for torchdata's ``StatefulDataLoader``, which asks for the state when it hands out
-                work. The workers of torch's DataLoader read ahead, so there you must count the batches yourself. An
-                iteration that was started and left within another iteration does not count.
+                default is right for torchdata's ``StatefulDataLoader``, which asks for the state when it assigns
+                batches to its workers. The workers of torch's DataLoader read ahead, so there you must count the
+                batches yourself. An iteration that was started and left within another iteration does not count.
         """
         if num_batches is None:
             num_batches = self._iteration.num_batches
@@ -185,9 +185,9 @@ class RowBatches(Sampler[list[RowKey]]):
         """Let the next iteration resume where `state_dict` was called.
 
         Raises:
-            InvalidArgumentError: if it is not a saved state, or if its dataset had other files, another order of files,
-                or another number of rows, seed, shuffling or ``bucket_by``. Otherwise some rows would be repeated, and
-                others lost.
+            InvalidArgumentError: if ``state`` is not a saved state, or was saved with other files, another order of
+                files, or another number of rows, seed, shuffling or ``bucket_by``. Without this error, resuming would
+                repeat some rows and lose others.
 
         Example:
             >>> from mediatensor.datasets import RowBatches, VideoClips
@@ -249,7 +249,7 @@ class _IterationState:
 
 
 def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
-    """Return a text of everything except seed and epoch that determines an order, the same in every process."""
+    """Return a text, the same in every process, of all that determines the order of rows besides seed and epoch."""
     text = f"{shuffle or 'no shuffle'}; rows of files {zlib.crc32(file_of_row.astype('<i8').tobytes()):08x}"
     if buckets is None:
         return text
@@ -259,7 +259,7 @@ def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buc
 
 
 class WithRows:
-    """A collate function that returns its batch and the numbers of its rows, including skipped rows."""
+    """A collate function that returns a batch together with the numbers of all its rows, including skipped rows."""
 
     def __init__(self, collate: Callable[[list[Any]], Any]) -> None:
         self.collate = collate
@@ -311,7 +311,7 @@ class StreamProgress:
         self.stream.set_epoch(epoch)
 
     def take(self, batch_and_rows: tuple[Any, Sequence[int]]) -> Any:
-        """Record the rows of a result of `WithRows`, and return its batch."""
+        """Record that the rows in a result of `WithRows` were read, and return the batch in the result."""
         batch, rows = batch_and_rows
         for row in rows:
             self._given.add(row)
@@ -434,7 +434,7 @@ def _pairs(name: str, pairs: Any, is_possible: Callable[[int, int], bool]) -> li
 
 
 def _rows_given_in(epoch: int, state: _Progress) -> list[list[int]]:
-    """Return the intervals of rows that a rank has read in ``epoch``, its current or its previous one."""
+    """Return the intervals of rows that a rank has read in ``epoch``, the rank's current or previous epoch."""
     if state.epoch == epoch:
         return state.given
     if state.last_epoch == epoch and not state.given:

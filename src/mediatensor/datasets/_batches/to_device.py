@@ -41,7 +41,7 @@ class CopyAhead:
 
     The computation must wait for the copy: `complete` makes the current stream wait, without stopping the program. The
     memory of a batch belongs to the copying stream, which allocated it. `complete` therefore records that the current
-    stream uses the memory; otherwise another batch might get it before the computation has ended.
+    stream uses the memory; otherwise another batch might get the same memory before the computation has ended.
 
     ``cuda`` is ``torch.cuda``, or a substitute in tests.
     """
@@ -103,10 +103,10 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 class ToDevice:
     """A loader whose batches are copied to a device as uint8, a quarter of the bytes of float32, and normalised there.
 
-    On a CUDA device, a batch is copied in its own stream during the computation on the previous batch. The copy needs
-    page-locked memory: ``DataLoader(pin_memory=True)`` provides it in a thread, otherwise `ToDevice` pins the batch. It
-    hands a batch over after it has fetched the next one from the loader. On the CPU and other devices, nothing is read
-    ahead.
+    On a CUDA device, a batch is copied in a CUDA stream of its own during the computation on the previous batch. The
+    copy needs page-locked memory: ``DataLoader(pin_memory=True)`` provides it in a thread, otherwise `ToDevice` pins
+    the batch. `ToDevice` hands a batch over after it has fetched the next batch from the loader. On the CPU and other
+    devices, nothing is read ahead.
 
     `state_dict` counts the batches that were handed over. Other batches on the device are read again after resuming.
     All other attributes of the loader (``failures``, ``dataset``, ``batch_size`` ...) are available as well;
@@ -117,9 +117,9 @@ class ToDevice:
             objects with a method ``to``, in dicts, lists and tuples.
         device: The target device.
         transform: A function that is called on the device before a batch is handed over. It takes the frames of a
-            `Batch`, uint8 (B, T, C, H, W), and its images (B, 3, H, W), one by one if they are a list. It takes batches
-            of other types as a whole. Random transforms draw for the batches in their order. A module with weights or
-            buffers must be on the device.
+            `Batch`, uint8 (B, T, C, H, W), and its images (B, 3, H, W), one by one if they are a list. Batches of other
+            types are passed to it as a whole. Random transforms draw for the batches in their order. A module with
+            weights or buffers must be on the device.
 
     Attributes:
         loader: The loader.
@@ -272,7 +272,7 @@ class _Position:
 def _copy_batches(
     batches: Iterator[Any], copying: CopyAhead | CopyNow, position: Callable[[], _StateAndEpoch]
 ) -> Iterator[tuple[Any, _StateAndEpoch]]:
-    """Yield the batches on the device with the position after each; then raise an error of the loader."""
+    """Yield the batches on the device, each with the position after it; raise an error of the loader after them."""
     in_transit: deque[tuple[Any, _StateAndEpoch]] = deque()
     error: Exception | None = None
     is_over = False

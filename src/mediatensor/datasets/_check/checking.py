@@ -54,12 +54,12 @@ def check_dataset(
 
     Args:
         source: A source of `as_items`: a folder, a manifest, Parquet, tar shards, Hugging Face rows, or a list; or the
-            folder of a LeRobot dataset. Rows of a LeRobot dataset are its videos, with ``camera``, ``episodes`` and
-            their ``begin_seconds`` and ``end_seconds`` in ``extra``; its tables are checked as well.
+            folder of a LeRobot dataset. Rows of a LeRobot dataset are its videos, with ``camera``, ``episodes`` and the
+            episodes' ``begin_seconds`` and ``end_seconds`` in ``extra``; the tables of the dataset are checked as well.
         kind: ``"video"`` or ``"audio"``: a folder is searched for files of this kind, and a file without a stream of
             this kind is bad.
         media_column, label_column: As in `as_items`.
-        num_classes: Labels must be whole numbers below this.
+        num_classes: Labels must be whole numbers below this number.
         decode: Whether to decode. If ``False``, only headers, packets and bytes are read. This is faster, but finds no
             damaged, frozen or black frames, and nothing about audio.
         bad_kinds: The kinds of findings that make a file bad.
@@ -182,7 +182,7 @@ def list_dataset(
 
 
 def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) -> str:
-    """Return a key of a file and the requested checks; it changes when a local file is rewritten."""
+    """Return a key that stands for a file and the requested checks; the key changes when a local file is rewritten."""
     asked = f"{kind} {decode}"
     if episodes:
         state = hashlib.blake2b(digest_size=16)
@@ -208,7 +208,7 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
 
 @contextmanager
 def _start_runner(num_workers: int, timeout_seconds: float, has_urls: bool) -> Iterator[Callable[..., Any]]:
-    """Yield a function that calls another one in a worker process, or in this process if ``num_workers`` is 0."""
+    """Yield a function that calls another function in a worker process, or in this process if ``num_workers`` is 0."""
     if not num_workers:
         yield lambda function, *arguments: function(*arguments)
         return

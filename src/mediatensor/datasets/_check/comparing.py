@@ -131,7 +131,7 @@ def _find_near_duplicates(
 
 
 def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added: dict[int, list[Finding]]) -> None:
-    """Add a finding for files whose duration differs from the other cameras' files of the same episode."""
+    """Add a finding for files that are longer or shorter than those of other cameras of the same episode."""
     episodes: dict[str, list[int]] = defaultdict(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):
         episode = next((text for name in _EPISODE_COLUMNS if (text := str(row.extra.get(name, "")))), "")
@@ -268,7 +268,7 @@ def _find_contradictory_labels(
 
 
 def label_counts(rows: Sequence[Row]) -> dict[str, int]:
-    """Count the rows of each label, by its name or number; empty if labels are not classes."""
+    """Return the number of rows of each label, by its name or number; an empty dict if labels are not classes."""
     counts: Counter[str] = Counter()
     order: dict[str, float] = {}
     for row in rows:

@@ -142,7 +142,7 @@ def _find_wrong_rows(
 
 
 def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> list[Finding]:
-    """Return findings for rows without a frame at their time, wrong numbers of frames, and drifting cameras. Pure.
+    """Return findings for rows without a frame at their time, wrong numbers of frames, and drifting cameras.
 
     ``pts_seconds`` are the times of the video's frames, ascending.
     """

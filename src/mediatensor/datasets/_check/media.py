@@ -206,7 +206,7 @@ def _mean_bytes(index: FrameIndex) -> int | None:
 
 
 def _upright_size(source: Any, index: FrameIndex, stream_index: int) -> tuple[int | None, int | None]:
-    """Return width and height of the upright frames; the scaling decoder does not have them."""
+    """Return width and height of the upright frames, which a decoder that scales frames does not report."""
     with VideoDecoder(source, stream_index=stream_index, frame_index=index, num_ffmpeg_threads=1) as decoder:
         return decoder.metadata.width, decoder.metadata.height
 
@@ -236,7 +236,7 @@ def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, Rep
 
 
 def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield all frames; decoding may find other frames than the packets suggest."""
+    """Yield (first frame number, frames) until decoding ends; there may be other frames than the packets suggest."""
     start = 0
     while True:
         try:
@@ -251,7 +251,7 @@ def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Itera
 
 
 def _describe_damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times) -> list[Finding]:
-    """Return findings for the first runs of undecodable frames, and one for the remaining runs."""
+    """Return findings for the first runs of undecodable frames, and one finding for all remaining runs."""
     flags = np.zeros(len(times.pts_seconds), bool)
     flags[[number for number in damaged if number < len(flags)]] = True
     spans = pictures.spans_of(flags)
@@ -276,7 +276,7 @@ def _compare_with_header(
     audio: int | None,
     listened: tuple[float, float] | None,
 ) -> list[Finding]:
-    """Return findings for frames and ends that a Matroska header states but the file lacks."""
+    """Return findings if streams have fewer frames, or end earlier, than the header of the file states."""
     findings: list[Finding] = []
     streams = {stream.stream_index: stream for stream in header.streams}
     longest_step = 0.0
@@ -304,7 +304,7 @@ def _is_empty(source: Any, stream_index: int) -> bool:
 
 
 def _describe_holes(index: FrameIndex) -> list[Finding]:
-    """Return findings for the first spans in which packets give no frame, and one for the remaining spans."""
+    """Return findings for the first spans in which packets give no frame, and one finding for all remaining spans."""
     holes = index.holes
     found = [
         Finding("corrupt", text, hole.start_seconds, hole.end_seconds)
@@ -444,8 +444,8 @@ class StatedLength(NamedTuple):
 def stated_lengths(tags: Mapping[str, str], container_tags: Mapping[str, str]) -> StatedLength:
     """Return the length of a Matroska stream according to its tags.
 
-    mkvmerge writes tags such as ``NUMBER_OF_FRAMES-eng``. FFmpeg copies them into files that it cuts, so they are
-    ignored in files written by FFmpeg, whose own tag is ``DURATION``.
+    mkvmerge writes tags such as ``NUMBER_OF_FRAMES-eng``. FFmpeg copies them into files that it cuts, so the copied
+    tags are ignored in files written by FFmpeg, whose own tag is ``DURATION``.
 
     >>> stated_lengths({"NUMBER_OF_FRAMES-eng": "141", "DURATION-eng": "00:00:05.64"}, {"encoder": "libebml v1.4.2"})
     StatedLength(num_frames=141, end_seconds=5.64)
@@ -465,7 +465,7 @@ def stated_lengths(tags: Mapping[str, str], container_tags: Mapping[str, str]) -
 
 
 def missing_frames(stated: int | None, count: int) -> list[Finding]:
-    """Return a finding if the number of frames in the header differs from the stream."""
+    """Return a finding if the header states another number of frames than the stream has."""
     if stated is None or abs(stated - count) <= max(_MAX_FRAMES_APART, _MAX_SHARE_APART * stated):
         return []
     return [Finding("frame-count", f"the header promises {stated} frames, and there are {count}")]

@@ -68,7 +68,7 @@ class Page(NamedTuple):
     """A page of a report.
 
     Attributes:
-        files: The files of each severity, with their row numbers; files in order are only counted.
+        files: The files of each severity, with their row numbers; of files without findings, only the number is used.
         findings: The findings about the dataset as a whole.
         counts: Number of files with findings of each kind.
         label_counts: Number of rows of each label.

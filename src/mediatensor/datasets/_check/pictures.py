@@ -64,7 +64,7 @@ class Times:
 
 @dataclass(frozen=True)
 class PictureStatistics:
-    """Statistics of each frame, in levels out of 255 on a small gray frame.
+    """Statistics of each frame, measured on a small gray copy of it, in levels from 0 to 255.
 
     Attributes:
         mean: (N,), the mean level.
@@ -200,7 +200,7 @@ def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
 
 
 def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """Return a mask of frames that repeat the previous one, compared with their neighbours' change, and this change."""
+    """Return a mask of frames that change far less than their neighbours, and the median change around each frame."""
     change, most = statistics.mean_change, statistics.most_change
     is_moving = change > _FROZEN_MEAN
     is_moving[0] = False
@@ -268,7 +268,7 @@ def hashed_frames(num_frames: int) -> list[int]:
 
 
 def hash_of_pictures(pictures: Sequence[NDArray[np.float32]]) -> str | None:
-    """Return a hexadecimal hash of frames that hardly changes with another encoding; ``None`` for plain frames.
+    """Return a hexadecimal hash of frames, almost the same in another encoding; ``None`` if the frames lack contrast.
 
     Each bit is 1 if a part of a frame is brighter than its right neighbour (difference hash).
     """

@@ -357,7 +357,7 @@ def _episode_spans(item: Item) -> dict[int, tuple[float, float]]:
 
 
 def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> list[int]:
-    """Return the episodes of a video that contain a finding; all of them if the finding has no time."""
+    """Return the episodes of a video that contain a finding; all episodes of the video if the finding has no time."""
     start, stop = finding.start_seconds, finding.end_seconds
     if start is None:
         return [] if finding.kind in _SEEN_IN_TABLES else list(spans)

@@ -30,7 +30,7 @@ _MIX_UP_SECONDS, _MIX_UP_SHARE = 0.06, 5e-4
 
 @dataclass
 class SoundStatistics:
-    """Statistics of the audio of a file, updated piece by piece.
+    """Statistics of the audio of a file, to which `add` adds one range of samples after another.
 
     Attributes:
         num_samples: Number of samples in a channel.
@@ -45,7 +45,7 @@ class SoundStatistics:
     num_values: int = 0
 
     def add(self, samples: NDArray[np.float32]) -> None:
-        """Add a piece (channels, N)."""
+        """Add the next N samples of the audio, (channels, N)."""
         size = np.abs(samples)
         self.num_samples += samples.shape[1]
         self.num_values += samples.size

@@ -74,9 +74,9 @@ class ClipCaption:
 
     Attributes:
         text: The whole text, even if only a part of the caption lies in the clip.
-        start_seconds: Start of the caption, but not before the clip's start, on the clock of the file, like
+        start_seconds: Start of the caption, or start of the clip if that is later, on the clock of the file, like
             ``pts_seconds`` of frames and samples.
-        end_seconds: End of the caption, but not after the clip's end.
+        end_seconds: End of the caption, or end of the clip if that is earlier.
         first_frame: Index in the clip of the first frame that begins at or after the caption's start. If the caption
             lies within one frame, the index of this frame.
         last_frame: Index in the clip of the last frame that shows the caption.
@@ -86,7 +86,7 @@ class ClipCaption:
         is_cut: Whether the caption begins before the clip or ends after it.
         speaker: The speaker, if the captions name one.
         geometry: Box of text that was read in the frames, ((xmin, ymin), (xmax, ymax)), relative to the upright frame;
-            ``None`` for other captions.
+            ``None`` for captions from other sources.
         token_ids: Token ids of the text; ``None`` without a tokenizer.
 
     Example:
@@ -125,7 +125,8 @@ class CaptionTrack:
         Args:
             pts_seconds: Times of the clip's frames, (T,).
             clip: The audio before transforms; it lasts as long as the video.
-            sound: The transformed audio. Sample numbers count its samples. If ``None``, they count those of ``clip``.
+            sound: The transformed audio, whose samples ``start_sample`` and ``stop_sample`` count. If ``None``, they
+                count the samples of ``clip``.
             end_seconds: Time in the file at which the clip ends; later frames and samples are padding.
         """
         sound = clip if sound is None else sound
@@ -205,7 +206,7 @@ def _token_ids(given: Any) -> tuple[int, ...]:
 
 
 def check_caption_places(captions: Any, captions_language: Any) -> None:
-    """Raise unless both are valid arguments of `find_captions`."""
+    """Raise unless ``captions`` and ``captions_language`` are valid arguments of `find_captions`."""
     if isinstance(captions, str):
         if captions not in get_args(CaptionPlace):
             raise InvalidArgumentError(
@@ -363,7 +364,7 @@ def _read_subtitles(source: Any, item: Item) -> tuple[FileCaption, ...]:
 
 
 def _is_blank(source: Any) -> bool:
-    """Return whether a subtitle file is blank, which FFmpeg does not recognise as subtitles."""
+    """Return whether a subtitle file is blank; FFmpeg does not recognise a blank file as subtitles."""
     if isinstance(source, Path) and source.is_file() and source.stat().st_size <= _MAX_BLANK_BYTES:
         source = source.read_bytes()
     return isinstance(source, bytes) and not source.removeprefix(codecs.BOM_UTF8).strip()

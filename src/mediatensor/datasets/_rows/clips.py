@@ -92,7 +92,7 @@ def call_sampler(sampler: Callable[[Any], Any], decoder: Any) -> Any:
 
 
 def position_of(sampler: Callable[[Any], Any], decoder: Any, part: int) -> float:
-    """Return the position in the file at which a sampler will start to read; ``part`` if unknown."""
+    """Return the position in the file at which a sampler will start to read; if unknown, ``part``."""
     with random_for(unwrap_partial(sampler)[0]):
         position = first_position(sampler, decoder)
     return float(part) if position is None else position

@@ -52,7 +52,8 @@ class MediaDataset(Dataset[Sample | Skipped]):
             with every epoch, and ``torch.manual_seed`` repeats them. With a seed, or after `set_epoch`, rows stay the
             same in torch's loader until `set_epoch` is called again.
         on_error: What to do with an unreadable row: ``"raise"`` raises the error; ``"skip"`` leaves the row out;
-            ``"replace"`` reads a row of another file instead, which is always the same.
+            ``"replace"`` reads a row of another file instead, chosen by ``seed``, the epoch and the index of the
+            unreadable row.
         max_consecutive_failures: With ``"skip"`` and ``"replace"``: how many files may fail consecutively in one
             worker.
         max_open_files: How many files a worker keeps open.

@@ -87,7 +87,8 @@ class Recipe(ABC):
     def position(self, opened: Any, item: Item, part: int) -> float:
         """Return the position in the file at which `read` will start, on any ascending scale.
 
-        It draws the same random numbers as `read`. Rows of one file that are read together are read in this order.
+        `position` draws the same random numbers as `read`. Rows of one file that are read together are read in the
+        order of their positions.
         """
         return float(part)
 
@@ -178,7 +179,8 @@ class RowSpec:
         seed: The seed of the dataset.
         epoch: The epoch.
         row: Index of the row in the dataset.
-        attempt: 0, or for a replacement of a failed row, its number.
+        attempt: 0 for the row itself; 1 for the row that replaces it if it failed, 2 if that one failed as well, and so
+            on.
 
     Example:
         >>> import pickle

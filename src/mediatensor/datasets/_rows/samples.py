@@ -109,7 +109,8 @@ class Sample:
             tuple of captions for each clip. ``None`` if no captions were requested.
         extra: The other columns of the manifest's row, and columns that a dataset adds.
         failures: The failures of the rows that this sample replaces.
-        timing: Time that it took to read samples together, on the first of these samples.
+        timing: Time that it took to read this and the following samples, if they were read together; ``None`` for the
+            following.
 
     Example:
         >>> from mediatensor.datasets import VideoClips
@@ -219,7 +220,7 @@ class Batch:
         caption_ids: Token ids of the captions, int64 (B, captions, tokens), padded with 0; with ``keep_clip_dimension``
             (B, clips, captions, tokens). ``None`` if the captions have no tokens.
         num_caption_ids: Number of tokens of each caption, int64 (B, captions) or (B, clips, captions); 0 where a sample
-            has fewer captions than the largest sample.
+            has fewer captions than the sample with most captions.
 
     Example:
         >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -368,7 +369,7 @@ def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.de
 
 
 def _mask_of_samples(num_valid: Tensor, size: int, silent_spans: Sequence[Any], device: torch.device) -> Tensor:
-    """Return a mask, bool (count, size), that is true for samples of a stream.
+    """Return a mask, bool (count, size), that is true for samples that come from a stream.
 
     Args:
         num_valid: Number of samples of each stream before its end.
@@ -442,8 +443,8 @@ class FailureReport:
         max_failures: Maximum number of failures to keep.
 
     Attributes:
-        failures: The most recent failures, in the order of their batches. If a row was to replace several rows and
-            failed, it is listed for each of them, but counted once in print.
+        failures: The most recent failures, in the order of their batches. If a replacement of several rows failed, it
+            is listed once for each of these rows, but printing the report counts it once.
         max_failures: Maximum number of failures to keep.
 
     Raises:
@@ -496,7 +497,7 @@ class FailureReport:
         return self._num_failures
 
     def by_file(self) -> dict[str, list[Failure]]:
-        """Return the kept failures by file, starting with the file that has the most.
+        """Return the kept failures by file, starting with the file that has the most failures.
 
         Example:
             >>> from mediatensor.datasets import FailureReport

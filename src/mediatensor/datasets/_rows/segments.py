@@ -30,7 +30,7 @@ _ROUNDING_SECONDS = 0.0005
 
 
 def segment_of(decoder: Any, item: Item) -> Any:
-    """Return the segment of an open file for an item; for a whole file, the decoder itself."""
+    """Return the segment of an open file that an item describes; the decoder itself if the item is the whole file."""
     if item.start_seconds is None and item.end_seconds is None:
         return decoder
     if isinstance(decoder, AudioVideoDecoder):
