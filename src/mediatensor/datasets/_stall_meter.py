@@ -271,7 +271,7 @@ class _Epoch:
         finished: When a worker had read each batch; NaN if unknown, or if the loop's own thread read it.
         stage_seconds: Reading time by stage.
         busy_seconds: Reading time by worker, since the loop received its first batch.
-        loop_stage_seconds: Time of the loop's own thread while it waited for later batches than the first, by stage.
+        loop_stage_seconds: Time of the loop's own thread, by stage, while the loop waited for batches after the first.
         reads_itself: Whether the loop's own thread read rows.
         ended: When the loop finished with the last batch; ``None`` while the iteration is open.
     """
@@ -330,7 +330,7 @@ class _Epoch:
 
     @property
     def handover_seconds(self) -> float:
-        """Time of waiting for batches that workers had read, without the work of the loop's own thread."""
+        """Time in which the loop waited for batches that workers had already read, without its own work on batches."""
         asked, given, finished = (np.array(times, np.float64) for times in (self.asked, self.given, self.finished))
         ahead = min(self.num_batches_ahead, len(finished))
         finished = np.append(finished[ahead:], np.full(ahead, math.nan))[1:]

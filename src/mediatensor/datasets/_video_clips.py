@@ -47,10 +47,11 @@ class VideoClips(MediaDataset):
         sampler: Takes a `VideoDecoder` and returns a `FrameBatch` of clips: one of `mediatensor.samplers` with its
             arguments bound by ``functools.partial``, or your own function. By default `clips_at_random_indices` with
             ``num_frames_per_clip``. A sampler may have a method ``first_position(decoder)``, which makes the same
-            random draws and returns the position in the file at which reading will start, on any ascending scale. Rows
-            of one file are then read in the order of these positions.
+            random draws as the sampler, and returns the position in the file at which reading will start, on any
+            ascending scale. Rows of one file are then read in the order of these positions.
         num_frames_per_clip: Number of frames of a clip, for the default sampler.
-        num_indices_between_frames: Distance between two frames of a clip in frames, for the default sampler.
+        num_indices_between_frames: Distance between consecutive frames of a clip, in frames of the video, for the
+            default sampler.
         keep_clip_dimension: If ``False``, the sampler returns one clip, and a sample has frames (T, C, H, W). If
             ``True``, the sampler may return several clips, and a sample has frames (clips, T, C, H, W).
         transform: Takes the `FrameBatch` of a sample, and returns another one or a tensor that replaces its data.
@@ -156,8 +157,8 @@ class VideoTextClips(MediaDataset):
 
     ``Sample.frames`` are frames shown during a caption, and ``Sample.label`` is its text. ``extra`` has
     ``caption_index``, ``caption_start_seconds``, ``caption_end_seconds`` and ``caption_geometry``. The geometry is the
-    box of text that was read in the frames, ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For other
-    captions it is ``None``.
+    box of text that was read in the frames, ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For captions
+    from other sources, it is ``None``.
 
     The captions of all videos are read when the dataset is made. A video without captions has no row. A video with
     unreadable captions has one row, which fails.
@@ -272,7 +273,7 @@ def _spread_evenly(decoder: Any, *, num_frames: int) -> FrameBatch:
 
 
 class _Unreadable(NamedTuple):
-    """A placeholder for captions that cannot be read; its one row fails with this reason."""
+    """A placeholder for captions that cannot be read; the one row of their video fails with the reason."""
 
     reason: str
 

@@ -41,8 +41,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 
     Args:
         dataset: The rows; or `TarSamples`, which shuffle and divide their rows themselves.
-        batch_size: Number of rows in a batch of one rank. The rows of a step depend only on its product with
-            ``num_ranks``.
+        batch_size: Number of rows in a batch of one rank. Values with the same product ``batch_size * num_ranks`` give
+            steps of the same rows.
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
         collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or your own function. The default is `stack`, or
             `stack_columns` for rows that are dicts.
@@ -372,7 +372,7 @@ def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str,
 
 
 def _context_without_fork(context: Any) -> Any:
-    """Return a start method for workers of items that a forked process cannot read; raise if ``context`` forks."""
+    """Return a context that does not fork, because forked workers cannot read the items; raise if ``context`` forks."""
     method = context if isinstance(context, str) else (context or multiprocessing).get_start_method()
     if method != "fork":
         return context

@@ -101,7 +101,7 @@ class RowBatches(Sampler[list[RowKey]]):
 
     @property
     def is_resumed(self) -> bool:
-        """Whether a part of the epoch was read earlier, so that the next iteration leaves it out."""
+        """Whether a part of the epoch was read earlier, so that the next iteration leaves that part out."""
         return bool(self._runs)
 
     def set_epoch(self, epoch: int) -> None:

@@ -171,7 +171,7 @@ class ListedDataset(NamedTuple):
 def list_dataset(
     source: Any, kind: MediaKind, *, media_column: str | None = None, label_column: str | None = None
 ) -> ListedDataset:
-    """List the rows of a dataset. `check_dataset` accepts the result as its source, and raises the same errors."""
+    """List the rows of a dataset, with the errors of `check_dataset`, which accepts the list as its source."""
     check_choice("kind", kind, ("video", "audio"))
     if not is_lerobot(source):
         return ListedDataset(as_items(source, kind=kind, media_column=media_column, label_column=label_column), kind)

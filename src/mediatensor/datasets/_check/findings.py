@@ -263,7 +263,7 @@ def to_plain(file: CheckedFile) -> dict[str, Any]:
 
 
 def from_plain(values: dict[str, Any]) -> CheckedFile:
-    """Return the file of `to_plain`; raise ValueError, TypeError, KeyError or AttributeError for other values."""
+    """Undo `to_plain`; raise ValueError, TypeError, KeyError or AttributeError for values that are not its result."""
     findings = tuple(Finding(**finding) for finding in values["findings"])
     known = {spec.name for spec in fields(MediaFacts)}
     facts = MediaFacts(**{name: value for name, value in values["facts"].items() if name in known})

@@ -75,7 +75,7 @@ def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _bytes_of(source: Any) -> tuple[int | None, str | None, bool]:
-    """Return the size and digest of the bytes, and whether their end is missing; unknown if only FFmpeg reads them."""
+    """Return size and digest of the bytes (``None`` if only FFmpeg can read them), and whether their end is missing."""
     reader = make_source(source).open_bytes()
     if reader is None:
         return None, None, False
@@ -409,7 +409,7 @@ def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
 
 
 def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
-    """Return a frame at the first finding, or from the middle, as a JPEG in base64; ``None`` if decoding fails."""
+    """Return a frame at the first finding, or of the middle of the file, as base64 JPEG; ``None`` if decoding fails."""
     from ...encoders import JpegEncoder  # only needed for files with findings
 
     facts = file.facts

@@ -120,7 +120,7 @@ def random_access_frames(gop_lengths: NDArray[np.int64]) -> float:
 
 
 def find_still_and_black(statistics: PictureStatistics, times: Times) -> list[Finding]:
-    """Return findings for spans of unchanged or black frames; each still is a separate span."""
+    """Return findings for spans of unchanged or black frames, with a separate span for each still."""
     if times.has_own_pace:
         return []
     is_black = (statistics.mean < _BLACK_MEAN) & (statistics.most < _BLACK_MOST)
@@ -137,7 +137,7 @@ def find_still_and_black(statistics: PictureStatistics, times: Times) -> list[Fi
 
 
 def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the runs [first, last) of one still, which an encoder may refresh occasionally."""
+    """Return the ranges of frames [first, last) that show a still, with the frames in which an encoder refreshed it."""
     change, most = statistics.mean_change, statistics.most_change
     is_same = (change < _FROZEN_MEAN) & (most <= _FROZEN_MOST) & ~is_black
     spans: list[tuple[int, int]] = []

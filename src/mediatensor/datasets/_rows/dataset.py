@@ -203,7 +203,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return samples
 
     def _read_another(self, row: RowKey) -> Sample | ColumnDict:
-        """Return a row of another file, always the same, in place of a row that was left out."""
+        """Return a row of another file, the same in every call, in place of a row that was left out."""
         return self._reader.read_another(self.spec(row.row, row.epoch), self._substitute)
 
     def _specs_of(self, rows: Sequence[SupportsIndex | RowKey]) -> list[RowSpec]:

@@ -98,13 +98,13 @@ class Sample:
             there are features, ``audio`` is ``None``.
         image: A page or a word: uint8 (3, H, W).
         label: Label of the file.
-        source: Name of the file it was read from.
+        source: Name of the file from which the sample was read.
         row: Index of the row in the dataset.
         epoch: Epoch in which the row was read.
         frame_indices: Indices of the frames in the video, int64 of the shape of the times; ``None`` if unknown.
         effective_fps: Frames per second of the sampled clip; NaN without frames.
         num_valid_samples: Number of samples at the start of ``audio`` that come from the stream; the rest is padding.
-            ``None`` if there is no padding, or if ``audio`` has this number itself.
+            ``None`` if there is no padding, or if ``audio.num_valid_samples`` has this number.
         captions: The captions of the clip, in order of start time, each a `ClipCaption`; with ``keep_clip_dimension`` a
             tuple of captions for each clip. ``None`` if no captions were requested.
         extra: The other columns of the manifest's row, and columns that a dataset adds.
@@ -195,8 +195,8 @@ def _make_column_dict(columns: Any, failures: tuple[Failure, ...], timings: tupl
 class Batch:
     """A batch of samples, made by a collate function.
 
-    Each of ``frames``, ``audio``, ``features`` and ``images`` is ``None`` if the samples lack it. It is a list if the
-    collate function left the shapes different, as `ragged` does.
+    Each of ``frames``, ``audio``, ``features`` and ``images`` is ``None`` if the samples lack it, and a list if the
+    collate function does not make the shapes equal, such as `ragged`.
 
     Attributes:
         frames: uint8 (B, T, C, H, W) with times (B, T).

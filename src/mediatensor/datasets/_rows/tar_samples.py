@@ -34,18 +34,19 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     Labels and other columns are read as by `TarItems`, which is the better choice for uncompressed local files.
 
     Shards are divided among ranks, and the shards of a rank among its workers: use at least as many shards as there are
-    workers in all ranks. Every sample is read once an epoch, whatever the number of workers. Its random numbers depend
-    on the seed, the epoch, the number of its shard and its position there. The order also depends on the number of
-    workers. With `DataLoader`, an interrupted epoch can be resumed with any number of workers and ranks.
+    workers in all ranks. Every sample is read once an epoch, whatever the number of workers. A sample's random numbers
+    depend on the seed, the epoch, the number of its shard and its position in the shard. The order of samples also
+    depends on the number of workers. With `DataLoader`, an interrupted epoch can be resumed with any number of workers
+    and ranks.
 
     `TarSamples` does not use ``webdataset`` to read shards, because resuming needs the shard and position of each
     sample. ``tarfile`` of the standard library checks the headers. A ``webdataset.WebDataset`` pipeline can be a source
     of rows (below), but its rows lack their positions.
 
     Instead of shards, ``shards`` may be any iterable of rows: `Item` objects, or undecoded rows of a ``webdataset``
-    pipeline or a Hugging Face streaming dataset. Both are an ``IterableDataset`` of torch, which divides its rows among
-    workers itself and must be given the rank; a `DataLoader` over it cannot resume. Any other iterable must give the
-    same rows in the same order every time, and each worker reads every n-th row.
+    pipeline or a Hugging Face streaming dataset. Both of these datasets are an ``IterableDataset`` of torch, which
+    divides its rows among workers itself and must be given the rank; a `DataLoader` over it cannot resume. Any other
+    iterable must give the same rows in the same order every time, and each worker reads every n-th row.
 
     Args:
         shards: Paths or URLs, with ``{000..009}`` and ``{a,b}``, in paths ``*`` and ``?``; or an iterable of rows.

@@ -38,7 +38,7 @@ def shared_numbers(shape: Sequence[int], value: int) -> Tensor:
 
 
 def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
-    """Allocate shared memory for data that leaves a worker; return ``None``, after a warning, if there is none."""
+    """Allocate shared memory for data that leaves a worker; return ``None``, after a warning, if this fails."""
     try:
         return torch.UntypedStorage._new_shared(num_bytes)  # type: ignore[no-untyped-call, no-any-return]
     except (RuntimeError, OSError):
@@ -126,7 +126,7 @@ def _memory_order(tensor: Tensor) -> list[int]:
 
 
 class _Inline(NamedTuple):
-    """A placeholder for a small tensor, or without shared memory any tensor: its array, dimensions in memory order."""
+    """The array of a small tensor or, without shared memory, of any tensor, with its dimensions in memory order."""
 
     array: NDArray[Any]
     order: list[int]

@@ -68,12 +68,12 @@ def as_items(
         label_column: The column with the label; by default ``label`` or ``labels``.
         classes: Class names in the order of their numbers, for labels that are text and for sub-folders. By default the
             classes of the source, sorted by name. Give all datasets of one training the same classes, such as
-            ``classes=train.class_names``: otherwise the numbers shift if one of them lacks a class.
+            ``classes=train.class_names``: otherwise the numbers shift if one of the datasets lacks a class.
         segments: Whether the columns below are the bounds of segments. If ``False``, they are ordinary columns.
 
     A row of a text manifest may refer to a part of a file: ``start_byte`` and ``end_byte`` of an uncompressed tar
-    shard, or ``table_column`` and ``table_row`` of a Parquet file, as written by `DatasetReport.save_manifest`.
-    ``source_name`` is the name of the part.
+    shard, or ``table_column`` and ``table_row`` of a Parquet file, as written by `DatasetReport.save_manifest`. The
+    column ``source_name`` has the name of this part.
 
     Rows of video and audio may be segments of their files. The columns ``start_seconds`` and ``end_seconds``, or
     ``start`` and ``end``, are times (83.5, 1:23.5 or 0:01:23.5) between which all clips of the row lie. Several rows

@@ -31,9 +31,9 @@ class Item:
         extra: The other columns of the file's row in a manifest.
         start_seconds: Clips of video and audio begin at or after this time of the file. ``None`` is the file's
             beginning.
-        end_seconds: Clips end before this time. ``None``, or a later time than the end of the file, is its end.
+        end_seconds: Clips end before this time. ``None``, or a later time than the end of the file, is the file's end.
         sidecars: Subtitle files by suffix: ``{"srt": ..., "en.vtt": ...}``, each a path, bytes or a part of a file.
-            Samples of tar shards have sidecars. Those of a file in a folder are found next to it.
+            Samples of tar shards have sidecars; for a file in a folder, subtitle files are found next to the file.
 
     Example:
         >>> from mediatensor.datasets import Item
@@ -92,7 +92,7 @@ def count_files(items: Sequence[Item]) -> int:
 
 
 class ListedItems(list[Item]):
-    """A list of items with the names of the files that it was read from, so that no output overwrites these files.
+    """A list of items, and the names of the files from which the list was read, so that no output overwrites them.
 
     ``read_from`` names a manifest, or files with texts or labels, but not the items' own files.
     """
@@ -253,7 +253,7 @@ def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None = Non
 
 
 def checked_classes(classes: Any) -> tuple[str, ...] | None:
-    """Return valid class names in the order of their numbers; ``None`` for ``None``."""
+    """Return class names in the order of their numbers, after checking that they are valid; ``None`` for ``None``."""
     if classes is None:
         return None
     names = tuple(classes) if isinstance(classes, list | tuple) else ()
@@ -359,7 +359,7 @@ class FileOrder(NamedTuple):
 
 
 def file_order_of(items: Sequence[Item]) -> FileOrder | None:
-    """Return the order of the files; ``None`` for items that are made on request and must be read for their names.
+    """Return the order of the files; ``None`` if items are made on request, and only reading them gives their names.
 
     The common folder of all names is left out, because it may differ between machines. Bounds of segments are included.
 

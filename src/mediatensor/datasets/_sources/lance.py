@@ -41,7 +41,8 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
     """Return the items of a Lance dataset; its paths are relative to the folder that contains the dataset.
 
     Media are read one by one when they are needed: from a blob column only the bytes that a decoder requests, from
-    other columns the whole value. All rows are of one version, even if rows are added meanwhile.
+    other columns the whole value. All rows are of one version of the dataset, even if rows are added while it is in
+    use.
 
     Args:
         path: The dataset's folder, or a URL.

@@ -38,7 +38,7 @@ class LeRobotFormat:
         features: The columns in ``meta/info.json``: ``dtype`` and ``shape`` by name.
         tasks: The texts of tasks by number.
         subtasks: The texts of subtasks by number; ``None`` if there is no table of subtasks.
-        depths: The storage of depth maps, for each camera that has them.
+        depths: How depth maps are stored, for each camera that has depth maps.
     """
 
     root: str
@@ -78,7 +78,7 @@ def is_structured(dtype: str) -> bool:
 
 @dataclass(frozen=True)
 class DepthScale:
-    """The storage of depth maps: 12-bit codes in a video, or depth images in ``unit`` in a table.
+    """How depth maps are stored: as 12-bit codes in a video, or depth images in ``unit`` in a table.
 
     Attributes:
         least, greatest: The depths of the first and the last code, in metres.
@@ -115,7 +115,7 @@ class Episode:
 class EpisodeFiles(Source):
     """The files of an episode: the table, and (camera, path or URL) of each video.
 
-    Episodes with equal files share them, and the files are opened once.
+    Episodes with equal `EpisodeFiles` share their files, each of which is opened once.
     """
 
     table: str

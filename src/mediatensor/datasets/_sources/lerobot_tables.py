@@ -27,7 +27,7 @@ class _Table(NamedTuple):
 
     Attributes:
         columns: The values by column.
-        spans: (first row, number of rows) of each episode; for an episode in several pieces, of the last piece.
+        spans: (first row, number of rows) of each episode; if other rows interrupt an episode, of the rows after them.
         gaps: For each column with missing values, a mask of the rows that lack a value, bool (rows,).
     """
 
@@ -74,8 +74,8 @@ class TableRows(NamedTuple):
     Attributes:
         first: Number of the episode's first row in the table.
         columns: For each column, an array (frames, \*shape), float32, int64 or bool, or a list of text.
-        gaps: For each column with missing values, a mask of the rows that lack a value, bool (frames,). The value in
-            ``columns`` is then 0 or empty.
+        gaps: For each column with missing values, a mask of the rows that lack a value, bool (frames,). For these rows,
+            the value in ``columns`` is 0 or empty.
     """
 
     first: int
@@ -118,8 +118,8 @@ def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: 
 def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
     """Return the values of a column in some rows of a table, converted from Arrow to lists and dicts.
 
-    Only the row groups of these rows are read. Values for a whole episode are repeated in each of its rows, and would
-    take many times the size of the file in memory.
+    Only the row groups of these rows are read. A value for a whole episode is repeated in every row of the episode: in
+    memory, all rows together would take many times the size of the file.
 
     Raises:
         ReadError: if the table is missing or damaged, or has no such column.

@@ -26,8 +26,9 @@ def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
     """Return the items of a text manifest, CSV, TSV, JSON lines or JSON; its paths are relative to its folder.
 
     Raises:
-        InvalidArgumentError: if it is damaged or exceeds a limit, or a row has no file; the message names the line.
-        ReadError: if it cannot be read.
+        InvalidArgumentError: if the manifest is damaged or exceeds a limit, or a row has no file; the message names the
+            line.
+        ReadError: if the manifest cannot be read.
     """
     folder = os.path.dirname(path)
     items: list[Item] = []
@@ -168,8 +169,8 @@ def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None 
     folder have no label. Hidden files and folders (``.name``) are ignored, and links are followed.
 
     Raises:
-        InvalidArgumentError: if there are no files or too many, or if ``classes`` lacks a sub-folder or there is no
-            sub-folder.
+        InvalidArgumentError: if there are no files or too many, or if ``classes`` are given and lack a sub-folder, or
+            the folder has no sub-folder with files.
         ReadError: if a folder cannot be read.
     """
     files = []

@@ -219,7 +219,7 @@ class ParquetValue(Source):
         table: The path or URL of the Parquet file.
         column: The column with bytes, or ``column.bytes``.
         row: The number of the row.
-        stamp: Time of the last change and size of the table when it was read (`stamp_of`); ``None`` skips the
+        stamp: Time of the last change and size of the table when the table was read (`stamp_of`); ``None`` skips the
             comparison.
     """
 
@@ -317,7 +317,7 @@ def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
 
 
 def _limit(chunk: Chunk) -> int:
-    """Return the maximum size of a page. Uncompressed pages are bounded only by the chunk: they are not read whole."""
+    """Return the maximum size of a page: for uncompressed pages, which are not read whole, the end of the chunk."""
     return limits.MAX_ROW_GROUP_BYTES if chunk.compression else chunk.stop
 
 

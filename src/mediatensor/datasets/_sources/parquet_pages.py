@@ -68,7 +68,7 @@ class Page(NamedTuple):
         start: The first byte after the header.
         size: Number of bytes after the header.
         plain_size: Number of bytes after the header without compression.
-        level_bytes: In version 2, the bytes of the levels before the values, which are not compressed.
+        level_bytes: In version 2, the number of bytes of the levels before the values; levels are not compressed.
         is_compressed: Whether the values are compressed.
     """
 
@@ -239,7 +239,8 @@ def _page_at(read_at: ReadAt, position: int, stop: int, first: int) -> Page:
 def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np.bool_], int]:
     """Return a mask of the rows of a page that have a value, bool (rows,), and the number of bytes of the levels.
 
-    ``levels`` are the bytes after the header, with at least all levels. With ``max_level`` 0 there are no levels.
+    ``levels`` are the bytes after the header, up to the end of the levels or further. With ``max_level`` 0 there are no
+    levels.
     """
     if max_level == 0:
         return np.ones(page.num_values, np.bool_), page.level_bytes

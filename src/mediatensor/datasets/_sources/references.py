@@ -30,7 +30,7 @@ _RESERVED_COLUMNS = frozenset(("path", "row", *REFERENCE_COLUMNS))
 
 
 def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
-    """Yield for each item its columns: ``path``, the `REFERENCE_COLUMNS` that it needs, segment, label, and ``extra``.
+    """Yield the columns of each item: ``path``, `REFERENCE_COLUMNS` as far as needed, segment, label, and ``extra``.
 
     No media are read. Items that are bytes in memory have a column ``bytes``.
 
@@ -102,7 +102,7 @@ def _columns_of(item: Item) -> dict[str, Any]:
 
 
 def place_of(item: Item) -> dict[str, Any]:
-    """Return the columns that name the file of an item: ``path``, and the `REFERENCE_COLUMNS` that it needs."""
+    """Return the columns that name the file of an item: ``path``, and `REFERENCE_COLUMNS` as far as needed."""
     source = item.source
     if isinstance(source, str | os.PathLike):
         path = str(os.fspath(source))

@@ -108,7 +108,7 @@ def item_of_row(
         row: Values by column. A file is a path, a URL, bytes, or a mapping with ``path`` and ``bytes``; its bytes may
             also be in a column ``bytes``.
         columns: The columns with the file, the label and the segment.
-        place: Name of the row in messages, and name of a file without a path.
+        place: Name of the row in messages, and name of its file if that has no path.
         folder: The folder to which paths are relative, also a path of captions; ``None`` changes no path.
         may_be_empty: For a row without a file, return an item that fails when it is read, for the error policy.
     """
@@ -243,7 +243,7 @@ def is_captions_path(text: str) -> bool:
 def sidecars_of(item: Item) -> Mapping[str, str | bytes | Source]:
     """Return the subtitle files of an item by suffix (``"srt"``, ``"en.vtt"``); files without a language come first.
 
-    They are ``Item.sidecars``. If there are none, they are found in the folder of a local file.
+    The subtitle files are ``Item.sidecars`` or, if the item has no sidecars, those in the folder of a local file.
     """
     sidecars = dict(item.sidecars)
     if not sidecars and isinstance(item.source, str | os.PathLike):

@@ -88,7 +88,7 @@ class GivenRows:
 
 
 class Share(NamedTuple):
-    """The share of one worker: its rank and number, and the numbers of ranks and workers."""
+    """The share of one worker: its rank, its number within the rank, and the numbers of ranks and workers."""
 
     rank: int
     num_ranks: int
@@ -158,7 +158,7 @@ class ShardRows:
         return item_of_sample(name, key, parts, kind=self._kind, media=self._media)
 
     def _take(self, reader: TarReader, shard: int, given: GivenRows, position: int, suffix: str, member: Member) -> Any:
-        """Return the part of a member to keep: its bytes, if they are needed."""
+        """Return what to keep of a member: its bytes, or a source that fails with a reason; ``None`` if not needed."""
         if row_number(shard, position) in given:
             return None
         if suffix in COLUMN_SUFFIXES or is_subtitles(suffix):

@@ -86,7 +86,7 @@ class TableItems(LazyItems):
         return self.with_media(index, data)
 
     def with_media(self, index: int, data: bytes | Source | None) -> Item:
-        """Return the item of a row with these media."""
+        """Return the item of a row, with ``data`` as its media."""
         place = f"row {index} of {self._path}"
         row, column = self._rows[index], self._media_struct
         if column is not None:
@@ -180,7 +180,7 @@ def media_of(array: Any) -> Any:
 
 
 def _span_of_first(array: Any) -> tuple[Any, int, int]:
-    """Return the buffer of the first value in an array of bytes, its first byte there, and one past its last."""
+    """Return the buffer of the first value in an array of bytes, and the value's first byte and end in the buffer."""
     buffers = array.buffers()
     if _is_view(array.type):  # "Variable-size Binary View Layout" of Arrow's columnar format
         at = array.offset * _VIEW_BYTES

@@ -187,7 +187,7 @@ def group_members(
 
     Args:
         members: The members in the order of the archive. Members without a suffix, or with a leading dot, are ignored.
-        take: Takes a sample's number, a member's suffix and the member, and returns the part of it to keep.
+        take: Takes a sample's number, a member's suffix and the member, and returns what to keep of the member.
 
     >>> members = [Member(name, 0, 0) for name in ("1.mp4", "1.cls", "README", "2.mp4", "2.cls")]
     >>> list(group_members(members, lambda position, suffix, member: position))
@@ -223,7 +223,7 @@ def is_media(suffix: str, kind: MediaKind, media: str | None) -> bool:
 
 
 def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | None:
-    """Return the rank of a member as the media of a sample, 0 or 1; ``None`` if it is not media."""
+    """Return 0 if a member is media of the kind, 1 if it is a video that may have audio, ``None`` if it is neither."""
     if media is not None:
         return 0 if suffix == media else None
     extension = f".{suffix.rpartition('.')[2]}"
@@ -238,7 +238,8 @@ def item_of_sample(
 ) -> Item:
     """Return the file of a sample, with the label and columns from its other members.
 
-    An error of the sample is raised when the file is opened, so that the error policy of a dataset applies.
+    An error in the members of the sample is raised when the file is opened, so that the error policy of a dataset
+    applies.
 
     Args:
         archive: Name of the archive.
@@ -392,7 +393,7 @@ class TarItems(LazyItems):
 class _Index:
     """The samples and the places of their members, in a few arrays whatever the number of samples.
 
-    Forked workers would copy a list of objects when they touch its reference counts.
+    Every forked worker would copy a list of objects, because it changes their reference counts.
     """
 
     def __init__(self) -> None:
