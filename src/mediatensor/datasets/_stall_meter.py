@@ -61,7 +61,8 @@ class StallFacts:
         num_workers: Number of workers of the last loader; 0 if the loop's own process reads, ``None`` if unknown.
         num_cores: Number of CPU cores that this process may use.
         first_batch_seconds: For each epoch, how long the loop waited for its first batch.
-        elapsed_seconds: Time from the first batch of an epoch to the end of its last, summed over the epochs.
+        elapsed_seconds: Time from the first batch of an epoch to the end of the loop's work on the last batch, summed
+            over the epochs.
         waited_seconds: Part of ``elapsed_seconds`` in which the loop waited for batches.
         handover_seconds: Part of ``waited_seconds`` in which workers had already read the batch: it was being sent or
             pinned, or a function around the loader worked on it.
@@ -264,8 +265,8 @@ class _Epoch:
 
     Attributes:
         num_workers: Number of workers of the loader; ``None`` if unknown.
-        num_batches_ahead: How many batches the loader has fetched when it returns one. The loop then waits for a later
-            batch than the one that it receives.
+        num_batches_ahead: How many batches the loader has fetched when it returns one. While the loop waits, the loader
+            fetches a later batch than the one that the loop receives.
         asked: When each batch was requested.
         given: When the loop received each batch.
         finished: When a worker had read each batch; NaN if unknown, or if the loop's own thread read it.

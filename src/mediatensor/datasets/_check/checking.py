@@ -271,7 +271,7 @@ def is_check_state(path: str | os.PathLike[str]) -> bool:
 
 
 def _line(row: bytes) -> bytes:
-    """Return a line of a state file: the row after its checksum."""
+    """Return a line of a state file: the checksum of ``row``, then ``row``."""
     return f"{zlib.crc32(row):08x} ".encode() + row
 
 

@@ -25,7 +25,7 @@ class FindingKind:
         meaning: Description of the finding.
         severity: ``"bad"`` if decoding does not give the frames or samples that the header declares, ``"look"`` if a
             person should look at the file, ``"note"`` if the file is in order.
-        advice: What to do about it.
+        advice: What to do about such a finding.
 
     Example:
         >>> from mediatensor.datasets import FINDING_KINDS

@@ -80,7 +80,7 @@ class ClipCaption:
         first_frame: Index in the clip of the first frame that begins at or after the caption's start. If the caption
             lies within one frame, the index of this frame.
         last_frame: Index in the clip of the last frame that shows the caption.
-        start_sample: First sample of the caption in the clip's audio: its audio is ``data[:,
+        start_sample: First sample of the caption in the clip's audio: the audio of the caption is ``data[:,
             start_sample:stop_sample]``.
         stop_sample: One past the last sample of the caption.
         is_cut: Whether the caption begins before the clip or ends after it.

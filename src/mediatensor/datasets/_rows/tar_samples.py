@@ -44,7 +44,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     of rows (below), but its rows lack their positions.
 
     Instead of shards, ``shards`` may be any iterable of rows: `Item` objects, or undecoded rows of a ``webdataset``
-    pipeline or a Hugging Face streaming dataset. Both of these datasets are an ``IterableDataset`` of torch, which
+    pipeline or a Hugging Face streaming dataset. Such a pipeline or dataset is an ``IterableDataset`` of torch, which
     divides its rows among workers itself and must be given the rank; a `DataLoader` over it cannot resume. Any other
     iterable must give the same rows in the same order every time, and each worker reads every n-th row.
 

@@ -118,7 +118,7 @@ class LazyItems(Sequence[Item]):
         return True
 
     def _portable_names(self) -> list[str] | None:
-        """Return names of all items that are the same on every machine; ``None`` if files must be read for them."""
+        """Return names of all items that are the same on every machine; ``None`` if files must be read to know them."""
         return None
 
     @abstractmethod

@@ -256,7 +256,7 @@ def _open_dataset(path: str, version: int | None) -> Any:
 
 @contextmanager
 def _errors_of(name: str) -> Iterator[None]:
-    """Convert Lance's errors to errors of this library. A panic in Lance is not an `Exception`."""
+    """Convert Lance's errors to errors of this library, including panics, which are not an `Exception`."""
     try:
         yield
     except MediaTensorError:

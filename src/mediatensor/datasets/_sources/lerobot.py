@@ -134,7 +134,7 @@ class EpisodeItems(LazyItems):
     Args:
         root: The folder or URL.
         columns: Arrays with a value for each episode: ``index``, ``num_frames``, ``first_index``, and the numbers in
-            the path patterns; and by camera ``begin_seconds`` and the numbers in the paths of videos.
+            the path patterns; and for each camera, ``begin_seconds`` and the numbers in the paths of its videos.
         patterns: The path pattern of tables, and the path pattern of videos.
         cameras: The columns that are videos.
     """

@@ -179,7 +179,7 @@ class MediaColumn:
         return self._source
 
     def _place(self, group: int, row: int) -> Place:
-        """Return the place of a value in a row group; see `values_of_page`."""
+        """Return where a value of a row group is in the file, or the value itself; see `values_of_page`."""
         chunk = self._chunks[group]
         if chunk is None or (group in self._pages and self._pages[group] is None):
             raise UnknownPagesError("the column is not read by pages")

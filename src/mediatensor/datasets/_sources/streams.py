@@ -139,7 +139,7 @@ class ShardRows:
             num_rows[shard] = position + 1
 
     def _read_shard(self, shard: int, given: GivenRows) -> Iterator[tuple[int, Item | None]]:
-        """Yield (position, file) for each row of a shard; without a file if the row was read earlier."""
+        """Yield (position, file) for each row of a shard; the file is ``None`` if the row was read earlier."""
         name = self.names[shard]
         num_read = 0
         try:

@@ -152,7 +152,7 @@ def is_media_struct(arrow_type: Any) -> bool:
 
 
 def row_of_table(table: Any, media: Container[str]) -> dict[str, Any]:
-    """Return the only row of a ``pyarrow.Table`` as Python objects, with its ``media`` columns as in `media_of`."""
+    """Return the only row of a ``pyarrow.Table`` as Python objects; `media_of` converts the columns in ``media``."""
     row = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         (chunk,) = (chunk for chunk in column.chunks if len(chunk))
@@ -161,7 +161,7 @@ def row_of_table(table: Any, media: Container[str]) -> dict[str, Any]:
 
 
 def media_of(array: Any) -> Any:
-    """Return the first value of an array: bytes, or a `BufferSource` if large, also for ``bytes`` in a struct."""
+    """Return the first value of an array: bytes, a `BufferSource` for large bytes, or a dict of them for a struct."""
     if array.slice(0, 1).null_count:  # not `array[0]`, which would be a copy
         return None
     if is_media_struct(array.type):

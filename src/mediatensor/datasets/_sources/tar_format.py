@@ -109,7 +109,7 @@ class TarReader:
             self._pass_to(start + _whole_blocks(self._checked_size(header, {})))
 
     def _follow(self, name: str, target: str) -> Member:
-        """Return a link with the position of its final target, over other links if needed."""
+        """Return the `Member` of a link, with the position of its final target, following other links if needed."""
         if isinstance(self._file, gzip.GzipFile | bz2.BZ2File) or not self._file.seekable():
             return Member(name, -1, 0)
         if self._targets is None:
