@@ -107,9 +107,8 @@ class StallMeter:
 
     Time within ``next()`` counts as waiting, and time between two calls as working. Batches of mediatensor's datasets
     also record which worker read them, when, and the time of each stage: opening, indexing, seeking, decoding,
-    converting, transforming, collating. Times of different processes are comparable because Python's monotonic clock is
-    the same for all processes of a machine, on Linux, macOS and Windows. For other batches, only the waiting time is
-    known.
+    converting, transforming, collating. Times of different processes are comparable, because all processes of a machine
+    have the same monotonic clock, on Linux, macOS and Windows. For other batches, only the waiting time is known.
 
     Several epochs, even of several loaders, add up. In a trace of ``torch.profiler``, waiting appears as
     ``mediatensor::wait``. The meter costs a few microseconds a batch.

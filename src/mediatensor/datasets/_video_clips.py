@@ -160,8 +160,8 @@ class VideoTextClips(MediaDataset):
     box of text that was read in the frames, ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For captions
     from other sources, it is ``None``.
 
-    The captions of all videos are read when the dataset is made. A video without captions has no row. A video with
-    unreadable captions has one row, which fails.
+    The captions of all videos are read when the dataset is made. A video whose captions are empty has no row. A video
+    for which no captions are found, or whose captions cannot be read, has one row, which fails.
 
     Args:
         source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
@@ -281,7 +281,7 @@ class _Unreadable(NamedTuple):
 def _read_captions_of(
     item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None
 ) -> Item:
-    """Return the item with its captions in the column ``captions``, limited to captions that start within the item."""
+    """Return the item with the captions that start in its segment in the column ``captions``."""
     captions_read: tuple[FileCaption, ...] | _Unreadable
     try:
         captions_read = tuple(
