@@ -43,7 +43,7 @@ class Timeline:
         return self.begin_seconds + index / self.fps
 
     def nearest(self, seconds: float) -> int:
-        """Return the frame whose time is nearest.
+        """Return the index of the frame whose start is nearest to ``seconds``.
 
         >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).nearest(1.19)
         5
@@ -51,7 +51,7 @@ class Timeline:
         return min(max(round((seconds - self.begin_seconds) * self.fps), 0), self.num_frames - 1)
 
     def indices(self, start_seconds: float, stop_seconds: float) -> range:
-        """Return the frames shown within [start, stop), including a frame that started earlier.
+        """Return the indices of the frames shown within [start, stop), including the frame already shown at ``start``.
 
         >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).indices(1.02, 1.11)
         range(0, 3)
@@ -64,7 +64,7 @@ class Timeline:
 
 
 class ApproximateFrames:
-    """Frames by index and by time, without an index; ``within`` has no effect.
+    """Gives frames by number and by time without a `FrameIndex`; ``within`` has no effect in any method.
 
     Raises:
         StreamError: if the header does not give the frame rate or the number of frames.
@@ -100,7 +100,7 @@ class ApproximateFrames:
         return self._frame_at(checks.latest(seconds).tolist(), nearest=False)
 
     def frames_at(self, indices: Sequence[int]) -> FrameBatch:
-        """Return the frames nearest to the times of some indices."""
+        """Return for each index the frame nearest to the time that the index has according to the header."""
         stream_index = self._video.stream_info.index
         return self._batch([checks.valid_index(i, self.num_frames, stream_index) for i in indices])
 
@@ -113,25 +113,25 @@ class ApproximateFrames:
         previous: int | None = None,
         is_sequential: bool = False,
     ) -> FrameBatch:
-        """Return the frames nearest to the times of the indices that a Python slice selects."""
+        """Do the same as `frames_at` for the indices that a Python slice selects."""
         return self._batch(checks.frame_range(start, stop, step, self.num_frames))
 
     @cached_property
     def clock(self) -> FrameClock:
-        """Frame start times according to the header's frame rate, for times on an evenly spaced grid."""
+        """The start times of the frames by the header's frame rate, for evenly spaced grids of times."""
         timeline = self._timeline
         times = timeline.begin_seconds + np.arange(timeline.num_frames) / timeline.fps
         return FrameClock(times, times, 1 / Fraction(timeline.fps), self._slack)
 
     @property
     def start_times(self) -> NDArray[np.float64]:
-        """When each frame starts, in seconds. Do not write to this array."""
+        """Start time of each frame in seconds. The array is shared, so do not write to it."""
         return self.clock.times
 
     def frames_played_at(
         self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """Return the frames shown at times, or up to a tick later on a grid."""
+        """Return the frame shown at each time. With ``is_grid``, the frame shown up to a tick later is returned."""
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)
         slack = self._slack if is_grid else 0.0
@@ -167,7 +167,7 @@ class ApproximateFrames:
         )
 
     def _decode(self, seconds: list[float], *, nearest: bool) -> tuple[DecodedRows, Tensor]:
-        """Return the frames at some times, and their (pts, duration). Decode on the CPU if the device cannot."""
+        """Return the frames at the given times, and their (pts, duration). If the device cannot decode, use the CPU."""
         self._video.check_ready()
         decodes_in_software = self._video.spec.decodes_in_software
         try:
@@ -218,7 +218,7 @@ class ApproximateFrames:
     def _picture(
         self, stream: ApproximateStream, seconds: float, row: int, *, nearest: bool
     ) -> tuple[Any | None, ReplacedFrame | None]:
-        """Return the frame at a time under the error policy (``None`` if it is left out), and a report of any failure.
+        """Return the frame at a time (``None`` if the error policy leaves it out), and the report of a failure, if any.
 
         Raises:
             DecodeError: if the frame is damaged under ``"raise"``, missing under ``"keep"`` or ``"raise"``, or if

@@ -62,7 +62,7 @@ class PixelWriter:
         """Convert a frame into the first of ``rows`` and copy it to the rest. Threads may write different rows.
 
         Raises:
-            SizeChangeError: if the frame's size differs from the rows written earlier. The error names the frame.
+            SizeChangeError: if the frame's size differs from that of rows written earlier. The message has ``name``.
         """
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:
@@ -95,7 +95,7 @@ class PixelWriter:
 
 @dataclass(frozen=True)
 class DecodedPicture:
-    """A decoded frame before conversion to RGB, in CPU memory. It keeps the codec's buffer alive."""
+    """A decoded frame in CPU memory, not converted to RGB yet. While it exists, the codec's buffer stays in use."""
 
     frame: int  # its index
     _picture: Any
@@ -133,12 +133,12 @@ class PictureWriter(PixelWriter):
             cast("NDArray[Any]", self.pixels)[row] = DecodedPicture(cast(int, name), picture, converter)
 
     def start_over(self) -> None:
-        """Keep the rows, because every row is written again."""
+        """Do nothing: every row is written again, so the old rows need not be discarded."""
 
 
 @dataclass(slots=True)
 class DecodedRows:
-    """The result of a call."""
+    """The frames that one call decoded, one per row, and what happened to damaged and missing frames."""
 
     pixels: NDArray[Any] | Tensor | None  # (N, H, W, 3); None if there is no row
     frames: Sequence[int]  # index of the frame in each row
@@ -162,7 +162,7 @@ def decode_rows(
         handle: Supplies the codec and the frame cache.
         index: The frames of the stream.
         frames: Wanted indices, not negative, in any order and with duplicates.
-        make_writer: Makes the writer, given the number of rows. Each wanted index has one row.
+        make_writer: Makes the writer, given the number of rows: one for each element of ``frames``.
         on_error: The error policy.
         is_plain: Whether the writer stores the converter's pixels unchanged, and no frame is replaced or left out.
         is_sequential: Whether the caller goes through the video, and will not ask for the same frames again.
@@ -243,7 +243,7 @@ def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool
 
 
 def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
-    """Return the rows of each frame, with frames in ascending order."""
+    """Return a dictionary from each frame, in ascending order, to the rows that show it."""
     rows: dict[int, list[int]] = {}
     for row, frame in enumerate(frames):
         rows.setdefault(frame, []).append(row)
@@ -274,14 +274,14 @@ def damage_error(name: object) -> DecodeError:
 
 
 def _find_damaged(index: FrameIndex, frames: Sequence[int], request: _Request | None) -> Set[int]:
-    """Return the damaged frames according to the index, or to the codec's flags if the index is a user's table."""
+    """Return which frames are damaged according to the index, or, for a user's table, to the codec's flags."""
     if index.is_authoritative:
         return frozenset() if request is None else request.damaged
     return {frame for frame in frames if index.is_damaged[frame]}
 
 
 class _Request:
-    """One call, shared by the threads that work on it.
+    """The state of one `decode_rows` call, shared by the threads that work on the call.
 
     Args:
         handle: Supplies the codec and the frame cache.
@@ -289,7 +289,7 @@ class _Request:
         rows: The rows of each wanted frame.
         writer: Stores the frames.
         on_error: The error policy.
-        failed: Frames that cannot be decoded, each with the reason. Decoding adds to them.
+        failed: Frames known to be undecodable, each with the reason. Decoding adds more.
     """
 
     def __init__(
@@ -320,10 +320,10 @@ class _Request:
         keeps: bool = False,
         drains: bool = False,
     ) -> None:
-        """Decode frames and write the frames that have rows. Add undecodable frames to ``failed``, or raise.
+        """Decode frames, and write those in ``rows``. Raise for undecodable frames, or add them to ``failed``.
 
         Args:
-            worker: Decodes.
+            worker: Has the stream and the converter to use.
             places: The frames to decode, ascending.
             rows: The rows of each frame.
             segments: The plan; ``None`` to make it here.
@@ -364,7 +364,7 @@ class _Request:
         self.failed[frame] = reason
 
     def _keep_flagged(self, frame: int) -> bool:
-        """Record a frame that the codec flags as damaged, and return whether to output it anyway."""
+        """Record a frame that the codec flags as damaged; return whether the error policy still wants it written."""
         if self.on_error == "raise":
             raise damage_error(frame)
         if self.on_error == "keep":
@@ -374,13 +374,13 @@ class _Request:
         return False
 
     def raise_size_change(self, frames: list[int]) -> None:
-        """Decode again in index order, so that the error names the first frame whose size differs."""
+        """Decode ``frames`` again in order, to raise `SizeChangeError` for the first frame whose size differs."""
         self.handle.frame_cache.clear()
         self.writer.start_over()
         self.decode(self.handle.worker, frames, self.rows)
 
     def write_nearest(self, frame: int) -> int:
-        """Fill a frame's rows with the nearest decodable frame (the earlier of two), and return its index."""
+        """Fill a frame's rows with the nearest decodable frame (of two, the earlier); return that frame's index."""
         rows = self.rows[frame]
         for distance in range(1, NEAREST_REACH + 1):
             for other in (frame - distance, frame + distance):
@@ -400,12 +400,12 @@ class _Request:
 
 
 def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
-    """Decode and write frames in the fastest way.
+    """Decode frames and write them into their rows, with the division of threads that is expected to be fastest.
 
     Args:
         request: The call.
         frames: Wanted frames that are not in the cache, ascending.
-        overlaps: Whether the cache had other frames of the call.
+        overlaps: Whether the frame cache held other frames that the call wants.
         is_sequential: Whether the caller will not ask for these frames again.
     """
     handle, index = request.handle, request.index
@@ -443,7 +443,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
 
 
 def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]]) -> threads.Division:
-    """Divide the call's threads among independent runs, each identified by its key frame."""
+    """Divide the call's threads among independent runs. ``runs`` maps each run's key frame to its wanted frames."""
     num_threads = handle.num_threads()
     if num_threads == 1:
         return _ONE_THREAD

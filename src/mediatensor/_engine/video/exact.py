@@ -39,7 +39,7 @@ from .stream import OpenVideo
 
 
 class ExactFrames:
-    """Frames by index and by time, with an index.
+    """Gives frames by number and by time, using a `FrameIndex`.
 
     Args:
         video: The opened stream.
@@ -109,7 +109,7 @@ class ExactFrames:
             return index_first_frames(reader, num_frames)
 
     def _better_index(self, index: FrameIndex, reason: str) -> FrameIndex:
-        """Return the index that replaces one that decoding proved wrong."""
+        """Return a better index of the stream, after decoding proved ``index`` wrong."""
         if index is not self.index:  # it was a partial index: later packets may explain the mismatch
             return self.index
         with self._lock:
@@ -124,14 +124,14 @@ class ExactFrames:
             return self.index
 
     def restore_packet_index(self) -> None:
-        """Go back to the index from packets, until decoding proves it wrong again."""
+        """Use the index made from packets again, until decoding proves it wrong once more."""
         with self._lock:
             if self._replacement is not None and self._index is not self._replacement[0]:
                 self._index = self._replacement[0]
                 self._video.renew_handles()  # an index made by decoding needs other handles
 
     def check_no_hole_at(self, seconds: float) -> None:
-        """Raise `DecodeError` under ``on_error="raise"`` if a time lies in a hole."""
+        """Under ``on_error="raise"``, raise `DecodeError` if a time lies in a hole (where frames are missing)."""
         index = self.index
         if self._video.options.on_error == "raise" and len(index.hole_frame):
             query = ByTime(np.array([seconds]), is_grid=False, within=None)
@@ -148,16 +148,16 @@ class ExactFrames:
 
     @property
     def clock(self) -> FrameClock:
-        """Start times of the frames, for times on an evenly spaced grid."""
+        """The start times of the frames, for evenly spaced grids of times."""
         return self.index._clock
 
     @property
     def start_times(self) -> NDArray[np.float64]:
-        """When each frame starts, in seconds. Do not write to this array."""
+        """Start time of each frame in seconds. The array is shared, so do not write to it."""
         return self.index._pts_seconds
 
     def has_frame(self, i: int) -> bool:
-        """Return whether frame ``i`` (not negative) exists. The first frames need no scan of the stream."""
+        """Return whether frame ``i`` (not negative) exists. For a low ``i``, this need not scan the whole stream."""
         return i < len(self._index_up_to(i))
 
     # Frames
@@ -167,15 +167,15 @@ class ExactFrames:
         return self._frame(ByIndex((i,), self._video.stream_info.index))
 
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
-        """Return the frame shown at a time, clamped to the first and last frame of ``within``."""
+        """Return the frame shown at a time, or if that lies outside ``within`` (first, last), the nearer of the two."""
         checks.check_seconds(seconds, *self.span_seconds)
         return self._frame(ByTime(seconds, is_grid=False, within=within))
 
     def frames_at(self, indices: Sequence[int]) -> FrameBatch:
-        """Return the frames at some indices.
+        """Return the frames with the given indices.
 
-        If decoding gives fewer frames than the packets suggest, valid indices stay valid. The error policy then decides
-        about the missing frames.
+        An index that was valid by the packets stays valid if decoding then gives fewer frames. The error policy decides
+        what happens to the missing frames.
         """
         return self._batch(ByIndex(indices, self._video.stream_info.index))
 
@@ -200,7 +200,7 @@ class ExactFrames:
     def frames_played_at(
         self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """Return the frames shown at times. For a grid made with `clock`, the caller must check the bounds."""
+        """Return the frame shown at each time. With ``is_grid``, the caller must check that times lie in the stream."""
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)
         return self._batch(ByTime(seconds, is_grid=is_grid, within=within))
@@ -213,7 +213,7 @@ class ExactFrames:
         return self._batch(ByTimeRange(start_seconds, stop_seconds, within))
 
     def pictures(self, wanted: Sequence[int], previous: int | None = None) -> list[DecodedPicture]:
-        """Return decoded frames before conversion to RGB, for callers that go through the video.
+        """Return decoded frames without converting them to RGB, for callers that go through the video.
 
         Args:
             wanted: Indices, ascending. Indices after the last frame are ignored.
@@ -307,7 +307,7 @@ class ExactFrames:
         return index, decoded
 
     def _frames_at_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
-        """Return the frames of ``index`` at the times of ``frames`` of ``before``; ``None`` if times are ambiguous.
+        """Translate frame numbers of the index ``before`` to numbers of ``index``; ``None`` if times are ambiguous.
 
         Raises:
             DecodeError: under ``on_error="raise"`` if a frame is missing.
@@ -330,7 +330,7 @@ class ExactFrames:
     def _report_damage(
         self, index: FrameIndex, frames: Sequence[int], decoded: DecodedRows, spanned: list[tuple[FrameHole, int]]
     ) -> None:
-        """Report the holes in the requested range, or warn of damage under ``on_error="keep"``."""
+        """Add the holes that the call spans to the result; under ``on_error="keep"``, only warn of damage."""
         video = self._video
         if video.options.on_error != "keep":
             reports = (*decoded.replaced, *hole_reports(spanned, frames, index))

@@ -78,7 +78,7 @@ def kept_bytes() -> int:
 
 
 class FrameCache:
-    """The decoded frames that one handle keeps, by index."""
+    """The decoded frames that one handle keeps, each under its frame number."""
 
     def __init__(self) -> None:
         self._pictures: OrderedDict[int, tuple[Any, int]] = OrderedDict()
@@ -90,7 +90,7 @@ class FrameCache:
         self.bytes_per_picture: int | None = None
 
     def use(self, index: object) -> None:
-        """Number frames by ``index``, and drop frames that another index numbered."""
+        """Take frame numbers to be those of ``index``, and drop frames kept under the numbers of another index."""
         if index is not self.index:
             self.clear()
             self.index = index
@@ -115,7 +115,7 @@ class FrameCache:
                     _cache.shrink(limit)
 
     def keep_only(self, frame: int, picture: Any) -> None:
-        """Keep only this frame, and drop the rest."""
+        """Keep ``picture`` as frame ``frame``, and drop all other frames."""
         with _cache.lock:
             pictures = self._pictures
             if len(pictures) == 1 and self._kind == (picture.width, picture.height, picture.format.name):
@@ -136,11 +136,11 @@ class FrameCache:
         return self.bytes_per_picture
 
     def capacity(self) -> int:
-        """Return how many frames of the last frame's size fit into the limit."""
+        """Return how many frames with as many bytes as the last one fit into the memory limit."""
         return get_frame_cache_bytes() // self.bytes_per_picture if self.bytes_per_picture else 0
 
     def can_hold(self, num_pictures: int, num_pixels: int) -> bool:
-        """Return whether this many frames fit into the limit. Before the first frame, 8-bit 4:2:0 is assumed."""
+        """Return whether this many frames fit into the memory limit. 8-bit 4:2:0 is assumed before the first frame."""
         size = self.bytes_per_picture or num_pixels * 3 // 2
         return num_pictures * size <= get_frame_cache_bytes()
 
@@ -150,7 +150,7 @@ class FrameCache:
                 _cache.num_bytes -= self._pictures.popitem()[1][1]
 
     def close(self) -> None:
-        """Drop all frames, and leave the shared limit."""
+        """Drop all frames, and no longer count towards the limit that all frame caches share."""
         self.clear()
         with _cache.lock:
             _cache.owners.pop(self._key, None)
@@ -173,7 +173,7 @@ class _Cache:
         self.owners: OrderedDict[int, weakref.ref[FrameCache]] = OrderedDict()
 
     def shrink(self, limit: int) -> None:
-        """Drop frames of the least recently used handles, oldest first, until the rest fits."""
+        """Drop frames until the rest fits: first those of the least recently used handle, its oldest frame first."""
         with self.lock:
             while self.num_bytes > limit and self.owners:
                 key, reference = next(iter(self.owners.items()))
@@ -184,7 +184,7 @@ class _Cache:
                     del self.owners[key]
 
     def forget(self) -> None:
-        """Start over in a forked child, which does not use the parent's handles."""
+        """Forget all frame caches: a forked child does not use the handles of its parent."""
         self.num_bytes = 0
         self.owners = OrderedDict()
 

@@ -32,7 +32,7 @@ _BACK_OFF_SECONDS = (0.0, 1.0, 4.0, 16.0)
 
 
 class MissingFrameError(Exception):
-    """A frame did not come out of the codec. ``place`` is its place."""
+    """A frame did not come out of the codec. ``place`` is its number in the index."""
 
     def __init__(self, place: int) -> None:
         super().__init__(place)
@@ -40,11 +40,11 @@ class MissingFrameError(Exception):
 
 
 class FrameStream:
-    """A reader and its codec, which yield frames by place.
+    """A reader and its codec, which yield frames by place: the number of a frame in the index.
 
     Args:
-        reader: At the beginning of the stream.
-        num_threads: Threads of its codec.
+        reader: Positioned at the beginning of the stream.
+        num_threads: Threads of the codec.
         decodes_in_software: Whether FFmpeg's own decoder is used instead of a device's.
     """
 
@@ -71,9 +71,9 @@ class FrameStream:
     # Interface for batches
 
     def plan(self, index: FrameIndex, places: Sequence[int], *, drains: bool = False) -> list[Segment]:
-        """Plan how to decode ``places``, ascending and without duplicates, from the codec's position.
+        """Return segments to run, from the codec's position, to decode ``places`` (ascending, without duplicates).
 
-        If ``drains``, the codec is drained after the last frame.
+        With ``drains``, the codec is drained after the last frame.
         """
         if index is not self._index:
             self._use(index)
@@ -87,7 +87,7 @@ class FrameStream:
 
         Raises:
             IndexMismatchError: if decoding contradicts an index made from packets.
-            DeviceError: the same for a device's decoder. Only a software decoder can confirm a mismatch.
+            DeviceError: in the same case, if a device decodes: only a software decoder can prove the index wrong.
             MissingFrameError: if a frame of an index made by decoding, or of the user's table, does not come out.
             ReadError: if the source cannot be read.
         """
@@ -143,7 +143,7 @@ class FrameStream:
 
     @property
     def num_codec_threads(self) -> int | None:
-        """Threads of the codec; ``None`` if no codec is open."""
+        """Number of threads of the codec; ``None`` if no codec is open."""
         return self._num_threads if self.reader.is_codec_open else None
 
     def reset(self) -> None:
@@ -196,10 +196,10 @@ class FrameStream:
     def _start_elsewhere(
         self, index: FrameIndex, segment: Segment, wanted: set[int], mismatch: IndexMismatchError | None
     ) -> bool:
-        """Restart a segment after a failure, at a key frame from which its frames may come out.
+        """Restart a segment after a failure, at another key frame from which decoding may give the segment's frames.
 
         Returns:
-            Whether there was another place to start from.
+            Whether there was another key frame, or the beginning, to start from.
 
         Raises:
             IndexMismatchError, DeviceError: see `run`.
@@ -224,9 +224,10 @@ class FrameStream:
     def _start_with_more_frames(
         self, segment: Segment, key_frame: int, wanted: set[int], mismatch: IndexMismatchError
     ) -> None:
-        """Restart with every packet, in case a skipped frame was a reference; then from the key frame before.
+        """Restart without leaving packets out, as one may hold a reference; next time, start one key frame earlier.
 
-        Some open GOPs need frames from before their key frame: without these the codec refuses packets.
+        The earlier start serves open GOPs that need frames from before their key frame: without these, the codec
+        refuses packets.
         """
         feed = self._feed
         if not isinstance(mismatch, DamagedPacketError):
@@ -245,7 +246,7 @@ class FrameStream:
         raise DeviceError(f"The device's decoder does not give the frames of the packets: {mismatch}.") from mismatch
 
     def _next(self, wanted: set[int]) -> tuple[int, Any] | None:
-        """Return (place, frame) of the next wanted frame and remove it from ``wanted``; ``None`` if no frame comes out.
+        """Return (place, frame) for the next wanted frame, whose place leaves ``wanted``; ``None`` if none comes out.
 
         Raises:
             IndexMismatchError: if the codec's output contradicts the packets.
@@ -284,10 +285,10 @@ class _Promise(ABC):
 
     @abstractmethod
     def start(self, feed: PacketFeed) -> int | None:
-        """Return the place of the first frame after a start; ``None`` if it is unknown."""
+        """Return the place of the first frame that comes out after the feed was started; ``None`` if it is unknown."""
 
     def max_packets(self, place: int) -> int | None:
-        """Return the number of stream packets after which a frame must have come out; ``None`` for no limit."""
+        """Return after how many packets, counted from the stream's start, a frame is due; ``None`` for no limit."""
         return None
 
     @abstractmethod
@@ -370,8 +371,8 @@ class _TablePromise(_Promise):
 class _CountedPromise(_Promise):
     """Counts frames from the beginning of the stream.
 
-    Where data is missing, some codecs leave stale memory in a frame. Its content depends on which frames the caller
-    holds. A linear decode holds only the last frame, so this class does the same.
+    Where data is missing, some codecs leave old content of a reused buffer in a frame. Which buffers are reused depends
+    on the frames that the caller holds, so this class holds the same frames as a linear decode: only the last one.
     """
 
     counts_frames = True
@@ -388,7 +389,7 @@ class _CountedPromise(_Promise):
 
 
 class ApproximateStream:
-    """A stream without an index, accessed by time: the frames between two times are not known."""
+    """A stream without an index, accessed only by time, because it is unknown which frames lie between two times."""
 
     def __init__(self, reader: VideoReader) -> None:
         self.reader = reader
@@ -408,7 +409,7 @@ class ApproximateStream:
         """Return the frame shown at a time, or with ``nearest`` the frame whose start is closest to it.
 
         Raises:
-            DecodeError: if no frame can be decoded there.
+            DecodeError: if no frame can be decoded at this time.
         """
         ticks = seconds * self._ticks_per_second
         if not self._reachable(ticks):

@@ -33,17 +33,17 @@ from .frame_stream import ApproximateStream, FrameStream
 
 @dataclass(slots=True)
 class Worker:
-    """A stream with its codec, and a converter with its scratch memory, for one thread."""
+    """What one thread needs to decode: a stream with its codec, and a converter with its scratch memory."""
 
     stream: FrameStream
     converter: PictureConverter
 
 
 class Handle:
-    """The objects of one call: a stream, a converter, threads, and the frame cache.
+    """What one call uses while it runs: a stream, a converter, threads, and a frame cache. Handles are reused.
 
     Args:
-        stream: Has a fresh reader.
+        stream: A stream whose reader has not read anything yet.
         make_converter: Makes the frame converter of each worker.
         open_stream: Opens the source again with one codec thread; ``None`` if the user chose the number of codec
             threads.
@@ -73,7 +73,7 @@ class Handle:
         self._more_workers: list[Worker] = []
 
     def num_threads(self) -> int:
-        """Return how many threads of the budget this call may use."""
+        """Return how many threads of the process's budget this handle may use, after leasing them if needed."""
         if self.lease.num_threads == 1 and get_num_threads() > 1:
             self.lease = lease_threads(reclaim_threads)
         return self.lease.num_threads
@@ -93,7 +93,7 @@ class Handle:
         return 1 + len(self._more_workers)
 
     def convert_with(self, make_converter: Callable[[], PictureConverter]) -> None:
-        """Replace the converters."""
+        """Replace the converters of all workers."""
         self._make_converter, self.converter = make_converter, make_converter()
         if isinstance(self.stream, FrameStream):
             self.worker = Worker(self.stream, self.converter)
@@ -176,7 +176,7 @@ def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
 
 
 def why_not(backend: DecodeBackend, stream: StreamParameters, device: torch.device, on_error: str) -> str | None:
-    """Return the known reason not to use a backend for a stream, or ``None``."""
+    """Return why a backend must not be used for a stream, or ``None`` if no reason is known."""
     if backend.name == "cpu":
         return None
     if on_error != "keep":

@@ -36,14 +36,14 @@ class IndexMismatchError(Exception):
 
 
 class DamagedPacketError(IndexMismatchError):
-    """The packets themselves show that some are damaged or missing, so that another way of decoding does not help."""
+    """The packets show that some of them are damaged or missing, so decoding in another way does not help."""
 
 
 class PacketFeed:
-    """Yields the packets of a segment that the codec needs.
+    """Yields those packets of a segment that the codec needs.
 
     Args:
-        reader: At the beginning of the stream.
+        reader: Positioned at the beginning of the stream.
     """
 
     def __init__(self, reader: VideoReader) -> None:
@@ -92,7 +92,7 @@ class PacketFeed:
         self.leaves_out = True
 
     def go_on(self, segment: Segment | None) -> None:
-        """Feed the packets of a segment, starting at the next packet; ``None`` feeds every packet."""
+        """Continue at the next packet, with the packets of ``segment``; ``None`` feeds every packet of the stream."""
         self._segment = segment or _WHOLE
         self._not_fed = set() if segment is None else set(segment.places)
         self.feeds_all = segment is None
@@ -128,7 +128,7 @@ class PacketFeed:
         """Return the next packet that the codec needs; ``None`` at the end of the feed.
 
         Raises:
-            DamagedPacketError: for damage that the codec does not report, or misses because frames are left out.
+            DamagedPacketError: for damage that the codec does not report, or does not see as packets are left out.
             ReadError: if the source cannot be read.
         """
         index, segment, h264 = self._index, self._segment, self._h264
@@ -225,7 +225,7 @@ class PacketFeed:
             raise
 
     def _seek(self, key_frame: int) -> bool:
-        """Seek to a key frame, and return whether the packets prove that it comes next."""
+        """Seek to a key frame, and return whether the packets there prove that the key frame is the next one."""
         if not self._has_times:
             return False  # FFmpeg generates times while reading, and they differ after a seek
         index, reader = self._index, self._reader

@@ -17,7 +17,7 @@ _YES = int(Disposable.YES)  # an enum lookup costs more than the rest of the dec
 
 @dataclass(slots=True)
 class Segment:
-    """Wanted frames that one run of the codec decodes."""
+    """Wanted frames that the codec decodes in one run, without a seek in between."""
 
     key_frame: int | None  # number of the key frame to seek to; None to continue
     places: tuple[int, ...]  # the wanted frames, ascending

@@ -75,7 +75,7 @@ class ByIndexRange(FrameQuery):
 
 
 class ExistingFrames(FrameQuery):
-    """The given frames, ascending, without frames after the last one of the stream."""
+    """Those of the given frames (ascending) that the stream has: frames after its last one are left out."""
 
     def __init__(self, frames: Sequence[int], previous: int | None) -> None:
         self._frames = frames
@@ -86,7 +86,7 @@ class ExistingFrames(FrameQuery):
 
 
 class ByTime(FrameQuery):
-    """The frames shown at some times, clamped to the first and last frame of ``within``."""
+    """The frame shown at each time; indices outside ``within`` (first, last) become the nearer of the two."""
 
     def __init__(self, seconds: NDArray[np.float64], *, is_grid: bool, within: tuple[int, int] | None) -> None:
         self.seconds: NDArray[np.float64] = seconds
@@ -99,7 +99,7 @@ class ByTime(FrameQuery):
 
 
 class ByTimeRange(FrameQuery):
-    """The frames shown within [start, stop), clamped to the first and last frame of ``within``."""
+    """The frames shown in the time range [start, stop), limited to the frames from first to last of ``within``."""
 
     def __init__(self, start_seconds: float, stop_seconds: float, within: tuple[int, int] | None) -> None:
         self.start_seconds = start_seconds
@@ -149,7 +149,7 @@ def spanned_holes(index: FrameIndex, frames: Sequence[int], query: FrameQuery) -
 
 
 def _holes_of_times(index: FrameIndex, frames: NDArray[np.int64], query: FrameQuery) -> NDArray[np.int64]:
-    """Return the number of the hole that contains each row's time; -1 for none."""
+    """Return for each row the number of the hole that contains the row's time; -1 if no hole does."""
     after = np.searchsorted(index.hole_frame, frames, side="right")
     number = after.clip(max=len(index.hole_frame) - 1)
     is_last_before = index.hole_frame[number] == frames + 1
@@ -176,7 +176,7 @@ def hole_error(hole: FrameHole, index: FrameIndex) -> DecodeError:
 def hole_reports(
     spanned: Sequence[tuple[FrameHole, int]], frames: Sequence[int], index: FrameIndex
 ) -> tuple[ReplacedFrame, ...]:
-    """Return the reports, for a call's result, of the holes that the call spans."""
+    """Return one report for each hole that a call spans, to be added to the call's result."""
     return tuple(
         ReplacedFrame(frames[row], describe_hole(hole, len(index)), row, frames[row], num_missing=hole.num_packets)
         for hole, row in spanned

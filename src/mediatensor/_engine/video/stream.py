@@ -46,7 +46,7 @@ class OutputOptions:
 
 
 class OpenVideo:
-    """State that exact and approximate access share. Pickling leaves out the handles.
+    """The part of a decoder that exact and approximate seeking share. It is pickled without its open handles.
 
     Raises:
         OpenError, ReadError, StreamError: if the source or the stream cannot be opened.
@@ -81,7 +81,7 @@ class OpenVideo:
         self.pool = HandlePool(spec.open, spec.source.check_unchanged)
 
     def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool, luma_bits: int | None = None) -> None:
-        """Replace the conversion of frames. Cached frames stay."""
+        """Convert frames in another way from now on. Cached frames are kept, as they are not converted yet."""
         spec = replace(self.spec, steps=steps, is_float=is_float, luma_bits=luma_bits)
         if spec != self.spec:
             self.spec = spec
@@ -99,7 +99,7 @@ class OpenVideo:
         return CpuFallbackStatus(is_known, self.spec.device.type, self._fallback_reason)
 
     def check_ready(self) -> None:
-        """Raise if a fork made the device unusable, and warn that HDR frames are not tone-mapped."""
+        """Raise if a fork made the device unusable; warn if the frames are HDR, because they are not tone-mapped."""
         if self.spec.device.type != "cpu":
             check_process(self.spec.device)
         if self.hdr_transfer is not None:
@@ -139,7 +139,7 @@ class OpenVideo:
 
     @contextmanager
     def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
-        """Lend a handle's reader for a ``with`` block. Pass ``is_moved=True`` if the block changes its position."""
+        """Lend a handle's reader for a ``with`` block. Pass ``is_moved=True`` if the block moves the reader."""
         with self.pool.borrow() as handle:
             if is_moved:
                 handle.stream.reset()
@@ -161,9 +161,9 @@ class OpenVideo:
         return None if self._orientation is None else self._orientation.rotation
 
     def _stated_orientation(self) -> Orientation | None:
-        """Return the container's orientation, for backends whose frames carry none.
+        """Return the container's orientation, for backends whose frames have no orientation.
 
-        FFmpeg's decoder attaches the orientation to its frames, so one frame must be decoded.
+        FFmpeg's decoder attaches the orientation to decoded frames, so this method may have to decode one.
         """
         if not self._may_turn:
             return None
@@ -171,7 +171,7 @@ class OpenVideo:
         return self._orientation
 
     def upright_size(self) -> tuple[int, int]:
-        """Return the first frame's upright (height, width) before transforms, or the header's if decoding fails."""
+        """Return the first frame's upright (height, width) before transforms; the header's size if decoding fails."""
         with self._lock:
             if self._size is None:
                 with stages.DECODE:
@@ -258,7 +258,7 @@ class OpenVideo:
 
 @dataclass(frozen=True)
 class CpuFallbackStatus:
-    """Whether the CPU decoded frames that were requested on another device. It is true if so.
+    """Whether the CPU decodes although another device was requested. As a bool, the status is true if so.
 
     Attributes:
         status_known: Whether the status is final. The first decoded frame makes it final at the latest.
