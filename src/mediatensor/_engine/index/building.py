@@ -51,9 +51,10 @@ class FrameRecord:
 def from_packets(
     table: PacketTable, time_base: Fraction, frame_rate: Fraction | None
 ) -> tuple[FrameIndex, tuple[str, ...]]:
-    """Return the index that the packets suggest, and the reasons why decoding might give other frames.
+    """Return an index that assumes one frame per shown packet, and the reasons why decoding might give other frames.
 
-    Without reasons, the index is reliable. ``frame_rate`` gives the duration of a single frame of unknown duration.
+    If there are no reasons, the index is reliable. If the stream has only one frame and its duration is unknown, the
+    duration is taken from ``frame_rate``.
     """
     kept = np.flatnonzero(~(table.is_discard | table.is_hidden))
     pts = table.pts[kept]
@@ -152,7 +153,7 @@ def from_frames(
 
 
 def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[bool], time_base: Fraction) -> FrameIndex:
-    """Return the index of a user's table of frames (``custom_frame_mappings``)."""
+    """Return the index that a user's table of frames (``custom_frame_mappings``) describes."""
     order = np.argsort(np.array(pts, np.int64), kind="stable")
     sorted_pts = np.array(pts, np.int64)[order]
     keys = np.array(is_key, bool)[order]
@@ -194,7 +195,7 @@ def _unknown_disposable(count: int) -> Int8Array:
 def _known_durations(
     pts: Int64Array, duration: Int64Array, time_base: Fraction, frame_rate: Fraction | None
 ) -> Int64Array:
-    """Replace unknown durations (0): such a frame lasts until the next one."""
+    """Return durations in which each unknown one (0) is replaced by the time until the next frame."""
     if len(pts) == 0 or (duration > 0).all():
         return duration
     steps = np.diff(pts)
@@ -210,10 +211,10 @@ def _complete_times(
     time_base: Fraction,
     frame_rate: Fraction | None,
 ) -> Int64Array:
-    """Return times for all frames. Frames without pts keep their position in the codec's output order.
+    """Return a time for each frame. A frame without pts keeps its position in the codec's output order.
 
     If no frame has a pts, ascending decoding times are used. Otherwise a frame without pts starts one duration after
-    the previous frame, but before the next frame with a pts. At the start, it lies one duration before the next frame.
+    the previous frame, or earlier to fit before the next frame with a pts. Frames before the first pts count backwards.
     """
     known = codec_pts != NO_PTS
     if known.all():
@@ -244,8 +245,8 @@ def _complete_times(
 def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
     """Return the number of each frame's packet; -1 if unknown.
 
-    The packet has the frame's pts, and gave no earlier frame. Times repeat in joined files. Of several such packets,
-    the first one fed at most `MAX_DELAY_PACKETS` before the frame came out is chosen.
+    A frame's packet has the same pts as the frame, and gave no earlier frame. In joined files, where times repeat,
+    several packets may qualify: the first one fed at most `MAX_DELAY_PACKETS` before the frame came out is chosen.
     """
     packets: dict[int, deque[int]] = {}
     for number, pts in enumerate(table.pts.tolist()):
@@ -262,10 +263,10 @@ def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: Pac
 
 
 def _parts_of_packets(table: PacketTable) -> Int64Array:
-    """Return for each packet the number of its part in a joined file, ascending.
+    """Return for each packet the number of the part (one of the files that were joined) to which it belongs, ascending.
 
-    A part starts at a key frame where time jumps back to the start of the previous part, or across more packets than
-    a codec reorders. A smaller step back is jitter.
+    A part starts at a key frame whose time is not after the start of the previous part, or is before the times of more
+    packets than a codec reorders. A smaller step back is jitter.
     """
     starts: list[int] = []
     begin = previous = 0
@@ -285,7 +286,7 @@ def _parts_of_packets(table: PacketTable) -> Int64Array:
 def _ascending_times(
     pts: Int64Array, duration: Int64Array, packet: Int64Array, part: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Return times that never decrease, for frames in the codec's output order, and the shift of each part of the file.
+    """Return times that never decrease, for frames in the codec's output order, and by how much each part was shifted.
 
     ::
 
@@ -321,7 +322,7 @@ def _ascending_times(
 
 
 def _move_stragglers(times: Int64Array) -> Int64Array:
-    """Change as few times as possible so that times never decrease. A changed time lies between its neighbours."""
+    """Make times never decrease by changing as few as possible. A changed time lies between its neighbours."""
     if not (times[1:] < times[:-1]).any():
         return times
     # Find the longest subsequence that never decreases, from the end. For each length, store the frame that allows the
@@ -346,7 +347,7 @@ def _move_stragglers(times: Int64Array) -> Int64Array:
 
 
 def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
-    """Return why frames might differ from the kept packets. ``kept`` is in presentation order."""
+    """Return why decoding might not give one frame per packet of ``kept`` (numbers, in presentation order)."""
     pts = table.pts[kept]
     reasons = [*table.reasons_to_decode]
     if (table.pts == NO_PTS).any():
@@ -418,7 +419,7 @@ def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool
     ([0], [512], [True])
 
     Raises:
-        InvalidArgumentError: if it is not JSON, or frames or keys are missing.
+        InvalidArgumentError: if the input is not JSON, or frames or keys are missing.
     """
     try:
         table = json.loads(mappings.read() if hasattr(mappings, "read") else mappings)

@@ -23,9 +23,9 @@ _folders_warned_of: set[str] = set()
 def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
     """Keep frame indexes in a folder that every decoder of every process uses; ``None`` turns the cache off.
 
-    A decoder that needs an index looks for it in the folder first, and stores it there if it is missing. Files are
-    recognised by size and by their first and last 64 KiB, wherever they are. A changed file gets a new index. URLs
-    that FFmpeg opens are not cached, and neither are indexes of files that cannot be read to their end. An unusable
+    A decoder that needs an index looks for it in the folder first, and stores it there if it is missing. Media files
+    are recognised by size and by their first and last 64 KiB, wherever they are, so a changed file gets a new index.
+    URLs that FFmpeg opens get no cached index, nor do files that cannot be read to their end. An unusable
     folder, a full disk and damaged cache files cause at most a warning.
 
     The setting is stored in the environment variable ``MEDIATENSOR_INDEX_CACHE``, so that processes started later
@@ -37,7 +37,7 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
         folder: Created on the first write.
 
     Raises:
-        SourceTypeError: if it is not a path.
+        SourceTypeError: if ``folder`` is not a path.
         InvalidArgumentError: if the system does not allow such a folder name.
 
     Example:
@@ -84,7 +84,7 @@ def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], Fram
 def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> None:
     """Store an index in the cache folder, if one is set. An index made by decoding replaces one made from packets.
 
-    ``identify`` is called if the index does not record its source yet.
+    ``identify`` returns the source's identity. It is called only if the index does not record its source yet.
     """
     if get_index_cache() is None:
         return

@@ -43,9 +43,9 @@ class FrameClock:
     Attributes:
         times: Start of each frame in seconds according to the file, float64 (N,).
         starts: Start of each frame before rounding, at most half a quantum from ``times``.
-        step: Seconds from one frame to the next if the rate is steady, even if frames are missing; ``None`` if it is
-            not steady: all times then count as exact.
-        quantum: Difference between the largest and the smallest rounding error in seconds, at least a tick.
+        step: Seconds from one frame to the next if the frame rate is steady, apart from missing frames; ``None`` if it
+            is not steady, so that ``times`` cannot be improved.
+        quantum: Difference between the largest and the smallest rounding error, in seconds; at least one tick.
     """
 
     times: NDArray[np.float64]
@@ -54,7 +54,7 @@ class FrameClock:
     quantum: float = 0.0
 
     def for_steps(self, *seconds: float) -> FrameClock:
-        """Return this clock if a grid with one of these steps matches the frame rate; else a clock without rounding.
+        """Return this clock if one of the time steps matches the frame rate; else a clock with ``times`` as exact.
 
         >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
         >>> clock.for_steps(1 / 15) is clock, clock.for_steps(0.07).step
@@ -69,13 +69,13 @@ class FrameClock:
         return np.maximum(np.searchsorted(self.starts, latest(seconds), side="right").astype(np.int64) - 1, 0)
 
     def grid(self, start: float, step: float, count: int) -> NDArray[np.float64]:
-        """Return the times ``start + k * step``, with both values made exact."""
+        """Return the times ``start + k * step``, with the values of `exact_start` and `exact_step` for both."""
         return np.arange(count, dtype=np.float64) * self.exact_step(step) + self.exact_start(start)
 
     def exact_step(self, seconds: float) -> float:
-        """Return the exact value of a time step that stands for a number of frames; return other steps unchanged.
+        """Return the exact value of a time step that is nearly a number of frames; return other steps unchanged.
 
-        ``1 / metadata.average_fps`` is not exact, because the end of the stream is rounded as well.
+        An example is ``1 / metadata.average_fps``, which is not exact because the end of the stream is rounded.
         """
         frames = self._frames_per_step(seconds)
         return seconds if frames is None or self.step is None else float(self.step * frames)
@@ -83,8 +83,8 @@ class FrameClock:
     def usual_step(self, average: float) -> float:
         """Return the seconds from one frame to the next, given their average over the stream.
 
-        The average is returned if the rate is not steady, or if it differs by more than a frame over the stream. A
-        smaller difference comes from one missing frame, or from a last frame of unknown duration.
+        That is `step`, or the average if the rate is not steady, or if both differ by more than a frame over the whole
+        stream. A smaller difference comes from one missing frame, or from a last frame of unknown duration.
         """
         if self.step is None:
             return average
@@ -100,11 +100,11 @@ class FrameClock:
         return frames if drift <= 2 * self.quantum else None
 
     def exact_start(self, seconds: float) -> float:
-        """Return the exact start of a grid if it stands for the start of a frame, otherwise ``seconds``."""
+        """Return a frame's exact start if ``seconds``, the start of a grid, is that start rounded; else ``seconds``."""
         return self._exact(seconds, self.quantum / 2)
 
     def exact_end(self, seconds: float) -> float:
-        """Return the exact end of a stream or segment if a frame starts or ends there, otherwise ``seconds``."""
+        """Return the exact time of ``seconds``, the end of a range, if a frame starts or ends there, else itself."""
         return self._exact(seconds, 2 * self.quantum)
 
     def _exact(self, seconds: float, farthest: float) -> float:
@@ -143,7 +143,7 @@ def frame_clock(pts: Int64Array, time_base: Fraction) -> FrameClock:
 
 
 def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.float64], Fraction] | None:
-    """Return frame start times in seconds after the first one, and seconds per frame; ``None`` if not steady."""
+    """Return frame starts in seconds after the first one, and seconds per frame; ``None`` if the rate is not steady."""
     shown = gaps[gaps > 0]
     usual = float(np.median(shown))
     if usual < _MIN_TICKS_PER_FRAME * tick:

@@ -35,7 +35,7 @@ def _no_numbers() -> Int64Array:
 
 @dataclass(frozen=True, eq=False)
 class FrameIndex:
-    """The frames of a stream in the output order of a linear decode: presentation times, durations and key frames.
+    """Lists the frames of a stream, in the order in which a linear decode gives them: times, durations, key frames.
 
     ``VideoDecoder.frame_index`` returns it. `save` writes it to a file, and ``VideoDecoder(source, frame_index=...)``
     uses it instead of reading the stream. It can be pickled.
@@ -43,11 +43,11 @@ class FrameIndex:
     Attributes:
         time_base: Seconds of one tick of ``pts`` and ``duration``.
         pts: Presentation times in ticks, int64 array (N,), never decreasing.
-        duration: In ticks, int64 array (N,).
-        is_damaged: Whether the codec flagged the frame as damaged, bool array (N,); known only if ``settled``.
+        duration: Durations in ticks, int64 array (N,).
+        is_damaged: Whether the codec flagged each frame as damaged, bool array (N,); known only if ``settled``.
         settled: Whether the index was made by decoding the stream once, because its packets do not show the frames.
         anomalies: Oddities of the stream, as sentences.
-        holes: Where frames are missing.
+        holes: The spans of the stream in which frames are missing.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -130,7 +130,7 @@ class FrameIndex:
         return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
 
     def _places_of_key_frames(self) -> Int64Array:
-        """Return the frame index of each key frame; if unknown, a frame that certainly comes out later."""
+        """Return the frame index of each key frame, or if unknown, of a frame that certainly comes out after it."""
         if len(self) == 0 or self.num_packets is None:
             return np.zeros(len(self.key_frame_packet), np.int64)
         by_packet, numbers = self._frames_by_packet
@@ -253,7 +253,7 @@ class FrameIndex:
             An int, or an int64 tensor of the shape of ``seconds``.
 
         Raises:
-            InvalidArgumentError: if it is not a number, or there is no frame.
+            InvalidArgumentError: if ``seconds`` is not a number, or the index has no frame.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -268,10 +268,10 @@ class FrameIndex:
         return _tensor(np.asarray(found, np.int64)) if is_tensor(seconds) else int(found)
 
     def key_frame_seconds_for(self, seconds: float | Tensor) -> float:
-        """Return the time to pass to `Demuxer.seek`: the last key frame at or before ``seconds``, or the first frame.
+        """Return a time for `Demuxer.seek`: of the last key frame at or before ``seconds``, else of the first frame.
 
         Raises:
-            InvalidArgumentError: if it is not a number, or there is no frame.
+            InvalidArgumentError: if ``seconds`` is not a number, or the index has no frame.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -292,7 +292,7 @@ class FrameIndex:
 
     @property
     def is_key_frame(self) -> Tensor:
-        """Whether decoding can start at the frame, bool (N,)."""
+        """Whether decoding can start at each frame, bool (N,)."""
         return _tensor(self.is_key.copy())
 
     @property
@@ -316,11 +316,11 @@ class FrameIndex:
 
     @property
     def gop_bytes(self) -> Tensor:
-        """Bytes of the packets from each GOP's key frame to the next key frame in the file, int64 (G,).
+        """Size of each GOP in bytes, int64 (G,): of the packets from its key frame to the next key frame in the file.
 
-        In open GOPs, frames that follow a key frame in the file but are shown before it count for that key frame's GOP.
-        Packets that are not shown count as well, so the sum is the size of the stream. The value is -1 if the size is
-        unknown (``custom_frame_mappings``).
+        A frame that follows a key frame in the file but is shown before it (open GOP) counts for that key frame's GOP.
+        Packets that are not shown count as well, so the sum is the size of the stream in bytes. All values are -1 if
+        packet sizes are unknown (``custom_frame_mappings``).
         """
         num_gops = len(self._gop_starts())
         if (self.key_frame_bytes < 0).any():
@@ -333,7 +333,7 @@ class FrameIndex:
         return np.union1d(np.arange(min(1, len(self))), np.flatnonzero(self.is_key)).astype(np.int64)
 
     def _gops_of_key_frames(self) -> Int64Array:
-        """Return the GOP of each key frame's frame, or of the frame shown at its time if its packet gave no frame."""
+        """Return the GOP of each key frame. If its packet gave no frame, it is that of the frame shown then."""
         if len(self) == 0:
             return np.zeros(0, np.int64)
         by_packet, numbers = self._frames_by_packet
@@ -421,7 +421,7 @@ class FrameIndex:
         return np.maximum(started.astype(np.int64) - 1, 0)
 
     def _played_in_range(self, start_seconds: float, stop_seconds: float) -> range:
-        """Return the frames shown within [start, stop), including a frame that started earlier."""
+        """Return the frames shown within [start, stop), including the frame already shown at ``start``."""
         first = int(self.played_at(np.array([start_seconds]))[0])
         if start_seconds == stop_seconds:
             return range(first, first)
@@ -468,7 +468,7 @@ class FrameIndex:
 
     @cached_property
     def follows_file(self) -> bool:
-        """Whether frames are shown in packet order and some are not key frames; for indexes made from packets."""
+        """Whether frames are shown in packet order, and not all are key frames. Only for indexes made from packets."""
         return bool((self.packet[1:] > self.packet[:-1]).all()) and len(self.key_frame_packet) < len(self)
 
     @cached_property
@@ -477,12 +477,12 @@ class FrameIndex:
         return bool((self.key_frame_pts[1:] < self.key_frame_pts[:-1]).any())
 
     def first_frame_from(self, key_frame: int) -> int:
-        """Return the index of the first frame that decoding from a key frame gives: the key frame itself."""
+        """Return the index of the first frame that comes out if decoding starts at a key frame: the key frame's own."""
         place = int(self._key_frame_places[key_frame])
         return min(place if self.settled else int(self.pts.searchsorted(place)), len(self.pts) - 1)
 
     def key_frame_for(self, frame: int) -> int:
-        """Return the number of the last key frame that is not after a frame in file or time: decode from there."""
+        """Return the number of the key frame to decode from: the last one not after ``frame`` in file or time."""
         packet = int(self.packet[frame])
         if packet < 0:
             # The packet was fed at most this many packets before the frame came out.
@@ -500,12 +500,12 @@ class FrameIndex:
 
 
 def clock_of_index(index: FrameIndex) -> FrameClock:
-    """Return the start times of an index's frames, for times on an evenly spaced grid."""
+    """Return the start times of an index's frames, for evenly spaced grids of times."""
     return index._clock
 
 
 def note_source(index: FrameIndex, source: SourceIdentity) -> None:
-    """Set the source of an index."""
+    """Record in an index the source from which it was made."""
     object.__setattr__(index, "made_from", source)
 
 

@@ -78,13 +78,14 @@ def _has_blocks(reader: VideoReader) -> bool:
 
 
 def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYTES) -> PacketTable | None:
-    """Return from headers the packets that reading the whole file would give; ``None`` if that cannot be proven.
+    """Return the table of packets according to headers; ``None`` unless it provably equals that of reading the file.
 
     The tables of an mp4's header must agree with the demuxer's own list. In all formats, the first packets must match
-    the headers. Only damage inside the media data then remains undetected until decoding. ``disposable`` is unknown.
+    the headers. Then only damage inside the media data goes undetected until decoding. In the table, ``disposable`` is
+    unknown.
 
     Args:
-        reader: A fresh reader, which stays fresh.
+        reader: A reader that has not read anything yet, and counts as unread afterwards.
         small_file_bytes: Return ``None`` for files up to this size.
     """
     has_blocks, codec = _has_blocks(reader), reader.stream_info().codec
@@ -133,9 +134,9 @@ def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
 
 
 def _are_pictures_of_one_format(codec: str | None, table: PacketTable, payloads: Int64Array, read_at: ReadAt) -> bool:
-    """Return whether a few bytes show that each sample is a frame, and that sequence headers do not change.
+    """Return whether packet sizes and a few bytes show that each packet is a frame, and sequence headers never change.
 
-    ``payloads`` has the position of each packet's bytes.
+    ``payloads`` has the position of each packet's bytes in the file.
     """
     if codec in _CODECS_WITH_OTHER_UNITS and (table.size <= _NO_PICTURE_BYTES).any():
         return False
@@ -174,7 +175,7 @@ def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box
 
 
 def _demuxed_samples(reader: VideoReader, numbers: list[int] | None = None) -> DemuxedSamples:
-    """Return the demuxer's sample list, or only some of its entries."""
+    """Return the demuxer's list of samples, or only its entries ``numbers``."""
     entries = reader.index_entries(numbers)
     if not entries:
         raise MalformedBoxError("the demuxer has no list")
@@ -185,7 +186,7 @@ def _demuxed_samples(reader: VideoReader, numbers: list[int] | None = None) -> D
 
 
 def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> DemuxedSamples | None:
-    """Return the demuxer's sample list as expected from the header, if a few compared entries match; else ``None``."""
+    """Return the sample list that the demuxer should have by the header, if a few entries match; else ``None``."""
     if reader.num_index_entries != len(samples.position):
         return None
     expected = expected_entries(track, samples, int(_demuxed_samples(reader, [0]).dts[0]))
@@ -198,7 +199,7 @@ def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> Demux
 
 
 def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: DemuxedSamples) -> bool:
-    """Return whether ``ours`` at the numbers ``at`` equals ``theirs``."""
+    """Return whether the elements ``at`` of ``ours`` equal ``theirs``, the demuxer's entries."""
     return all(
         bool((getattr(ours, name)[at] == getattr(theirs, name)).all())
         for name in ("position", "dts", "size", "is_key", "is_discard")
@@ -206,7 +207,7 @@ def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: De
 
 
 def _check_fragments(table: PacketTable, demuxed: DemuxedSamples) -> None:
-    """Raise unless the first fragments match the demuxer's list, which contains them already."""
+    """Raise unless ``table`` matches the demuxer's list, which so far contains only the first fragments."""
     at = np.searchsorted(table.position, demuxed.position).clip(max=len(table) - 1)
     if not _agree(table, at, demuxed):
         raise MalformedBoxError("the demuxer reads the fragments differently")
@@ -216,10 +217,10 @@ def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_
     """Return the table if the first packets match it and are intact, and the stream does not consist of fields.
 
     Args:
-        reader: A fresh reader, which stays fresh.
+        reader: A reader that has not read anything yet, and counts as unread afterwards.
         table: The packets according to headers.
         num_compared: How many packets to compare, unless all are key frames.
-        makes_up_dts: Whether the format stores no decoding times. The first ones are then guesses by the demuxer.
+        makes_up_dts: Whether the format stores no decoding times. The demuxer then guesses the first decoding times.
     """
     scan = PacketScan(reader)
     num_delayed = reader.reorder_depth if makes_up_dts else 0
@@ -290,9 +291,9 @@ def _check_order(codec: str | None, reader: VideoReader, blocks: Blocks) -> None
 
 
 def _decoding_times(pts: Int64Array, reorder_depth: int) -> Int64Array:
-    """Return decoding times as libavformat computes them: the lowest of the ``reorder_depth + 1`` latest times.
+    """Return each packet's decoding time as libavformat computes it, for a format that stores none.
 
-    The first packets have none.
+    It is the lowest of the ``reorder_depth + 1`` latest times so far; the first packets have no decoding time.
     """
     latest = pts
     for _ in range(reorder_depth):

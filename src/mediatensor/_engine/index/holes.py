@@ -31,7 +31,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class FrameHole:
-    """A span of a stream in which the codec gave no frame for its packets.
+    """A span of a stream in which frames are missing, because the codec gave no frame for the packets there.
 
     Attributes:
         frame: Index of the first frame after the hole, or the number of frames if the hole is at the end.
@@ -52,7 +52,7 @@ class FrameHole:
 
 
 class HoleColumns(NamedTuple):
-    """Holes in ascending order, as columns of a `FrameIndex`, each int64 (H,). Times are in ticks."""
+    """Holes in ascending order, in the columns in which a `FrameIndex` has them: int64 (H,), times in ticks."""
 
     frame: Int64Array  # index of the first frame after each hole
     pts: Int64Array  # time of the first missing frame
@@ -63,14 +63,14 @@ class HoleColumns(NamedTuple):
 def find_holes(
     table: PacketTable, refused: Sequence[int], pts: Int64Array, duration: Int64Array, codec_pts: Int64Array, codec: str
 ) -> HoleColumns:
-    """Return the holes of a stream that was decoded once.
+    """Return where frames are missing, according to one decode of the whole stream.
 
     Args:
         table: The packets of the stream.
         refused: Numbers of the packets that the codec refused.
         pts: Presentation times of the frames, ascending.
         duration: Durations of the frames according to the codec; 0 where unknown.
-        codec_pts: The times that the codec gave its frames.
+        codec_pts: The frames' times as the codec gave them, before repeated or missing times were corrected.
         codec: FFmpeg's name of the codec.
     """
     is_refused = np.zeros(len(table), bool)
@@ -131,7 +131,7 @@ def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleC
 
 
 def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ...]:
-    """Return one sentence for each of the first holes, and one sentence for the rest."""
+    """Return one sentence for each of the first few holes, and one sentence for all others."""
     named = [describe_hole(hole, num_frames) for hole in holes[:_MAX_NAMED]]
     if len(holes) > _MAX_NAMED:
         num_packets = sum(hole.num_packets for hole in holes[_MAX_NAMED:])

@@ -58,9 +58,9 @@ class SourceIdentity:
     pyav_version: str  # version of PyAV that made the index
 
     def differences(self, other: SourceIdentity, *, is_decoded: bool) -> list[str]:
-        """Describe the differences from another source.
+        """Return descriptions of the differences from another source.
 
-        Headers are compared only if the bytes of either source are unknown, because another version of FFmpeg may read
+        If the bytes of both sources are known, headers are not compared, because another version of FFmpeg may read
         more from the same header. The PyAV version matters only for an index made by decoding (``is_decoded``), which
         depends on pixels.
         """
@@ -82,7 +82,7 @@ class SourceIdentity:
         return found
 
     def key(self, salt: str) -> str | None:
-        """Return a name under which data about the source can be stored; ``None`` if its bytes are unknown."""
+        """Return a name for storing data about the source; ``None`` if the source's bytes are unknown."""
         if self.num_bytes is None:
             return None
         parts = (salt, self.stream_index, self.num_bytes, self.head, self.tail, self.pyav_version)
@@ -96,9 +96,9 @@ _MAX_PACKETS = 1 << 26
 
 
 def find_inconsistency(index: Mapping[str, Any]) -> str | None:
-    """Return the first fault, as the end of a sentence that begins with "it"; ``None`` if there is none.
+    """Return the first fault of an index, as the end of a sentence that begins with "it"; ``None`` if it is valid.
 
-    ``index`` maps field names to values. The types and lengths of its arrays must already be right.
+    ``index`` maps field names to values, whose types and lengths must have been checked before.
     """
     checks = [_frame_faults(index), _key_frame_faults(index)]
     if index["settled"]:
@@ -435,7 +435,7 @@ def _size_problem(num_frames: int, num_key_frames: int, num_holes: int) -> str |
 
 
 def _layout(num_frames: int, num_key_frames: int, num_holes: int, settled: bool) -> list[tuple[str, str, int]]:
-    """Return (name, dtype, length) of the columns in a file, in file order."""
+    """Return (name, dtype, length) of each column in an index file, in file order."""
     by_frame = {**_FRAME_COLUMNS, **(_DECODED_COLUMNS if settled else {})}
     frames = [(name, dtype, num_frames) for name, dtype in by_frame.items()]
     key_frames = [(name, dtype, num_key_frames) for name, dtype in _KEY_FRAME_COLUMNS.items()]
@@ -454,7 +454,7 @@ def _array(data: bytes, dtype: str) -> NDArray[Any]:
 
 
 def _decompress(payload: bytes, size: int) -> bytes:
-    """Decompress the payload, which must have exactly ``size`` bytes, without allocating more."""
+    """Decompress a payload without allocating more than ``size`` bytes. If its size differs, the file is invalid."""
     decompressor = zlib.decompressobj()
     try:
         raw = decompressor.decompress(payload, size + 1)
@@ -475,8 +475,8 @@ def _checksum(data: bytes) -> bytes:
 def identify(source: Source, container: ContainerInfo, stream: StreamInfo, lend_reader: LendReader) -> SourceIdentity:
     """Return the identity of an opened stream, from its header and at most two short reads of its source.
 
-    If the source's bytes cannot be read, only the header identifies it. If the source cannot be opened a second time, a
-    lent reader is used, and its position is restored.
+    A source whose bytes cannot be read is identified only by its header. A source that cannot be opened a second time
+    is read with a lent reader, whose position is restored.
     """
     try:
         num_bytes, head, tail = _identify_bytes(source, lend_reader)

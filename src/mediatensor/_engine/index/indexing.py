@@ -32,7 +32,7 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
 
     Args:
         source: Where the stream is read from.
-        lend_reader: Lends a reader of the stream, whose position does not matter.
+        lend_reader: Lends a reader of the stream, at any position.
         before_decoding: Called with the reason if the packets do not show which frames there are. After this call, the
             readers that `lend_reader` lends must decode in software.
 
@@ -100,11 +100,11 @@ def _clock(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
 
 
 def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex | None, bool]:
-    """Return an index of at least ``num_frames`` first frames, numbered and timed as in the whole index.
+    """Return an index of the first ``num_frames`` frames or more, with the same numbers and times as in a whole index.
 
     Returns:
         (index, is_whole). ``is_whole`` is true if the stream was short enough to read to its end. The index is ``None``
-        if the whole index is needed, or costs no more.
+        if the caller must make the index of the whole stream, or can do so at no more cost.
     """
     counts = packet_counts(num_frames)
     _rewind(reader)
@@ -136,9 +136,9 @@ _MAX_PACKETS_WITHOUT_TIME = 64
 
 
 def packet_counts(num_frames: int) -> list[int]:
-    """Return the numbers of packets to read, tried in turn until they give the first ``num_frames`` frames.
+    """Return how many packets to read from the start: counts to try in turn, until one gives ``num_frames`` frames.
 
-    The list is empty if reading all packets costs no more.
+    The list is empty if reading all packets costs about the same.
 
     >>> packet_counts(1), packet_counts(1000), packet_counts(10**6)
     ([40, 64, 160, 544, 2080], [2080], [])
@@ -148,7 +148,7 @@ def packet_counts(num_frames: int) -> list[int]:
 
 
 def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction | None) -> FrameIndex | None:
-    """Return the index of the frames that later packets cannot reorder; ``None`` if decoding might differ."""
+    """Return the index of those first frames that later packets cannot reorder; ``None`` if only decoding can tell."""
     index, reasons = from_packets(table, time_base, frame_rate)
     if reasons or len(table) <= MAX_DELAY_PACKETS:
         return None
@@ -165,11 +165,11 @@ def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction
 
 
 def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
-    """Probe whether times only grow in the rest of the file.
+    """Return whether times grow from probe to probe in the rest of the file. The probes move the reader.
 
-    If two files were joined and the second restarts at the first one's time, times drop in the second. At equal bit
-    rates, the drop is the same anywhere in the second file. Probes therefore lie at 2, 4, 8, ... times the position of
-    the last packet of ``table``, and evenly spaced over the file. The probes move the reader.
+    If two files were joined and the second one's times start again like the first one's, times drop at the joint. At
+    equal bit rates, times are lower by the same amount everywhere in the second file. Probes therefore lie at 2, 4, 8,
+    ... times the position of the last packet of ``table``, and evenly spaced over the file.
     """
     read_up_to, file_size = int(table.position.max()), reader.file_size
     if read_up_to <= 0 or file_size <= 0:

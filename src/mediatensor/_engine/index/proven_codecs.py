@@ -51,7 +51,7 @@ _NUM_PROBES = 16
 
 
 def is_proven(codec: str | None) -> bool:
-    """Return whether a codec, by FFmpeg's name, is in the table.
+    """Return whether a codec, by FFmpeg's name, is in the table of proven codecs.
 
     >>> is_proven("h264"), is_proven("vmnc")
     (True, False)
@@ -60,7 +60,7 @@ def is_proven(codec: str | None) -> bool:
 
 
 def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
-    """Return whether packets of these sizes may give no frame. Codecs with a parser need no size limit.
+    """Return whether a packet is so small that it may give no frame. Codecs with a parser need no such limit.
 
     >>> has_packets_too_small("cinepak", np.array([900, 8]))
     True
@@ -69,7 +69,7 @@ def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
 
 
 def probed_key_frames(key_frames: Int64Array) -> frozenset[int]:
-    """Choose evenly spread key frame packets, without the first packet, to decode without earlier packets."""
+    """Choose evenly spread key frame packets, except the first packet, to test decoding that starts at each."""
     others = key_frames[key_frames > 0]
     chosen = np.unique(np.linspace(0, len(others) - 1, min(_NUM_PROBES, len(others))).astype(np.int64))
     return frozenset(others[chosen].tolist()) if len(others) else frozenset()

@@ -24,7 +24,7 @@ from .proven_codecs import has_packets_too_small, is_proven
 
 
 class PacketScan:
-    """Reads the packets of a stream from its beginning. A further `read` continues where the last one stopped."""
+    """Reads the packets of a stream from its beginning. Each call of `read` continues where the last one stopped."""
 
     def __init__(self, reader: VideoReader) -> None:
         self._reader = reader
@@ -74,7 +74,7 @@ class PacketScan:
             self._reasons_to_decode.setdefault("a last picture that is not coded")
 
     def take(self, packets: Iterable[Any]) -> None:
-        """Add packets. Most packets are inspected by their first bytes only, see `PacketInspector`."""
+        """Add packets to the table. Of most packets, only the first bytes are inspected, see `PacketInspector`."""
         add_pts, add_dts, add_duration = self._pts.append, self._dts.append, self._duration.append
         add_size, add_position, add_key = self._size.append, self._position.append, self._keys.append
         pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
@@ -166,7 +166,7 @@ class PacketScan:
 
 
 def _not_plain(head: bytes, size: int) -> bool:
-    """Treat every packet as not plain until the first picture."""
+    """Stand in for `PacketInspector.pass_plain` until the first picture, so that every packet is inspected."""
     return False
 
 
@@ -195,11 +195,11 @@ def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tu
 
     Args:
         reader: At any position.
-        probed: Numbers of packets flagged as key frames, which are checked by decoding from them.
+        probed: Numbers of packets flagged as key frames. Each is tested by a decode that starts there.
 
     Returns:
-        (records, refused, are_keys): the frames in the codec's output order, the numbers of refused packets, and
-        whether each probed packet gives the same frame without the packets before it.
+        (records, refused, are_keys): the frames in the codec's output order, the numbers of packets that the codec
+        refused, and whether every probed packet gives the same frame without the packets before it.
     """
     reader.decode_leniently()
     if not reader.is_fresh:
@@ -263,12 +263,12 @@ class _Probe:
 
 
 def first_frame(reader: VideoReader) -> Any | None:
-    """Return the first frame of the stream. Decode only the first packet if that gives a frame."""
+    """Return the first frame of the stream. Feed only the first packet to the codec, if that gives a frame."""
     return _first_frame_of(reader, max_packets=1) or _first_frame_of(reader)
 
 
 def _first_frame_of(reader: VideoReader, max_packets: int | None = None) -> Any | None:
-    """Return the first frame that the first ``max_packets`` packets give; ``None`` decodes as many as needed."""
+    """Return the first frame that the first ``max_packets`` packets give; ``None`` sets no limit on packets."""
     if not reader.is_fresh:
         reader.reopen()
     for _ in itertools.count() if max_packets is None else range(max_packets):
