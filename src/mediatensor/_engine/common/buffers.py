@@ -37,7 +37,7 @@ _HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE") and mmap.PAGESIZE == 4096
 
 @dataclass(slots=True, eq=False)
 class _Memory:
-    """A block, identified by its address. ``pages`` is its mapping, or `None` if numpy allocated it."""
+    """A block of memory, identified by its address. ``pages`` is its mapping, ``None`` if numpy allocated the block."""
 
     content: NDArray[np.uint8]
     address: int
@@ -46,13 +46,13 @@ class _Memory:
 
 
 class Pool:
-    """Free blocks of memory, kept for the next batch of about the same size.
+    """Keeps unused (idle) blocks of memory for the next batch of about the same size.
 
     Idle blocks and blocks in use together exceed the recent peak use by at most 128 MiB. Idle blocks have at most 1
-    GiB. A block that was idle for a minute returns to the system at the next call.
+    GiB in total. A block that was idle for a minute returns to the system at the next call.
 
-    There is no lock, because blocks return from any thread that drops the last reference, during garbage collection and
-    in forked processes. Instead, every step is one atomic operation on a dictionary or a deque.
+    There is no lock, because a block returns in whichever thread drops the last reference to it, even during garbage
+    collection and in forked processes. Instead, every step is one atomic operation on a dictionary or a deque.
     """
 
     # Class attributes, because the interpreter clears a module before the last arrays are gone.
@@ -83,7 +83,7 @@ class Pool:
         return [memory.content for memory in list(self._idle.values())]
 
     def free_idle_blocks(self) -> None:
-        """Return the idle blocks to the system."""
+        """Give the memory of all idle blocks back to the system."""
         self._idle.clear()
 
     def _take(self, num_bytes: int) -> _Memory:
@@ -110,7 +110,7 @@ class Pool:
         return None
 
     def give_back(self, memory: _Memory) -> None:
-        """Take back a block. At interpreter exit, this runs after modules have been cleared."""
+        """Take back a block that was lent. At interpreter exit, this may run after modules have been cleared."""
         self._bytes_in_use.append(sum(list(self._lent.values())))
         self._lent.pop(memory.address, None)
         size = memory.content.size
@@ -129,7 +129,7 @@ class Pool:
         self._trim(0)
 
     def _trim(self, num_new_bytes: int) -> None:
-        """Free the longest idle blocks until the limits hold, given ``num_new_bytes`` about to be allocated."""
+        """Free idle blocks, the longest idle first, until the limits hold with ``num_new_bytes`` to be allocated."""
         self._free_expired()
         in_use = sum(list(self._lent.values())) + num_new_bytes
         spare = max(list(self._bytes_in_use), default=0) - in_use
@@ -163,13 +163,13 @@ class _Block:
 
 
 class _HugePages:
-    """Requests huge pages as long as they are fast."""
+    """Requests huge pages for new mappings, as long as touching huge pages is fast."""
 
     def __init__(self) -> None:
         self._small_bytes = 0  # bytes to allocate in small pages before the next trial
 
     def ask(self, pages: mmap.mmap, address: int) -> None:
-        """Choose the page size of a new mapping, which starts at ``address``."""
+        """Choose the page size of the new mapping ``pages``, which starts at ``address``."""
         size = len(pages)
         if size < 2 * _HUGE_PAGE_BYTES:
             return

@@ -55,9 +55,9 @@ def shown(value: object) -> str:
 def whole_number(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None, or_none: bool = False
 ) -> int:
-    """Return ``value`` as an int if it is an integer of any library (not a bool) within the bounds.
+    """Return ``value`` as an int if it is an integer of any library (not a bool) within the bounds; otherwise raise.
 
-    With ``or_none``, the error message says that ``None`` is accepted. The caller must handle ``None``.
+    ``or_none`` only makes the error message say that ``None`` is accepted. The caller must handle ``None``.
 
     >>> whole_number("batch_size", 4, at_least=1)
     4
@@ -76,7 +76,7 @@ def whole_number(
 
 
 def real_number(name: str, value: Any) -> float:
-    """Return ``value`` as a float if it is a number of any library. It may be infinite or NaN."""
+    """Return ``value`` as a float if it is a number of any library (also infinity or NaN); otherwise raise."""
     try:
         if not isinstance(value, (str, bytes, bytearray)):
             return float(value)
@@ -86,7 +86,7 @@ def real_number(name: str, value: Any) -> float:
 
 
 def finite_number(name: str, value: Any) -> float:
-    """Return ``value`` as a float, if it is a finite number."""
+    """Return ``value`` as a float if it is a finite number; otherwise raise."""
     as_float = real_number(name, value)
     if not math.isfinite(as_float):
         raise InvalidArgumentError(f"{name} must be a finite number (got {shown(value)}).")
@@ -121,14 +121,14 @@ def path_text(name: str, value: Any) -> str:
 
 
 def function(name: str, value: F) -> F:
-    """Return ``value`` if it is callable or ``None``."""
+    """Return ``value`` if it is callable or ``None``; otherwise raise."""
     if value is None or callable(value):
         return value
     raise InvalidArgumentError(f"{name} must be a function, or None (got {shown(value)}).")
 
 
 def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[str, Any]:
-    """Return a copy of a dictionary of keyword arguments; ``None`` gives an empty one.
+    """Return a copy of a dictionary of keyword arguments; ``None`` gives an empty dictionary.
 
     If functions ``takers`` are given, each keyword must be a keyword-only parameter of one of them.
     """
@@ -195,7 +195,7 @@ def valid_index(index: int, num_frames: int, stream_index: int) -> int:
 
 
 def index_of(index: SupportsIndex) -> int:
-    """Return one frame index as an int. Error messages are the same as in `indices_of`."""
+    """Return one frame index as an int, with the same errors as `indices_of`."""
     try:
         return operator.index(index)
     except TypeError:
@@ -248,7 +248,7 @@ def one_time(seconds: float) -> NDArray[np.float64]:
 
 
 def latest(seconds: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the latest times that count as equal to ``seconds`` (`TIME_TOLERANCE`, float precision).
+    """Return for each time the latest time that counts as equal to it (by `TIME_TOLERANCE` and float precision).
 
     >>> sum([0.1] * 10) < 1.0, bool(latest(np.array([sum([0.1] * 10)]))[0] >= 1.0)
     (True, True)
@@ -307,7 +307,7 @@ def check_seconds_range(start: float, stop: float, begin: float, end: float) -> 
 
 
 def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float64]:
-    """Return the times ``start + k / fps`` of a range. Their number is (stop - start) * fps, with halves rounded up.
+    """Return the times ``start + k / fps`` in a range. There are (stop - start) * fps times, rounded, halves upwards.
 
     >>> frame_rate_times(0.0, 1.0, 4)
     array([0.  , 0.25, 0.5 , 0.75])

@@ -87,12 +87,12 @@ def pinned(tensor: Tensor) -> Tensor:
 
 
 def pinned_for(device: torch.device, tensor: Tensor) -> Tensor:
-    """Return the tensor in memory from which a copy to the device can be asynchronous: page-locked for CUDA."""
+    """Return the tensor in memory from which it can be copied to ``device`` asynchronously: page-locked for CUDA."""
     return pinned(tensor) if device.type == "cuda" else tensor
 
 
 def on_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor to a device in current-stream order, without waiting for the copy.
+    """Copy a tensor to a device on the device's current stream, without waiting for the copy.
 
     The source may be dropped at once: CUDA and XPU have read pageable memory when the call returns, and torch keeps
     page-locked memory until it is read. On MPS the copy may read freed memory
@@ -102,7 +102,7 @@ def on_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def tensors_on_cpu() -> AbstractContextManager[object]:
-    """Create new tensors on the CPU in a ``with`` block, even under ``torch.set_default_device``.
+    """Make torch create new tensors on the CPU in a ``with`` block, even under ``torch.set_default_device``.
 
     Media are decoded and collated on the CPU, and random numbers come from the CPU generator. A GPU would generate
     other numbers, and forked workers cannot use a GPU.

@@ -44,7 +44,7 @@ def frame_picture(data: Tensor) -> Image.Image:
 
 
 def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
-    """Return one image of frames (..., C, H, W) with their times. Raise `InvalidArgumentError` if there are none."""
+    """Return one image of frames (..., C, H, W) and their times. Raise `InvalidArgumentError` without frames."""
     flat, times = data.reshape(-1, *data.shape[-3:]), pts_seconds.flatten().tolist()
     if not len(flat):
         raise InvalidArgumentError("There is no frame to draw.")

@@ -51,7 +51,7 @@ H = TypeVar("H", bound=PooledHandle)
 class HandlePool(Generic[H]):
     """Lends handles made by ``open_handle``.
 
-    ``check`` is called before a handle is reused. Its errors are raised in the borrower.
+    ``check`` is called before a handle is reused. If it raises, `borrow` fails with the same error.
     """
 
     def __init__(self, open_handle: Callable[[], H], check: Callable[[], object] | None = None) -> None:
@@ -65,14 +65,14 @@ class HandlePool(Generic[H]):
             _pools.add(self)
 
     def change(self, open_handle: Callable[[], H], adapt: Callable[[H], object]) -> None:
-        """Use ``open_handle`` for new handles, and adapt the idle handles. No handle may be in use."""
+        """Open new handles with ``open_handle``, and call ``adapt`` with each idle handle. No handle may be in use."""
         with self._lock:
             self._open_handle = open_handle
             for handle in self._idle:
                 adapt(handle)
 
     def replace(self, open_handle: Callable[[], H]) -> None:
-        """Use ``open_handle`` for new handles. Existing handles are not used again."""
+        """Open new handles with ``open_handle`` from now on. Existing handles are not lent again."""
         with self._lock:
             self._open_handle = open_handle
             self._generation += 1
@@ -100,11 +100,11 @@ class HandlePool(Generic[H]):
         self._close_where(lambda _: True)
 
     def close_idle(self, before: float) -> None:
-        """Close handles that hold several threads and were returned before a monotonic time."""
+        """Close idle handles that hold several threads and were returned before a monotonic time."""
         self._close_where(lambda handle: handle.lease.num_threads > 1 and handle.idle_since < before)
 
     def close_until(self, time: float) -> int:
-        """Close handles that were returned at or before a monotonic time, and return their number."""
+        """Close idle handles that were returned at or before a monotonic time; return how many were closed."""
         return self._close_where(lambda handle: handle.idle_since <= time)
 
     def _close_where(self, is_stale: Callable[[H], bool]) -> int:
@@ -131,7 +131,7 @@ class HandlePool(Generic[H]):
 
 
 class _Loan(Generic[H]):
-    """The ``with`` block of a call. A class, because a generator would take longer than decoding a small frame."""
+    """The context manager that `borrow` returns. A generator would take longer than decoding a small frame."""
 
     __slots__ = ("_generation", "_handle", "_interrupts", "_pool")
 
@@ -200,7 +200,7 @@ def reclaim_threads() -> None:
 
 
 def close_least_recent() -> int:
-    """Close the least recently used half of all idle handles, and return their number."""
+    """Close the least recently used half of all idle handles; return how many were closed."""
     with _pools_lock:
         pools = list(_pools)
     times = sorted(time for pool in pools for time in pool.idle_times())

@@ -28,7 +28,7 @@ interrupted: interrupts_kept | None = None
 
 
 class _KeepingHandler:
-    """Calls the user's handler, and stores the exception that it raises."""
+    """A signal handler that calls the user's handler, and stores the exception that this raises."""
 
     def __init__(self, handler: Any, block: interrupts_kept) -> None:
         self.handler = handler
@@ -43,10 +43,10 @@ class _KeepingHandler:
 
 
 class interrupts_kept:
-    """A ``with`` block that raises a lost signal exception at its end, or earlier at `raise_kept_interrupt`.
+    """A ``with`` block at whose end a signal handler's exception is raised again if a library has swallowed it.
 
-    The user's handlers are restored as soon as one of them raises. This may happen while the block is being entered or
-    left, and then no other code of this class runs.
+    `raise_kept_interrupt` raises the exception earlier. The user's handlers are restored as soon as one of them raises.
+    A handler may raise while the block is being entered or left, and then no other code of this class runs.
     """
 
     _handlers: dict[int, _KeepingHandler]
@@ -106,7 +106,7 @@ class interrupts_kept:
 
 
 def raise_kept_interrupt() -> None:
-    """Raise the interrupt that was caught but not raised yet. Long loops within `interrupts_kept` call this."""
+    """Raise the exception that `interrupts_kept` keeps, if any. Long loops within its block call this."""
     if interrupted is not None and threading.current_thread() is threading.main_thread():
         kept = interrupted._kept
         if kept is not None:
@@ -114,7 +114,7 @@ def raise_kept_interrupt() -> None:
 
 
 def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
-    """Call a user's function. Do not keep an interrupt that the function handles itself, such as its own timeout."""
+    """Call a user's function, without keeping an interrupt that the function handles itself (its own timeout)."""
     global interrupted
     before = interrupted
     result = function(*args)
@@ -126,7 +126,7 @@ def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
 
 
 def _forget() -> None:
-    """Drop the block in a forked process, because its only thread may be outside the block."""
+    """End the open block in a forked process, because the only thread there may be outside the block."""
     global interrupted, _main_thread
     _main_thread = threading.main_thread().ident
     if _open is not None:

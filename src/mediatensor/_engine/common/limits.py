@@ -33,7 +33,7 @@ def check_frames(count: float, asked_by: str) -> None:
 
 
 def check_samples(count: float, asked_by: str) -> None:
-    """Raise for more than `MAX_SAMPLES_PER_CALL` audio samples, over all channels and clips."""
+    """Raise for more than `MAX_SAMPLES_PER_CALL` audio samples, counting all channels and clips."""
     _check(count, MAX_SAMPLES_PER_CALL, "samples", asked_by)
 
 
@@ -71,7 +71,7 @@ frames_per_clip: ContextVar[int | None] = ContextVar("frames_per_clip", default=
 
 @contextmanager
 def frames_of_clips(num_frames_per_clip: int) -> Iterator[None]:
-    """Request clips in a ``with`` block, so that damage between two clips affects neither."""
+    """Treat the frames requested in a ``with`` block as clips, so that damage between two clips affects neither."""
     token = frames_per_clip.set(num_frames_per_clip)
     try:
         yield

@@ -20,12 +20,12 @@ _lock = ForkSafeLock()
 
 
 def warn_user(message: str) -> None:
-    """Warn, and report the line of the user's program that called the library."""
+    """Warn. The warning shows the line of the user's program that called the library."""
     warnings.warn(message, stacklevel=_levels_to_the_user())
 
 
 def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn like `warn_user`, once per message in this process. Only recent messages are remembered."""
+    """Warn like `warn_user`, but only once per message in this process. Older messages may be repeated."""
     with _lock:
         if message in _warned:
             return
@@ -42,7 +42,7 @@ def forget_warnings() -> None:
 
 
 def _levels_to_the_user() -> int:
-    """Return the ``stacklevel``, for the calling function, of the innermost stack frame outside the library."""
+    """Return the ``stacklevel`` with which the caller's warning points at the innermost frame outside the library."""
     package = __name__.partition(".")[0]
     frame, levels = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
@@ -139,6 +139,6 @@ def text_lines(text: str) -> list[str]:
 
 
 def clock(milliseconds: int, point: str) -> str:
-    """Format a time as ``hh:mm:ss`` and milliseconds after the separator ``point``."""
+    """Format a time as ``hh:mm:ss``, the separator ``point``, and milliseconds."""
     seconds, milliseconds = divmod(milliseconds, 1000)
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{milliseconds:03d}"

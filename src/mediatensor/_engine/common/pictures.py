@@ -78,7 +78,7 @@ class Orientation:
         return pixels
 
     def undo(self, upright: NDArray[Any]) -> NDArray[Any]:
-        """Return a view of upright (H, W, C) pixels in the stored orientation. Write stored pixels into it."""
+        """Return a view of upright (H, W, C) pixels in stored orientation: pixels written into it end up upright."""
         if self.flipped_vertically:
             upright = upright[::-1]
         if self.flipped_horizontally:
@@ -100,9 +100,9 @@ _UNSPECIFIED_MATRIX, _UNSPECIFIED_RANGE = 2, 0
 class Surface:
     """The planes of a decoded frame in the codec's format, on any device, before conversion to RGB.
 
-    A surface is a `mediatensor.backends.Picture`, so a decoder may return surfaces directly. If access to the planes is
-    expensive, a backend returns pictures of its own type. It then makes surfaces only for the pictures that are used
-    (`mediatensor.backends.DecodeBackend.surface`).
+    A surface is a `mediatensor.backends.Picture`, so a decoder may return surfaces directly. A backend for which access
+    to the planes is expensive returns pictures of its own type instead, and makes surfaces only of the pictures that
+    are used (`mediatensor.backends.DecodeBackend.surface`).
 
     Attributes:
         planes: One uint8 or uint16 tensor per plane, with the strides of the codec, all on one device: (H, W) luma or

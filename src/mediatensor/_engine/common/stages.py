@@ -83,7 +83,7 @@ def trace_range(name: str) -> AbstractContextManager[Any]:
 
 @contextmanager
 def collect_stages() -> Iterator[dict[str, float]]:
-    """Collect the seconds that this thread spends in each stage of a ``with`` block. No second is counted twice.
+    """Collect the seconds that this thread spends in each stage in a ``with`` block. No second counts for two stages.
 
     The dictionary is filled at the end of the block. An enclosing collector counts the same seconds as well.
     """
@@ -124,7 +124,7 @@ class _Collector:
         self.seconds.setdefault(name, 0.0)
 
     def add(self, seconds: dict[str, float], started: float) -> None:
-        """Add the seconds of an inner collector, which ran from ``started`` until now while this one was paused."""
+        """Add the seconds of an inner collector, which has run since ``started``, while this collector was paused."""
         self.seconds[self.running] += started - self.since
         self.since = time.perf_counter()
         for name, spent in seconds.items():

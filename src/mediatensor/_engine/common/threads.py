@@ -93,7 +93,7 @@ def available_cores() -> int:
 
 
 class ThreadLease:
-    """Threads of the budget, held until `release`. With 1 thread, the holder works in the calling thread."""
+    """Threads of the process's budget, held until `release`. With ``num_threads`` 1, none but the calling thread."""
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
@@ -106,7 +106,7 @@ class ThreadLease:
 
 
 def lease_threads(reclaim: Callable[[], object] = lambda: None) -> ThreadLease:
-    """Take all free threads of the budget. If none is free, call ``reclaim`` to release threads of idle holders."""
+    """Take all free threads of the budget. If none is free, try again after ``reclaim`` freed those of idle holders."""
     num_threads = _budget.take()
     if num_threads == 1:
         reclaim()
@@ -120,7 +120,7 @@ busy_threads: list[None] = []
 
 @contextmanager
 def working() -> Iterator[None]:
-    """Count the calling thread as decoding during a ``with`` block."""
+    """Count the calling thread as a busy (decoding) thread during a ``with`` block."""
     busy_threads.append(None)
     try:
         yield
@@ -197,13 +197,13 @@ def divide_threads(
     num_open_workers: int,
     codec_has_threads: bool = True,
 ) -> Division:
-    """Return the fastest division of threads for the runs of a call.
+    """Estimate which division of threads is fastest for the independent runs of the codec in a call.
 
     Args:
-        pictures: Number of frames that each run decodes.
-        pixels: Pixels of a frame.
+        pictures: For each run, how many frames it decodes.
+        pixels: Number of pixels of a frame.
         num_threads: Number of available threads.
-        num_codec_threads: Threads of the open codec; ``None`` if none is open.
+        num_codec_threads: Number of threads of the open codec; ``None`` if no codec is open.
         num_open_workers: Number of open workers.
         codec_has_threads: Whether one codec can use several threads.
 

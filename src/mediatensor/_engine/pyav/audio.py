@@ -32,7 +32,7 @@ _PROBE_LENGTH = 16
 
 
 class SampleForm(NamedTuple):
-    """Properties that samples must share to be joined."""
+    """Properties that blocks of samples must have in common to be joined."""
 
     sample_rate: int
     layout: str
@@ -76,7 +76,7 @@ class AudioReader(StreamReader):
         return self._context.profile  # type: ignore[no-any-return]
 
     def renew_codec(self) -> None:
-        """Replace the codec by a new one, because flushing would leave some state."""
+        """Replace the codec by a new codec: flushing the old one would leave some of its state."""
         context = av.CodecContext.create(self._context.codec.name, "r")
         context.extradata = self._context.extradata
         if self._stated_form is not None:
@@ -108,12 +108,12 @@ class AudioReader(StreamReader):
 
 
 def has_frame_threads(codec_name: str) -> bool:
-    """Return whether a decoder can decode several frames in parallel."""
+    """Return whether FFmpeg's decoder of this name can decode several frames in parallel."""
     return bool(av.codec.Codec(codec_name, "r").capabilities & av.codec.Capabilities.frame_threads)
 
 
 def set_trimming(packet: Any, num_at_end: int) -> None:
-    """Make the decoder drop this many samples at the end of a packet's frame, and none at its start."""
+    """Make the decoder drop ``num_at_end`` samples at the end of a packet's frame, and none at its start."""
     if not num_at_end and not packet.has_sidedata("skip_samples"):
         return
     set_side_data(packet, "skip_samples", _TRIMMING.pack(0, num_at_end, 0, 0))
@@ -132,7 +132,7 @@ def samples_of(frame: Any) -> NDArray[Any]:
 
 
 def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
-    """Convert samples of any FFmpeg sample type to floats with full scale 1."""
+    """Convert samples of any FFmpeg sample type to floats, scaled so that full scale is 1."""
     full_scale = None if samples.dtype.kind == "f" else 1 << 8 * samples.dtype.itemsize - 1
     out = np.empty(samples.shape, np.float32)
     _convert(samples, full_scale, out)
@@ -140,7 +140,7 @@ def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
 
 
 class SampleQueue:
-    """A queue of frames of the first frame's form, which gives long blocks of floats with full scale 1."""
+    """A queue of audio frames with the form of the first one. It gives long blocks of floats with full scale 1."""
 
     def __init__(self, first_frame: Any) -> None:
         name = first_frame.format.name
@@ -155,7 +155,7 @@ class SampleQueue:
         self.length = 0
 
     def takes(self, frame: Any) -> bool:
-        """Return whether a frame has the queue's form."""
+        """Return whether a frame has the queue's form (sample type, sample rate, number of channels)."""
         return (frame.format.name, frame.sample_rate, frame.layout.nb_channels) == self._form
 
     def append(self, frame: Any) -> bool:
@@ -176,7 +176,7 @@ class SampleQueue:
         self.copy_frame(frame, 0, out.shape[1], out)
 
     def copy_frame(self, frame: Any, first: int, last: int, out: NDArray[np.float32]) -> None:
-        """Write samples ``first`` to ``last`` of a frame that is not queued to ``out``, (channels, last - first)."""
+        """Write to ``out``, (channels, last - first), samples ``first`` to ``last`` of a frame that is not queued."""
         planes = frame.planes
         if self._is_planar:
             for channel in range(self._num_channels):
@@ -213,11 +213,11 @@ MAX_RATE_RATIO = 1 << 10
 class Resampler:
     """Converts the sample rate and channels of one contiguous run of samples.
 
-    The first output sample plays at the time of the first input sample. The output has FFmpeg's default layout for its
-    number of channels, or the input's layout if the number is the same.
+    The first output sample plays at the time of the first input sample. If the number of channels changes, the output
+    has FFmpeg's default layout for the new number.
 
-    Raises `InvalidArgumentError` if FFmpeg cannot do the conversion, if a rate to convert is above `MAX_SAMPLE_RATE`,
-    or if the output would have more than `MAX_RATE_RATIO` times the samples of the input.
+    Raises `InvalidArgumentError` if FFmpeg cannot do the conversion, if an input rate to be converted is above
+    `MAX_SAMPLE_RATE`, or if the output would have more than `MAX_RATE_RATIO` times the samples of the input.
     """
 
     def __init__(self, form: SampleForm, sample_rate: int, num_channels: int, downmix: Downmix = "sum") -> None:
@@ -296,9 +296,10 @@ def _planar_samples(frame: av.AudioFrame, num_channels: int) -> NDArray[np.float
 
 @lru_cache(maxsize=64)
 def mix_gain(layout: str, num_channels: int, out_num_channels: int) -> float:
-    """Return the factor (at most 1) that keeps FFmpeg's float mix to fewer channels as quiet as its input.
+    """Return the factor (at most 1) for FFmpeg's float mix to fewer channels, so that it cannot exceed full scale.
 
-    FFmpeg applies it itself when it mixes to integers. Raises av.FFmpegError or ValueError if FFmpeg cannot mix these.
+    When FFmpeg mixes to integers, it applies this factor itself. Raises av.FFmpegError or ValueError if FFmpeg cannot
+    mix these layouts.
 
     >>> round(mix_gain("stereo", 2, 1), 6), round(mix_gain("5.1", 6, 1), 6)
     (0.707107, 0.292893)

@@ -41,10 +41,11 @@ _Result = TypeVar("_Result")
 class Demuxer:
     """An open container that returns packets of the selected streams in file order.
 
-    ``choose`` selects streams of PyAV's container. `reopen` selects the same streams again. ``streams`` has PyAV's
-    streams in the order of selection, and is empty after `close`. ``is_fresh`` is true until something is read.
+    ``choose`` gets PyAV's container and returns the streams to select; `reopen` selects the same streams again.
+    ``streams`` has PyAV's streams in the order of selection, and is empty after `close`. ``is_fresh`` is true until
+    something is read.
 
-    Raises `OpenError` or `SourceNotFoundError` if the source cannot be opened, and `StreamError` from ``choose``.
+    Raises `OpenError` or `SourceNotFoundError` if the source cannot be opened, and `StreamError` if ``choose`` does.
     """
 
     def __init__(self, source: Source, choose: Callable[[Any], Sequence[Any]]) -> None:
@@ -90,7 +91,7 @@ class Demuxer:
         return {stream.index for stream in self.streams if getattr(stream.codec_context, "pix_fmt", None) == "pal8"}
 
     def _read_first_palettes(self, indices: set[int]) -> None:
-        """Store the palettes of the header. They come with the first packets, which a seek would skip."""
+        """Store the palettes from the header. Demuxers return them with the first packets, which a seek would skip."""
         packets = []
         try:
             while indices and (packet := self.read_packet()) is not None:
@@ -119,7 +120,7 @@ class Demuxer:
 
     @property
     def file_size(self) -> int:
-        """Size in bytes; 0 or less if it is unknown."""
+        """Size of the file in bytes; 0 or less if unknown."""
         return int(self._container.size)
 
     @property
@@ -134,20 +135,21 @@ class Demuxer:
 
     @property
     def byte_reader(self) -> Reader | None:
-        """The demuxer's reader, whose position must not change; ``None`` if FFmpeg opened the source itself."""
+        """The reader from which FFmpeg reads; do not move it. ``None`` if FFmpeg opened the source itself."""
         return self._reader  # type: ignore[no-any-return]
 
     @property
     def small_read_bytes(self) -> int:
-        """The largest read in `look_at_bytes` that costs about as much as reading one byte."""
+        """How many bytes one read in `look_at_bytes` may have, to cost about as much as reading one byte."""
         reader: type[Reader] | Reader = self._reader or DescriptorReader
         return reader.small_read_bytes
 
     def look_at_bytes(self, look: Callable[[Callable[[int, int], bytes], int], _Result | None]) -> _Result | None:
         """Call a function that reads bytes of the file, without moving the demuxer, and return its result.
 
-        ``look`` takes a function from (position, count) to bytes, and the file's size. The result is ``None`` if the
-        file cannot be opened or read, for example because too many files are open.
+        ``look`` is called with two arguments: a function that returns the bytes for (position, count), and the file's
+        size in bytes. The result is ``None`` if the file cannot be opened or read, for example because too many files
+        are open.
         """
         shared = self.byte_reader
         try:
@@ -168,7 +170,7 @@ class Demuxer:
 
     @property
     def changes_palette(self) -> bool:
-        """Whether a stream has several palettes, so that packets depend on earlier packets."""
+        """Whether several palettes were found in a stream, so that its packets depend on earlier packets."""
         return any(palettes.changes for palettes in self._palettes.values())
 
     def will_need(self, start: int, stop: int) -> None:
@@ -194,7 +196,7 @@ class Demuxer:
                     return None
 
     def _ends_with(self, error: Exception) -> bool:
-        """Return ``True`` for the end of the file, ``False`` if reading can continue; otherwise raise `ReadError`."""
+        """Return whether an error means the end of the file (otherwise reading can go on), or raise `ReadError`."""
         if isinstance(error, av.EOFError):
             return True
         if isinstance(error, IndexError):
@@ -208,19 +210,19 @@ class Demuxer:
         raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
 
     def push_back(self, packets: Iterable[Any]) -> None:
-        """Make the next reads return these packets, before the rest of the file."""
+        """Put packets back, so that they are read next, before the rest of the file."""
         self._packets = chain(packets, self._packets)
 
     def seek(self, timestamp: int, number: int = 0) -> bool:
         """Seek to a key frame at or before a time, given in ticks of the selected stream ``number``.
 
-        Return whether the container could seek. The caller must check the position that it reached.
+        Return whether the container could seek. The caller must check which position the container reached.
         """
         # FFmpeg refuses larger timestamps.
         return self._seek(max(-_MAX_TIMESTAMP, min(timestamp, _MAX_TIMESTAMP)), number)
 
     def seek_bytes(self, position: int) -> bool:
-        """Seek to a byte position, so that the next packet starts at or after it. Return ``False`` if that fails."""
+        """Seek so that the next packet starts at or after a byte position. Return ``False`` if seeking fails."""
         return self._seek(position, 0, unsupported_byte_offset=True)
 
     def _seek(self, offset: int, number: int, **how: bool) -> bool:
@@ -239,9 +241,9 @@ class Demuxer:
         return True
 
     def take_codec(self, number: int) -> Any:
-        """Return an unopened codec context of a selected stream, which seeks do not flush.
+        """Return an unopened codec context of a selected stream. Seeks of this demuxer do not flush the codec.
 
-        For each further context of a stream, the source is opened again.
+        For each further codec context of the same stream, the source is opened again.
         """
         assert self._picked is not None
         index, media_type = self._picked[number]
@@ -251,7 +253,7 @@ class Demuxer:
         return self._open_codec(index, media_type)
 
     def _open_codec(self, index: int, media_type: str) -> Any:
-        """Return another codec context of a stream, by opening the source again."""
+        """Open the source again to get another codec context of a stream, and return the context."""
         container, reader = open_container(self._source)
         try:
             return choose_stream(container, index, media_type).codec_context

@@ -41,7 +41,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 class OutputFile(Protocol):
-    """A file object for `Muxer` that stores its errors instead of raising them."""
+    """A file object for `Muxer`. It stores exceptions in ``error`` instead of raising them."""
 
     name: str
     error: BaseException | None
@@ -92,13 +92,13 @@ def _check_single_file(container_format: Any, wanted: str) -> str:
 
 
 def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
-    """Return the ticks per second for stream starts and ends in an mp4: the audio sample rate, if it has audio."""
+    """Return the ticks per second in which an mp4 stores when streams start and end: with audio, the sample rate."""
     audio_rates = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
     return max(audio_rates or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
 
 
 def _want_early_reading(options: Mapping[str, str]) -> bool:
-    """Return whether container options request fragments, or an immediate write of every packet.
+    """Return whether container options ask for fragments, or for every packet to be written at once.
 
     >>> _want_early_reading({"movflags": "+frag_keyframe+empty_moov"}), _want_early_reading({"movflags": "faststart"})
     (True, False)
@@ -159,7 +159,7 @@ class Muxer:
             self._report_unused_options(unused)
 
     def _report_unused_options(self, names: set[str]) -> None:
-        """Raise if no encoder and no format of FFmpeg has an option. Warn if another encoder has it."""
+        """Raise if no encoder of FFmpeg has an option (except movflags). Warn if one not in use has it."""
         users = f"({', '.join(track.codec_name for track in self.tracks)}) nor the format {self._name}"
         unknown = names - options_of_all_encoders() - _OPTIONS_NEVER_REFUSED
         if unknown:
@@ -189,7 +189,7 @@ class Muxer:
 
     @contextmanager
     def reporting(self, what: str) -> Iterator[None]:
-        """Turn FFmpeg's failures into errors of this library. An error of the output takes precedence."""
+        """In a ``with`` block, turn FFmpeg's failures into this library's errors. An error of the output goes first."""
         with interrupts_kept():  # outermost: a signal handler may raise an OSError, such as TimeoutError
             try:
                 yield
@@ -211,14 +211,14 @@ class Muxer:
         raise WriteError(f"Writing failed: {error or type(error).__name__}.") from error
 
     def abandon(self) -> None:
-        """Free the encoders after the output was closed. The rest of the container is lost."""
+        """Free the encoders after the output was closed. What was not written yet is lost."""
         with interrupts_kept(), suppress(av.FFmpegError, ValueError, OSError):
             self._container.close()
         self.tracks.clear()
 
 
 def _open_again(output: OutputFile, url: str, flags: int, options: dict[str, str]) -> Any:
-    """Open the output for reading on behalf of a muxer. Refuse any other file."""
+    """Open the output for reading when a muxer asks for it. Refuse to open any other file."""
     if url != output.name or flags & ~_READ:
         raise PermissionError(f"the container wants to open another file ({url!r}), which is not allowed")
     return output.reader()

@@ -54,7 +54,7 @@ class Colour:
 
     @property
     def conversion(self) -> dict[str, Any]:
-        """Return the arguments of PyAV's ``reformat`` for the conversion from RGB."""
+        """Return the arguments with which PyAV's ``reformat`` converts RGB to these colours."""
         if self.is_rgb:
             return {}
         return {"dst_colorspace": _MATRIX_NAMES[self.matrix], "dst_color_range": self.range}
@@ -66,10 +66,11 @@ class Colour:
 
 
 def choose_colour(codec: str, container: str, pixel_format: str, width: int, height: int) -> Colour:
-    """Choose colours that every player shows correctly. ``codec`` is the canonical name, ``container`` the muxer's.
+    """Choose colours that every player shows correctly, given the codec's canonical name and the muxer's name.
 
     The matrix is BT.709 from 1280 columns or 577 lines, and BT.601 for smaller frames, as players assume for a video
-    without tags. If neither codec nor container can store tags, it is BT.601, which FFmpeg assumes at any size.
+    without tags. If neither codec nor container can store tags, it is BT.601, which FFmpeg assumes at any size. Some
+    codecs always use one matrix.
     """
     if av.VideoFormat(pixel_format).is_rgb:
         return Colour(_GBR, _BT709, _BT709, _FULL, is_rgb=True)
@@ -86,7 +87,7 @@ def choose_colour(codec: str, container: str, pixel_format: str, width: int, hei
 
 
 def take_colour_options(options: dict[str, str], colour: Colour) -> Colour:
-    """Return ``colour`` changed by FFmpeg's colour options, and remove these from ``options``.
+    """Return ``colour`` as changed by FFmpeg's colour options in ``options``, and remove these options there.
 
     >>> options = {"color_range": "pc", "g": "12"}
     >>> take_colour_options(options, Colour(1, 1, 1, 1, False)).range, options
@@ -162,7 +163,7 @@ class RgbConverter:
         return frame
 
     def _planar_frame(self, picture: NDArray[np.uint8]) -> Any:
-        """Copy pixels into one plane per colour. swscale converts these to the same result as packed RGB."""
+        """Return a frame with one plane per colour. swscale converts it to the same result as packed RGB."""
         height, width = picture.shape[1:]
         frame = self._planes
         # The frame is reused, unless the encoder gets it without a conversion.

@@ -114,8 +114,8 @@ def options_of_all_encoders() -> frozenset[str]:
 def fault_in(codec_name: str, options: dict[str, str]) -> str | None:
     """Describe the first option value that an encoder cannot accept; ``None`` if no fault is found.
 
-    FFmpeg parses values itself (numbers, names, sums of flags, expressions, ratios, durations ...), but does not report
-    which one failed. This function only improves the error message.
+    FFmpeg itself parses and refuses values (numbers, names, sums of flags, expressions, ratios, durations ...), but
+    does not report which value it refused. This function only improves the error message.
 
     >>> fault_in("libx264", {"crf": "-10"})
     'crf=-10 is out of valid range [-1, 3.40282e+38] of the libx264 encoder.'
@@ -158,9 +158,9 @@ def _fault(codec_name: str, name: str, value: str, option: EncoderOption | None)
 
 @contextmanager
 def unused_options(options: dict[str, str]) -> Iterator[set[str]]:
-    """Collect the options that the container does not support, while its header is written.
+    """In a ``with`` block that writes a container's header, collect the options that the container does not support.
 
-    PyAV reports these options only as a log record. The record is kept out of the user's log.
+    PyAV reports these options only in a log record, which is kept out of the user's log.
     """
     unused: set[str] = set()
     thread = threading.get_ident()
@@ -316,10 +316,10 @@ def _choose_pixel_format(codec: Any, wanted: str | None) -> str:
 
 @contextmanager
 def _own_scheduling() -> Iterator[None]:
-    """Restore the thread's scheduling priority.
+    """Restore the calling thread's scheduling priority at the end of a ``with`` block.
 
-    As root, SVT-AV1 makes the thread that opens it a real-time thread. Without this, later work in that thread, and the
-    threads that it starts, would starve the rest of the machine.
+    As root, SVT-AV1 makes the thread that opens it a real-time thread. If it stayed one, later work in that thread, and
+    the threads that it starts, would starve the rest of the machine.
     """
     if not hasattr(os, "sched_getscheduler"):
         yield
@@ -512,7 +512,7 @@ def _sample_format(codec: Any) -> str:
 
 
 def _layout(num_channels: int) -> str:
-    """Return FFmpeg's default layout for a number of channels, or an unspecified layout if it has no default."""
+    """Return FFmpeg's default layout for a number of channels, or an unspecified layout if FFmpeg has none."""
     if num_channels > _MAX_CHANNELS:
         raise InvalidArgumentError(
             f"Desired number of channels ({num_channels}) is more than FFmpeg can write, which is {_MAX_CHANNELS}. "

@@ -22,7 +22,7 @@ class LinearFrame(NamedTuple):
 
 
 def linear_decode(source: object, stream_index: int | None = None) -> Iterator[LinearFrame]:
-    """Decode every frame once, with one thread and no seek, in the codec's output order.
+    """Yield every frame, decoded once with one thread and no seek, in the codec's output order.
 
     This function uses neither the index nor the plans of `VideoDecoder`, so it can be used to check them. Packets that
     the codec refuses are skipped. If reading fails, the frames decoded so far are yielded before `ReadError` is raised.

@@ -127,7 +127,7 @@ def container_info(container: Any) -> ContainerInfo:
 
 
 def _best_subtitle_stream_index(streams: Sequence[StreamInfo]) -> int | None:
-    """Return the first default text stream, or else the first text stream, or else the first subtitle stream."""
+    """Return the index of the first default text stream, else the first text stream, else the first subtitles."""
     subtitles = [stream for stream in streams if stream.media_type == "subtitle"]
     ranks = {(not stream.is_text, "default" not in stream.disposition, stream.index) for stream in subtitles}
     return min(ranks)[-1] if ranks else None
@@ -146,7 +146,7 @@ def _read_chapters(container: Any) -> tuple[ChapterInfo, ...]:
 
 
 def _read_tags(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return tags within the limits, with invalid Unicode replaced."""
+    """Return tags, cut to the limits on number and length, with invalid Unicode replaced."""
     return {_clean_text(key): _clean_text(value) for key, value in islice(metadata.items(), MAX_NUM_TAGS)}
 
 
@@ -161,7 +161,7 @@ def _clean_text(text: str) -> str:
 
 @cache
 def _flag_names(flags: Any, value: int) -> tuple[str, ...]:
-    """Return the names of the flags in a value. The result is cached, because enum lookups are slow."""
+    """Return the names of the flags that ``value`` contains. Results are cached, because enum lookups are slow."""
     return tuple(flag.name for flag in flags if flag.value and flag.value & value == flag.value)
 
 
@@ -304,8 +304,8 @@ def _deny_opening(url: str, *_: object) -> Any:
 
 
 class _FileForFFmpeg:
-    """A file object for PyAV, which passes on any `Exception` but swallows other exceptions: these are kept in the
-    reader.
+    """A file object for PyAV. PyAV passes on any `Exception`, but swallows other exceptions such as
+    `KeyboardInterrupt`, so these are stored in the reader.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -339,7 +339,7 @@ def raise_interruption(reader: Reader | None) -> None:
 
 
 def _read_first_bytes(source: Source, target: str | Reader) -> bytes:
-    """Return the first bytes of a local file or of memory; empty for remote sources and streams."""
+    """Return the first bytes of a local file or of bytes in memory; empty bytes for remote and streamed sources."""
     if source.magic:
         return source.magic
     if isinstance(target, MemoryReader):
@@ -357,12 +357,12 @@ def _is_wav(beginning: bytes) -> bool:
 
 
 def _is_tga(beginning: bytes) -> bool:
-    """Return whether a file may be a TGA image. TGA has no signature, so FFmpeg detects it only by its name."""
+    """Return whether a file may be a TGA image. TGA has no signature, so FFmpeg knows it only by the file name."""
     return len(beginning) > 2 and beginning[1] < 2 and beginning[2] in (1, 2, 3, 9, 10, 11)
 
 
 def open_container(source: Source) -> tuple[Any, Any]:
-    """Return an open PyAV container, and the reader to close after it (``None`` for a path or URL)."""
+    """Return an open PyAV container, and the reader to close after the container (``None`` for a path or URL)."""
     target = source.open()
     try:
         return _open_target(source, target)
@@ -376,7 +376,7 @@ def open_container(source: Source) -> tuple[Any, Any]:
 
 
 class _NameSuggestsOtherFormatError(Exception):
-    """FFmpeg chose a format that refers to other files, perhaps because of the file's name."""
+    """FFmpeg chose a format whose files refer to other files, perhaps only because of the file's name."""
 
     def __init__(self, reported: OpenError) -> None:
         super().__init__()
@@ -462,7 +462,8 @@ def let_rest(context: Any) -> None:
     """Wait until a codec's threads are idle. Call this before the codec is freed.
 
     Freeing also waits, but while holding the GIL. If the application makes PyAV forward FFmpeg's log
-    (``av.logging.set_level``), the codec's threads need the GIL: a deadlock. Flushing waits without the GIL.
+    (``av.logging.set_level``), the codec's threads need the GIL, which would be a deadlock. This function flushes the
+    codec, which waits without the GIL.
     """
     if context.is_open and context.thread_count != 1:
         context.flush_buffers()
@@ -472,7 +473,7 @@ _kept_from_parent: list[Any] = []
 
 
 def keep_from_parent(codecs: Any) -> None:
-    """In a forked child, keep the parent's codecs alive: freeing them would wait for threads that do not exist here."""
+    """In a forked child, never free the parent's codecs: that would wait for threads that do not exist there."""
     _kept_from_parent.append(codecs)
 
 
@@ -507,7 +508,7 @@ def valid_stream_index(stream_index: int, num_streams: int) -> int:
 
 
 def list_kinds(media_types: Iterable[str | None]) -> str:
-    """List the types of a source's streams, for messages."""
+    """Return a text that lists the types of a source's streams, for messages."""
     return ", ".join(media_type or "unknown" for media_type in media_types) or "none"
 
 

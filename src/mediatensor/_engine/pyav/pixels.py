@@ -62,7 +62,7 @@ _AREA, _BICUBIC, _BILINEAR = int(Interpolation.AREA), int(Interpolation.BICUBIC)
 
 
 def orientation_of(frame: Any) -> Orientation:
-    """Return the orientation in which a decoded frame must be turned upright."""
+    """Return the orientation of a decoded frame: how it must be turned to be upright."""
     rotation = float(frame.rotation) or None
     if frame.format.name in _FORMATS_OF_PNG:
         return _orientation_by_filter(frame, rotation)
@@ -81,7 +81,7 @@ def _orientation_of_side_data(side_data: Any, rotation: float | None) -> Orienta
 
 
 def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:
-    """Return the orientation of a frame whose side data PyAV must not list."""
+    """Return the orientation of a frame that has side data that PyAV must not list."""
     try:
         selected = _matrix_filter.select(frame)
     except av.FFmpegError:
@@ -97,7 +97,7 @@ class _MatrixFilter(threading.local):
         self._configured_for: tuple[object, ...] | None = None
 
     def select(self, frame: Any) -> Any | None:
-        """Return the frame without the removed side data; ``None`` if it has no display matrix."""
+        """Return the frame without that side data; ``None`` if the frame has no display matrix."""
         kind = (frame.width, frame.height, frame.format.name)
         if kind != self._configured_for:
             removed = [f"mode=delete:type={number}" for number in _UNLISTED_SIDE_DATA]
@@ -132,10 +132,10 @@ def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
 
 
 class FrameConverter:
-    """Converts decoded frames to RGB arrays. Use one per thread, because it keeps swscale's context.
+    """Converts decoded frames to RGB arrays. Use one converter per thread, because it keeps swscale's context.
 
     The conversion uses swscale with bicubic chroma and one thread, as in the ``ffmpeg`` program's ``format=rgb24``. The
-    steps work on upright pixels. A resize is a second, bilinear pass unless the step allows one pass. With
+    steps work on upright pixels. A resize is a second, bilinear pass, unless its step is ``fast``. With
     ``is_float``, values are float32 in [0, 1], converted with 16 bits per component.
     """
 
@@ -276,7 +276,8 @@ class FrameConverter:
 class LumaConverter:
     """Copies the stored luma values of decoded frames, ignoring the stream's colour range.
 
-    A resize takes the nearest sample, because the values may be codes, whose mean may have another meaning.
+    A resize takes the nearest sample, because luma values may be codes for something else, so that their mean would be
+    another code.
     """
 
     def __init__(self, steps: tuple[PixelStep, ...], num_bits: int) -> None:
@@ -335,7 +336,7 @@ def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
 class _ScaleFilter:
     """Converts colours with libavfilter's ``scale``, as the ``ffmpeg`` program does.
 
-    If chroma is interpolated, a plain reformat uses the chroma location and interlacing, which the program ignores.
+    If chroma is interpolated, a plain reformat would differ, because it uses chroma location and interlacing.
     """
 
     def __init__(self, pixel_format: str) -> None:
@@ -379,7 +380,7 @@ def _lacks_last_column(frame: Any) -> bool:
 
 
 def _is_own_and_plain(picture: Any, frame: Any) -> bool:
-    """Return whether an RGB frame is a converted copy that is not tagged as interlaced, which would affect scaling."""
+    """Return whether an RGB frame is a converted copy and not tagged as interlaced: the tag would affect scaling."""
     return picture is not frame and not picture.interlaced_frame
 
 
@@ -410,7 +411,7 @@ def fingerprint(frame: Any) -> int:
 
 
 def _row_bytes(pixel_format: Any, number: int, plane: Any) -> int:
-    """Return the bytes of pixels in one line of a plane; 0 for a palette plane (pal8)."""
+    """Return how many bytes of a plane's line hold pixels; 0 for a palette plane (pal8)."""
     in_plane = [component for component in pixel_format.components if component.plane == number]
     if not in_plane:  # the palette of pal8
         return 0
@@ -567,7 +568,7 @@ def component_planes(frame: Any) -> tuple[Tensor, ...]:
 
 
 def _sample_places(name: str, planes: list[int]) -> Sequence[tuple[int, int]] | None:
-    """Return (first sample, step between samples) of each component in its plane; ``None`` if unknown."""
+    """Return for each component the (first sample, step between samples) in its plane; ``None`` if unknown."""
     if len(set(planes)) == len(planes) and not name.startswith(("pal8", "mono")):
         return [(0, 1)] * len(planes)
     stem = name.removesuffix("le").removesuffix("be")
@@ -607,8 +608,8 @@ def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], dev
     """Create a codec context that leaves frames on a CUDA device. Decoding must begin at a stream's start.
 
     The device's primary context (torch's) must be current in the calling thread, because FFmpeg does not make it
-    current. ``codec`` is FFmpeg's name of the format. The container's own decoder may not support devices: for AV1 it
-    is libdav1d. ``size`` is the container's (height, width); the codec's own size is often rounded up to a multiple of
+    current. ``codec`` is FFmpeg's name of the format (av1), not of a decoder that may not support devices (libdav1d).
+    ``size`` is the container's (height, width); the codec's own size is often rounded up to a multiple of
     16. Raises `CUDA_DECODE_ERRORS` if there is no such decoder, or no device.
     """
     accelerator = HWAccel(

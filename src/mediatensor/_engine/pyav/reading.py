@@ -59,7 +59,7 @@ class UndecodablePacketError(Exception):
 
 
 def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) -> None:
-    """Configure a video codec that is not open yet. A strict codec refuses packets with errors and conceals nothing."""
+    """Configure a video codec before it opens. A strict codec refuses packets with errors, and conceals nothing."""
     context.thread_count = num_threads if codec_has_threads(context) else 1
     context.thread_type = "NONE" if num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
     strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
@@ -104,7 +104,7 @@ class PacketDecoder:
             raise UndecodablePacketError(error_text(error)) from error
 
     def flush(self) -> None:
-        """Discard the codec's state before a packet from another position in the stream."""
+        """Discard the codec's state. Call this before decoding a packet from another position in the stream."""
         self._context.flush_buffers()
 
     def close(self) -> None:
@@ -135,7 +135,8 @@ class Decoder(Protocol):
 class StreamReader(Demuxer, ABC):
     """A demuxer of one stream, with its decoder.
 
-    ``stream_index`` counts all streams; ``None`` selects FFmpeg's best one. With ``num_threads=0``, FFmpeg decides.
+    ``stream_index`` counts all streams; ``None`` selects FFmpeg's best stream of ``media_type``. With
+    ``num_threads=0``, FFmpeg chooses the number of threads.
     """
 
     #: ``"video"``, ``"audio"`` or ``"subtitle"``.
@@ -181,7 +182,7 @@ class StreamReader(Demuxer, ABC):
         return self._decoder is not None and self._decoder.is_open
 
     def use_threads(self, num_threads: int) -> bool:
-        """Change the number of threads. Return whether this reopened the stream, because the codec was already open."""
+        """Change the number of threads. If the codec is already open, reopen the stream and return ``True``."""
         self._num_threads = num_threads
         if self._context.is_open:
             self.reopen()
@@ -268,7 +269,7 @@ class VideoReader(StreamReader):
 
     @property
     def may_be_encrypted(self) -> bool:
-        """Whether the format marks encrypted packets (side data ``encryption_info``)."""
+        """Whether demuxers of this format mark encrypted packets (with the side data ``encryption_info``)."""
         return not _FORMATS_OF_ENCRYPTION.isdisjoint(self.format_name.split(","))
 
     @property
@@ -317,7 +318,7 @@ class VideoReader(StreamReader):
         return PacketDecoder(context)
 
     def packets(self) -> Iterator[Any]:
-        """Yield the same packets as `read_packet`, but faster. Remaining packets can still be read."""
+        """Yield the packets that `read_packet` would return, but faster. After an early stop, the rest can be read."""
         self.is_fresh = False
         palettes = self._palettes
         while True:
@@ -335,7 +336,7 @@ class VideoReader(StreamReader):
                     return
 
     def peek_packets(self, count: int) -> list[Any]:
-        """Return the first packets of a fresh reader, without moving it."""
+        """Return the first ``count`` packets of a fresh reader, which is at the beginning again afterwards."""
         packets = list(islice(self.packets(), count))
         if len(packets) < count:
             self.reopen()
@@ -364,7 +365,7 @@ _FOREVER = 0xFFFFFFFF
 
 
 class SubtitlePacket(NamedTuple):
-    """One subtitle packet. ``duration_seconds`` is ``None`` if it is not stated.
+    """One subtitle packet. ``duration_seconds`` is ``None`` if the file does not state it.
 
     ``lines`` has the raw packet if its codec is in `READABLE_PACKETS`. For other codecs, each decoded event is one
     element with the fields of an ASS line.
@@ -376,7 +377,7 @@ class SubtitlePacket(NamedTuple):
 
 
 def read_subtitle_info(source: Source, stream_index: int | None) -> tuple[ContainerInfo, StreamInfo]:
-    """Return the headers of a file and of its text subtitle stream; raise `StreamError` if there is none.
+    """Return the headers of a file and of a text subtitle stream in it; raise `StreamError` if it has none.
 
     ``stream_index`` counts all streams. ``None`` selects the first default text stream, or else the first text stream.
     """

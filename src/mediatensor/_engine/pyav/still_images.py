@@ -21,7 +21,7 @@ class UndecodableImageError(Exception):
 
 
 class PlanarPicture(NamedTuple):
-    """A decoded image in the codec's format. ``matrix`` is a number of H.273.
+    """A decoded image in the codec's format. ``matrix`` is a matrix coefficients number of H.273.
 
     The planes are 2-D and unsigned: one (gray), three (Y, Cb, Cr) with possibly smaller chroma, or three (G, B, R).
     """
@@ -34,7 +34,7 @@ class PlanarPicture(NamedTuple):
 
 
 def decode_png_16(png: bytes) -> NDArray[np.uint16]:
-    """Return the samples of a 16-bit PNG file with valid checksums, (H, W, C) in native byte order."""
+    """Return the samples (H, W, C) of a 16-bit PNG file, in native byte order. Its checksums must be valid."""
     try:
         frame = _decode("png", png)
     except av.FFmpegError as error:
@@ -56,7 +56,7 @@ def avif_planes(
     matrices: Collection[int],
     num_threads: int,
 ) -> list[Iterator[PlanarPicture]]:
-    """Return an iterator over an AVIF file's images as stored, and a second one over its alpha images if it has alpha.
+    """Return an iterator over an AVIF file's images as stored; with ``has_alpha``, also one over its alpha images.
 
     Raises `UndecodableImageError` if the file has no whole images with this size and one of these matrices, for
     example if the images are split into tiles.
