@@ -48,7 +48,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
 
 
 def is_tensor(value: object) -> TypeGuard[Tensor]:
-    """Return whether ``value`` is a tensor, without importing torch: while it is not imported, nothing is."""
+    """Return whether ``value`` is a tensor, without importing torch: before torch is imported, nothing is a tensor."""
     # While torch is being imported, it may not have this name yet.
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     return tensor is not None and isinstance(value, tensor)

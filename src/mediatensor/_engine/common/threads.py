@@ -93,7 +93,7 @@ def available_cores() -> int:
 
 
 class ThreadLease:
-    """Threads of the process's budget, held until `release`. With ``num_threads`` 1, none but the calling thread."""
+    """Threads of the process's budget, held until `release`. A lease of 1 thread has only the calling thread."""
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads

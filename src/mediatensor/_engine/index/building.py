@@ -214,7 +214,8 @@ def _complete_times(
     """Return a time for each frame. A frame without pts keeps its position in the codec's output order.
 
     If no frame has a pts, ascending decoding times are used. Otherwise a frame without pts starts one duration after
-    the previous frame, or earlier to fit before the next frame with a pts. Frames before the first pts count backwards.
+    the previous frame, or earlier to fit before the next frame with a pts. Frames before the first pts are timed
+    backwards from it.
     """
     known = codec_pts != NO_PTS
     if known.all():
@@ -322,7 +323,7 @@ def _ascending_times(
 
 
 def _move_stragglers(times: Int64Array) -> Int64Array:
-    """Make times never decrease by changing as few as possible. A changed time lies between its neighbours."""
+    """Return times that never decrease, changing as few as possible. A changed time lies between its neighbours."""
     if not (times[1:] < times[:-1]).any():
         return times
     # Find the longest subsequence that never decreases, from the end. For each length, store the frame that allows the

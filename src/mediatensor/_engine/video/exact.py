@@ -167,7 +167,7 @@ class ExactFrames:
         return self._frame(ByIndex((i,), self._video.stream_info.index))
 
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
-        """Return the frame shown at a time, or if that lies outside ``within`` (first, last), the nearer of the two."""
+        """Return the frame shown at a time, limited to the frames from first to last of ``within``."""
         checks.check_seconds(seconds, *self.span_seconds)
         return self._frame(ByTime(seconds, is_grid=False, within=within))
 

@@ -196,10 +196,10 @@ class FrameStream:
     def _start_elsewhere(
         self, index: FrameIndex, segment: Segment, wanted: set[int], mismatch: IndexMismatchError | None
     ) -> bool:
-        """Restart a segment after a failure, at another key frame from which decoding may give the segment's frames.
+        """Restart a segment after a failure, at a place or in a way that may give the segment's missing frames.
 
         Returns:
-            Whether there was another key frame, or the beginning, to start from.
+            Whether there was another way to restart the segment.
 
         Raises:
             IndexMismatchError, DeviceError: see `run`.

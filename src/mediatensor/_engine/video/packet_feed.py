@@ -128,7 +128,7 @@ class PacketFeed:
         """Return the next packet that the codec needs; ``None`` at the end of the feed.
 
         Raises:
-            DamagedPacketError: for damage that the codec does not report, or does not see as packets are left out.
+            DamagedPacketError: for damage that the codec does not report, or cannot see because packets are left out.
             ReadError: if the source cannot be read.
         """
         index, segment, h264 = self._index, self._segment, self._h264

@@ -86,7 +86,7 @@ class ExistingFrames(FrameQuery):
 
 
 class ByTime(FrameQuery):
-    """The frame shown at each time; indices outside ``within`` (first, last) become the nearer of the two."""
+    """The frame shown at each time, limited to the frames from first to last of ``within``."""
 
     def __init__(self, seconds: NDArray[np.float64], *, is_grid: bool, within: tuple[int, int] | None) -> None:
         self.seconds: NDArray[np.float64] = seconds
