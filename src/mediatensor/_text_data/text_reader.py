@@ -185,7 +185,7 @@ class DocumentSource(Closing):
         self._document = document
 
     def images(self, number: int | None) -> Iterator[PageImage]:
-        """Yield all pages, or only the page with an index."""
+        """Yield all pages, or only the page with the given index."""
         pages = self._document.pages
         for i in _select_numbers(number, len(pages), "page"):
             try:
@@ -209,7 +209,7 @@ class VideoSource(Closing):
         self._indices: list[int] = list(dict.fromkeys(clock.played_at(times).tolist()))
 
     def images(self, number: int | None) -> Iterator[PageImage]:
-        """Yield all frames, or only the frame with an index."""
+        """Yield all frames, or only the frame with the given index."""
         numbers = _select_numbers(number, len(self._indices), "frame")
         for start in range(0, len(numbers), _FRAMES_AT_A_TIME):
             yield from self._decode_frames(numbers[start : start + _FRAMES_AT_A_TIME])

@@ -166,7 +166,7 @@ class WordCrops(MediaDataset):
         dpi: Pixels per inch at which a page of a PDF file is rendered (needs the extra ``ocr``). The column
             ``page_index`` selects the page of a document, from 0 (default 0).
         transform: Takes an image, uint8 (3, h, w), and returns a tensor (C, h, w). Random transforms draw for each row.
-        label: Function that returns the label of a word's `Item`; by default the text.
+        label: Function that takes a word's `Item` and returns the label; by default, the label is the text.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
@@ -216,7 +216,7 @@ class WordCrops(MediaDataset):
         Raises:
             SourceNotFoundError: if there is no such file.
             OpenError: if it is not JSON, or larger than 1 GiB.
-            InvalidArgumentError: if it is empty, or does not map names to texts.
+            InvalidArgumentError: if the mapping is empty, or does not map names to texts.
 
         Example:
             >>> dataset = WordCrops.from_labels("train/images")  # doctest: +SKIP

@@ -149,7 +149,7 @@ class Arithmetic(ABC):
 
     @abstractmethod
     def combined(self, luma: Tensor, chroma: Tensor | int) -> Tensor:
-        """Add the terms of a component and return it as uint8, or float32 in [0, 1]."""
+        """Combine the luma term and the chroma term of red, green or blue to uint8, or to float32 in [0, 1]."""
 
 
 class LineArithmetic(Arithmetic):
@@ -330,7 +330,7 @@ def compute_taps(
 def _kernel_weights(
     source: int, target: int, step: int, kernel: Kernel, source_centre: int, target_centre: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first positions (target,) and the uncut weights (target, taps) in units of 1 / 2**54."""
+    """Return the first source index (target,) and uncut weights (target, taps), in 1 / 2**54, of each filter."""
     support = 4 if kernel == "bicubic" else 2
     size = 1 + support if step <= 1 << 16 else 1 + (support * source + target - 1) // target
     size = max(1, min(size, source - 2))
@@ -378,7 +378,7 @@ def _cut_negligible(
 def _within(
     positions: NDArray[np.int64], weights: NDArray[np.int64], source: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the filters with weights outside of the line moved to its first and last sample."""
+    """Return the filters; weights outside of the line are moved to the first or the last sample of the line."""
     size = weights.shape[1]
     starts = np.clip(positions, 0, max(source - size, 0))
     moved = np.zeros_like(weights)

@@ -227,7 +227,7 @@ class _GuardedDecoder(PictureDecoder):
 
     Args:
         backend: The backend of the decoder.
-        decoder: The other decoder.
+        decoder: The decoder to wrap.
     """
 
     def __init__(self, backend: DecodeBackend, decoder: PictureDecoder) -> None:
@@ -266,7 +266,7 @@ class _GuardedDecoder(PictureDecoder):
 
 
 class _Naming:
-    """A context that turns every error into `DeviceError`. A generator cannot do this for `StopIteration`."""
+    """A context that turns every error into `DeviceError`, unlike a generator also `StopIteration`."""
 
     def __init__(self, backend: DecodeBackend) -> None:
         self._backend = backend

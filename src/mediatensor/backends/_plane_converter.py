@@ -223,7 +223,7 @@ def _is_on(plane: Tensor, device: torch.device) -> bool:
 
 
 def _placed(memory: Tensor, start: int, plane: Tensor) -> Tensor:
-    """Return the part of a uint8 tensor with the plane's size, viewed with the plane's shape and dtype."""
+    """Return the bytes from ``start`` of ``memory`` (uint8) as a view with the shape and dtype of a plane."""
     return memory[start : start + plane.nbytes].view(plane.dtype).reshape(plane.shape)
 
 

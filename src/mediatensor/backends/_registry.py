@@ -36,9 +36,9 @@ _backends: dict[str, DecodeBackend] = {}
 def register_backend(backend: DecodeBackend) -> None:
     """Register a backend under its name, replacing any backend of the same name.
 
-    Packages can declare an entry point in the group ``mediatensor.backends`` instead, which is found automatically. It
-    names a `DecodeBackend`, or a class or function that makes one without arguments. Spawned processes have only the
-    backends of entry points, and backends registered on import of their main module.
+    Packages can declare an entry point in the group ``mediatensor.backends`` instead, which is found automatically.
+    The entry point names a `DecodeBackend`, or a class or function that makes one without arguments. Spawned processes
+    have only the backends of entry points, and backends registered on import of their main module.
 
     Args:
         backend: The backend.
@@ -143,8 +143,8 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
     """Choose the backend of CUDA decoders that are made in a ``with`` block, as in torchcodec.
 
     Args:
-        backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in any case. Both mean NVDEC through FFmpeg in
-            this library. ``decode_backend=`` of `VideoDecoder` offers all backends.
+        backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in upper or lower case. Both mean NVDEC through
+            FFmpeg in this library. ``decode_backend=`` of `VideoDecoder` offers all backends.
 
     Raises:
         InvalidArgumentError: if the name is not accepted.
@@ -166,7 +166,7 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
 
 @contextmanager
 def scoped_registry() -> Iterator[None]:
-    """Remove backends registered or installed within a ``with`` block at its end, for tests."""
+    """Remove, at the end of a ``with`` block, the backends registered or installed within it, for tests."""
     known = dict(_backends)
     _installed.cache_clear()
     try:

@@ -38,7 +38,7 @@ _PICTURES_AT_A_TIME = 8
 
 
 def access_to(decoder: Any) -> Any:
-    """Return the access of a decoder or segment; ``None`` for decoders of other libraries."""
+    """Return the `VideoAccess` or `AudioAccess` of a decoder or segment; ``None`` for decoders of other libraries."""
     return getattr(decoder, "_access", None)
 
 
@@ -68,12 +68,12 @@ class VideoAccess:
     # Methods that change how a decoder works. Call them only while no other call is running.
 
     def set_transforms(self, transforms: Sequence[object] | None) -> None:
-        """Replace the transforms. Pass random transforms again to draw new values."""
+        """Replace the transforms of the decoder. Each call draws new values for random transforms."""
         steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
         self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
 
     def decode_luma(self, num_bits: int) -> None:
-        """Return stored luma as uint16 (1, H, W) instead of RGB from the next `set_transforms` on. CPU only.
+        """Make frames stored luma, uint16 (1, H, W), instead of RGB, from the next `set_transforms` on. CPU only.
 
         Frames whose samples do not have ``num_bits`` bits fail to decode.
         """
@@ -86,7 +86,7 @@ class VideoAccess:
         index.
 
         Args:
-            raises_damage: Whether damage raises from now on, if the device's decoder reports damage.
+            raises_damage: Whether damaged frames raise an error from now on, if the device's decoder reports damage.
         """
         if isinstance(self._frames, ExactFrames):
             _ = self._frames.index
@@ -95,7 +95,7 @@ class VideoAccess:
             self._video.options = replace(self._video.options, on_error="raise")
 
     def restore(self) -> None:
-        """Reset to the freshly opened state, so that earlier decoding does not affect the frame count."""
+        """Restore the index made from packets, so that the number of frames does not depend on earlier decoding."""
         if isinstance(self._frames, ExactFrames):
             self._frames.restore_packet_index()
 
@@ -103,7 +103,7 @@ class VideoAccess:
 
     @property
     def clock(self) -> FrameClock:
-        """Return the clock of the frames' start times, which looks up frames at evenly spaced times."""
+        """Return the `FrameClock` of the frames' start times, which finds the frames at evenly spaced times."""
         return self._frames.clock
 
     @property
@@ -172,7 +172,7 @@ class VideoAccess:
         return self._frames.frames_played_in_range(start_seconds, stop_seconds, within=self._within)
 
     def resampled_frames(self, start_seconds: float, stop_seconds: float, fps: float) -> FrameBatch:
-        """Return the frames shown at ``start_seconds + k / fps``. Their times are this grid."""
+        """Return the frames shown at ``start_seconds + k / fps``, with these times instead of their own."""
         times = checks.frame_rate_times(start_seconds, stop_seconds, fps)
         clock = self.clock.for_steps(1 / float(fps))
         meant = clock.grid(start_seconds, 1 / float(fps), len(times))
@@ -213,7 +213,7 @@ class VideoAccess:
 
     @contextmanager
     def _lend_frames(self, *, obeys_policy: bool) -> Iterator[ExactFrames]:
-        """Open the video once more for `pictures`.
+        """Open the video a second time, for `pictures`.
 
         Raises:
             ClosedError: if the decoder is closed.
@@ -256,7 +256,7 @@ class AudioAccess:
     def samples_in_ranges(
         self, times: Sequence[tuple[float, float]]
     ) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
-        """Yield the samples of each range, and the silent parts of them where the file has no audio."""
+        """Yield for each range its samples and the spans of them that are silent because the file has no audio."""
         grid = self._grid
         spans = [(grid.offset(start), grid.offset(stop)) for start, stop in times]
         pieces = existing_samples(self._audio, grid, [(max(0, first), max(0, last)) for first, last in spans])

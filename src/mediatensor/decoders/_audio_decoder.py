@@ -43,7 +43,7 @@ _MAX_SECONDS_DECODED_THROUGH = 0.25
 class AudioDecoder(Closing):
     """Decodes the audio stream of an audio file or video to float32 samples in [-1, 1].
 
-    Lossy codecs, resampling and mixing to fewer channels may exceed [-1, 1]: **``num_channels=1`` gives 1.414 times the
+    With lossy codecs, resampling or mixing, samples may exceed [-1, 1]: **``num_channels=1`` gives 1.414 times the
     mean of two channels**, as in torchcodec. ``downmix="mean"`` returns the mean.
 
     **A range of time returns the same samples as a decode of the whole stream.** Sample k is played at the time of the
@@ -67,7 +67,7 @@ class AudioDecoder(Closing):
     ``with`` statement.
 
     Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor, or
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, a 1-D uint8 tensor of them, or
             a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
             URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the audio stream among all streams; by default FFmpeg's choice.
@@ -223,9 +223,10 @@ class AudioDecoder(Closing):
     ) -> Iterator[AudioSamples]:
         """Yield the stream in chunks of equal length for speech models, by default 16 kHz mono.
 
-        Chunk k starts at begin + k * (seconds - overlap_seconds). The first chunk that reaches the end of the stream is
-        the last. Only one chunk is in memory at a time. A gap in the time stamps shortens its chunk, and empty chunks
-        are left out. Chunks are float32 of shape (channels, samples), with their start times.
+        Chunk k starts k * (seconds - overlap_seconds) after the start of the stream. The first chunk that reaches the
+        end of the stream is the last. Only one chunk is in memory at a time. A gap in the time stamps shortens the
+        chunk it lies in, and empty chunks are left out. Chunks are float32 of shape (channels, samples), with their
+        start times.
 
         Args:
             seconds: Length of a chunk.
@@ -295,7 +296,7 @@ class AudioDecoder(Closing):
     def _samples_of_group(
         self, handle: AudioHandle, ranges: dict[int, tuple[float, float | None]]
     ) -> dict[int, AudioSamples]:
-        """Decode one range that covers several close ranges, and return the samples of each."""
+        """Decode one range that covers several close ranges, and return the samples of each of these ranges."""
         begin, rate = handle.stream.begin_seconds, self._output_format(handle).sample_rate
         bounds = {number: sample_range(start, stop, begin, rate) for number, (start, stop) in ranges.items()}
         lasts = [last for _, last in bounds.values() if last is not None]

@@ -39,9 +39,9 @@ class _VideoOptions(TypedDict, total=False):
 class AudioVideoDecoder(Closing):
     """Decodes the frames and the audio samples of a time range.
 
-    It combines a `VideoDecoder` and an `AudioDecoder` on one source. `VideoDecoder.get_frames_played_in_range` returns
-    the frames of a range. The samples always cover the whole range. They are silent where the audio has not started,
-    has ended, or has a gap, and the clip lists these spans. So the audio of a frame starts at sample
+    It combines a `VideoDecoder` and an `AudioDecoder` on one source. The frames of a range are those of
+    `VideoDecoder.get_frames_played_in_range`. The samples always cover the whole range. They are silent where the audio
+    has not started, has ended, or has a gap, and the clip lists these spans. So the audio of a frame starts at sample
     ``(frame.pts_seconds - start_seconds) * sample_rate``::
 
         video         |----0----|----1----|----2----|----3----|
@@ -128,7 +128,7 @@ class AudioVideoDecoder(Closing):
 
         Args:
             start_seconds: Start of the range, within the video; ``None`` is the start of the video.
-            stop_seconds: End of the range; at ``start_seconds`` the clip is empty. ``None`` is the end of the video.
+            stop_seconds: End of the range; ``None`` is the end of the video. If it equals the start, the clip is empty.
             fps: Frames per second to resample the frames to.
 
         Returns:

@@ -61,7 +61,7 @@ class ContainerMetadata(DemuxerMetadata):
             most 65,536 characters. Invalid Unicode is replaced by U+FFFD.
         chapters: At most 10,000 chapters, in file order.
         best_subtitle_stream_index: The stream that `SubtitleDecoder` reads by default; ``None`` if there is none. Text
-            streams are preferred to images, then streams marked as default.
+            streams are preferred to image streams; among streams of the same kind, those marked as default.
 
     Example:
         >>> from mediatensor.decoders import get_container_metadata

@@ -177,7 +177,7 @@ class AudioConverter:
         return AudioSamples(torch.from_numpy(samples), pts_seconds, samples.shape[1] / rate, rate)
 
     def drain(self) -> AudioSamples:
-        """Return the samples that the resampler has buffered; none if the rate does not change.
+        """Return the samples that the resampler has buffered; without a change of rate, there are none.
 
         Returns:
             `AudioSamples`: ``data`` float32 (channels, samples).
@@ -199,7 +199,7 @@ class AudioConverter:
             return self._make_samples(samples)
 
     def reset(self) -> None:
-        """Start over with samples from another position or of another stream."""
+        """Discard buffered samples; the next samples may come from another position or another stream."""
         with self._lock:
             self._start_over()
 

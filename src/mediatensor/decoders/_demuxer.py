@@ -90,7 +90,7 @@ class _Stream(ProcessBound):
     """A stream that a demuxer follows.
 
     Attributes:
-        index: Its number among all streams of the container.
+        index: Index of the stream among all streams of the container.
     """
 
     _how_to_make = "A Demuxer has them: demuxer.streams."
@@ -123,7 +123,7 @@ class VideoStream(_Stream):
     """A video stream that a `Demuxer` follows.
 
     Attributes:
-        index: Its number among all streams of the container.
+        index: Index of the stream among all streams of the container.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -196,7 +196,7 @@ class AudioStream(_Stream):
     """An audio stream that a `Demuxer` follows.
 
     Attributes:
-        index: Its number among all streams of the container.
+        index: Index of the stream among all streams of the container.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -368,9 +368,9 @@ def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float)
 
 
 def _stands_before(packets: PacketSource, stream_index: int, target: int) -> bool:
-    """Return whether the next key frame is shown at or before a time. If so, make it the next packet.
+    """Return whether the stream's next key frame is shown at or before a time. If so, drop its earlier packets.
 
-    Containers without an index seek to any packet, usually after a key frame.
+    In a container without an index, a seek ends at any packet, usually not at a key frame.
     """
     read: list[Any] = []
     while (packet := packets.read_packet()) is not None:
@@ -407,7 +407,7 @@ def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
 
 
 def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:
-    """Return the container's orientation from the first frame, because device frames do not carry it."""
+    """Return the container's orientation from the first frame; frames decoded on a device do not state it."""
     reader = VideoReader(source, stream_index, 1)
     try:
         frame = first_frame(reader)

@@ -26,7 +26,7 @@ OutputDtype: TypeAlias = torch.dtype | str
 
 
 class ImageOptions(TypedDict, total=False):
-    """Options of all image decoders, typed for the overloads: one source returns a tensor, several return a list."""
+    """Options of all image decoders, as a type for overloads: one source gives a tensor, several give a list."""
 
     mode: Mode
     output_dtype: OutputDtype
@@ -59,7 +59,7 @@ def decode_image(
     codes as long as there is data for the whole image.
 
     Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, the same as a
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, these as a
             1-D uint8 tensor on the CPU, or a binary file object, which is read from its beginning. A list or tuple of
             these is decoded in parallel, within the thread budget of the process.
         mode: Which channels the result has, see `ImageReadMode`: "RGB" (the default), "GRAY", "GRAY_ALPHA",
@@ -113,13 +113,13 @@ def decode_jpeg(
 
     Args:
         source, mode, output_dtype, device, max_pixels: See `decode_image`. With mode "UNCHANGED", CMYK gives four
-            channels of ink.
+            channels, one for each ink.
 
     Returns:
         A tensor (C, H, W); for a list or tuple of sources a list of tensors.
 
     Raises:
-        OpenError: if it is not a JPEG file; else see `decode_image`.
+        OpenError: if the source is not a JPEG file; for other errors see `decode_image`.
 
     Example:
         >>> import torch
@@ -152,7 +152,7 @@ def decode_png(
         A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
 
     Raises:
-        OpenError: if it is not a PNG file; else see `decode_image`.
+        OpenError: if the source is not a PNG file; for other errors see `decode_image`.
 
     Example:
         >>> import torch
@@ -187,7 +187,7 @@ def decode_webp(
         A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
 
     Raises:
-        OpenError: if it is not a WebP file; else see `decode_image`.
+        OpenError: if the source is not a WebP file; for other errors see `decode_image`.
 
     Example:
         >>> import io
@@ -223,7 +223,7 @@ def decode_gif(
         A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
 
     Raises:
-        OpenError: if it is not a GIF file; else see `decode_image`.
+        OpenError: if the source is not a GIF file; for other errors see `decode_image`.
 
     Example:
         >>> import io
@@ -263,7 +263,7 @@ def decode_avif(
         A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
 
     Raises:
-        OpenError: if it is not an AVIF file; else see `decode_image`.
+        OpenError: if the source is not an AVIF file; for other errors see `decode_image`.
         MissingDependencyError: if this Pillow has no AVIF decoder.
     """
     num_threads = whole_number("num_threads", num_threads, at_least=1, at_most=MAX_NUM_THREADS)
@@ -292,7 +292,7 @@ def decode_heic(
         tensors.
 
     Raises:
-        OpenError: if it is not a HEIC file; else see `decode_image`.
+        OpenError: if the source is not a HEIC file; for other errors see `decode_image`.
         MissingDependencyError: if pillow-heif is not installed.
     """
     return _decode("heic", source, mode, output_dtype, device, max_pixels)
@@ -330,7 +330,7 @@ def _decode(
 
 
 def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
-    """Decode every source in the free threads of the thread budget."""
+    """Decode every source, in parallel on the free threads of the thread budget."""
     results: list[Tensor | None] = [None] * len(sources)
 
     def work(_: int, number: int) -> None:

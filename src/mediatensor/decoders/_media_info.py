@@ -309,7 +309,7 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
 
     Args:
         file: Path or URL.
-        stream_index: The stream to describe instead of the best one of its kind.
+        stream_index: Index of a stream to describe instead of the best stream of the same kind.
         scan: Read the packets of the video and of the subtitles, and decode a frame.
 
     Raises:
@@ -344,7 +344,7 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
 
 
 def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, StreamInfo]:
-    """Return the stream to describe for each kind: the best stream, or the requested one."""
+    """Return the stream to describe of each kind (video, audio, ...): the best stream, or the requested one."""
     streams = {stream.index: stream for stream in container.streams}
     best = (
         ("video", container.best_video_stream_index),
@@ -364,7 +364,7 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Str
 
 
 def _from_header(kind: type[_Info], header: StreamInfo, **values: Any) -> _Info:
-    """Fill a description with header values of the same names, and with further values."""
+    """Make a ``kind`` of description, whose fields are the header's values of the same names and ``values``."""
     shared = {item.name: getattr(header, item.name) for item in fields(kind) if hasattr(header, item.name)}
     return kind(**(shared | values))
 
@@ -404,9 +404,9 @@ def _subtitle_info(file: str, header: StreamInfo, *, scan: bool) -> SubtitleInfo
 def display_size(
     width: int, height: int, pixel_aspect_ratio: Fraction | None, rotation: float | None
 ) -> tuple[int, int]:
-    """Return (width, height) in square pixels of an upright frame.
+    """Return (width, height) of an upright frame in square pixels.
 
-    The ratio belongs to the stored frame, so after a quarter turn it stretches the height.
+    The pixel aspect ratio is that of the stored frame, so after a quarter turn it stretches the height.
 
     >>> display_size(720, 576, Fraction(64, 45), None), display_size(576, 720, Fraction(64, 45), 90.0)
     ((1024, 576), (576, 1024))

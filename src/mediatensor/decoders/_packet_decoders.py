@@ -59,7 +59,7 @@ class Packet(ProcessBound):
     """One compressed packet of a stream, read by a `Demuxer` in file order.
 
     Attributes:
-        stream_index: Index of its stream in the container, which selects the decoder.
+        stream_index: Index of the packet's stream in the container, which tells you the decoder to use.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -195,7 +195,7 @@ class RawFrame(ProcessBound):
     def planes(self) -> tuple[Tensor, ...]:
         """One 2-D view (height, width) of each component, uint8 or uint16, in the order of the pixel format's name.
 
-        Subsampled chroma is smaller, with odd sizes rounded up. Lines are padded, so a view is strided. The views share
+        Subsampled chroma has a smaller size, rounded up. Lines are padded, so a view is strided. The views share
         the codec's memory: **do not write to them**, because later frames refer to it. A view stays valid as long as
         you hold it.
 
@@ -363,7 +363,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
         """Mark the end of the stream and return the frames that the codec has buffered.
 
         Raises:
-            DecodeError: if the codec fails to output them.
+            DecodeError: if the codec fails to output these frames.
             ClosedError: after `close`, and in a forked process.
         """
         with self._lock:

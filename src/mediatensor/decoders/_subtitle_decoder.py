@@ -140,12 +140,12 @@ class Subtitle:
 
     Attributes:
         text: Plain text; lines are separated by ``"\\n"``.
-        start_seconds: Time at which it appears.
-        end_seconds: Time at which it disappears. If the file does not state the end, the start of the next subtitle.
+        start_seconds: Time at which the subtitle appears.
+        end_seconds: Time at which it disappears: if the file does not state this, the start of the next subtitle.
         markup: The text with its markup as stored: tags of SubRip and WebVTT, override codes of ASS. 3GPP timed text
             (``mov_text``) has no markup. Text of other codecs is converted to ASS.
         speaker: The voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
-        style: Name of its style in ASS.
+        style: Name of the subtitle's style in ASS.
 
     Example:
         >>> from mediatensor.decoders import Subtitle
@@ -261,7 +261,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
         Raises:
             ReadError: if the source cannot be read.
-            DecodeError: if a subtitle is damaged or in another encoding. The message gives its time.
+            DecodeError: if a subtitle is damaged or in another encoding. The message gives the subtitle's time.
         """
         return list(self._all())
 

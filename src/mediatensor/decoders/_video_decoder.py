@@ -48,7 +48,7 @@ class VideoDecoder(Closing):
     are cached (`mediatensor.set_frame_cache_bytes`). A call that spans several groups of pictures decodes them in
     parallel.
 
-    The frame *played at* t is the last frame with pts <= t, to half a nanosecond. In a gap, every method returns the
+    The frame *played at* t is the last frame with pts <= t (to half a nanosecond). In a gap, every method returns the
     frame before the gap.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads at a
@@ -56,14 +56,14 @@ class VideoDecoder(Closing):
     it in a ``with`` statement to release the file early.
 
     Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor, or
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, a 1-D uint8 tensor of them, or
             a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
             URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the video stream among all streams; by default FFmpeg's choice.
         dimension_order: ``"NCHW"`` or ``"NHWC"``. NCHW tensors are views of channels-last memory.
         num_ffmpeg_threads: Codec threads. By default, the free threads of the process's budget
             (`mediatensor.set_num_threads`), or 1 in a DataLoader worker. 0 lets FFmpeg decide. With any number, a call
-            uses a single codec.
+            uses a single codec, so it does not decode groups of pictures in parallel.
         device: Device of the frames: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or another device of torch; ``None`` is
             torch's default device. Times stay on the CPU. For a CUDA device, NVDEC decodes if it can, otherwise the CPU
             decodes and the device converts (`cpu_fallback`). The device computes colours, rotation and transforms,
@@ -112,7 +112,7 @@ class VideoDecoder(Closing):
         StreamError: if there is no such video stream, or none of it can be decoded.
         InvalidArgumentError: if an argument is not among the accepted ones.
         FrameIndexError: if ``frame_index`` cannot be read, or belongs to another source or stream.
-        DeviceError: if the device cannot be used in a forked process, or with ``strict_device`` cannot decode.
+        DeviceError: if the device cannot be used in a forked process, or, with ``strict_device``, cannot decode.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -248,7 +248,7 @@ class VideoDecoder(Closing):
 
         Returns:
             A `Frame`: ``data`` (3, H, W), or (H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32, and its time
-            seconds.
+            in seconds.
 
         Raises:
             OutOfRangeError: if there is no such frame.
@@ -344,10 +344,10 @@ class VideoDecoder(Closing):
 
         Returns:
             A `Frame`: ``data`` (3, H, W), or (H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32, and its time
-            seconds.
+            in seconds.
 
         Raises:
-            OutOfRangeError: if the time lies outside this range.
+            OutOfRangeError: if the time lies outside [begin_stream_seconds, end_stream_seconds).
             InvalidArgumentError: if ``seconds`` is not a single number.
             DecodeError: if the frame cannot be decoded; see ``on_error``.
 
@@ -370,7 +370,7 @@ class VideoDecoder(Closing):
             ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of times.
 
         Raises:
-            OutOfRangeError: if a time lies outside this range.
+            OutOfRangeError: if a time lies outside [begin_stream_seconds, end_stream_seconds).
             InvalidArgumentError: if the times are not numbers.
 
         Example:
@@ -392,7 +392,7 @@ class VideoDecoder(Closing):
 
         Args:
             start_seconds: Start of the range, in [begin_stream_seconds, end_stream_seconds).
-            stop_seconds: End of the range, at most end_stream_seconds; at ``start_seconds`` the batch is empty.
+            stop_seconds: End of the range, at most end_stream_seconds. If it equals the start, the batch is empty.
             fps: Frames per second to resample to.
 
         Returns:

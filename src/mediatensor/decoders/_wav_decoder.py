@@ -29,13 +29,13 @@ class WavDecoder(Closing):
     bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE. The samples are bit-identical to
     those of `AudioDecoder`. Use `AudioDecoder` for compressed audio, and to resample or mix.
 
-    A truncated file has as many samples as are complete. If the header does not state the length, as in a file written
+    The complete samples of a truncated file are returned. If the header does not state the length, as in a file written
     to a pipe, the audio lasts to the end of the file.
 
     A decoder can be pickled, used after a fork, and called from several threads at a time.
 
     Args:
-        source: A path or URL, the ``bytes`` of a file, the same as a 1-D uint8 tensor (neither is copied), or an open
+        source: A path or URL, the ``bytes`` of a file, a 1-D uint8 tensor of them (neither is copied), or an open
             binary file.
 
     Attributes:
@@ -103,7 +103,7 @@ class WavDecoder(Closing):
         Raises:
             InvalidArgumentError: if a time is not finite, or start is greater than stop.
             StreamError: if the file has no samples.
-            OutOfRangeError: if start lies at or after the end, or less than half a sample before it.
+            OutOfRangeError: if start lies at or after the end of the file, or less than half a sample before the end.
             ReadError: if reading fails, or the file was cut short after it was opened.
             ClosedError: after `close`.
         """

@@ -147,14 +147,14 @@ def _number(column: str, number: Any) -> int:
 
 
 def _number_of_file(name: str, data: bytes | None) -> int:
-    """Return a number for a row without a number, derived only from its file."""
+    """Return a row number for a row that has none, derived only from the row's file."""
     if data is not None and name == Item(data).name:  # this name is only the default name of bytes
         name = hashlib.blake2b(data, digest_size=16).hexdigest()
     return derived_seed("file", name)
 
 
 def number_or_none(value: Any, column: str) -> int | None:
-    """Return an integer of a column with missing values; ``None`` if it is missing."""
+    """Return a value of an integer column as an int; ``None`` if the value is missing."""
     if value is None or (isinstance(value, (float, np.floating)) and np.isnan(value)):
         return None
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
@@ -237,8 +237,8 @@ class Column:
     """A column of numbers.
 
     Attributes:
-        name: Its name.
-        dtype: The type of its numbers.
+        name: Name of the column.
+        dtype: The dtype of the numbers.
         shape: The shape of a row's value; ``None`` for a dimension whose size differs between rows.
         missing: Value for rows without a value. If sizes differ, such rows have an empty array.
 
@@ -256,7 +256,7 @@ class Column:
     missing: float = 0
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
-        r"""Join values in one array (rows, \*shape), or if sizes differ in an array of arrays; ``None`` is a missing
+        r"""Join values in one array (rows, \*shape) or, if sizes differ, in an array of arrays; ``None`` is a missing
         value.
         """
         if None in self.shape:

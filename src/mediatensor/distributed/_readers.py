@@ -42,7 +42,7 @@ class ClipDecoder(RowMapper):
             `mediatensor.samplers` with arguments bound by ``functools.partial``. By default `clips_at_random_indices`
             with ``num_frames_per_clip``.
         num_frames_per_clip: Number of frames of a clip, for the default sampler.
-        num_indices_between_frames: Distance between two frames of a clip in frames, for the default sampler.
+        num_indices_between_frames: Frames of the video from a frame of a clip to the next, for the default sampler.
         clip_shape: The shape (T, C, H, W) of all clips. The columns are then plain arrays, (rows, T, C, H, W) and
             (rows, T). Unreadable rows have zeros, and a clip of another shape is an error of its row. With ``None``,
             each row has a separate array, which is empty if the row is unreadable.

@@ -153,8 +153,8 @@ class RowMapper(ABC):
             has the reason in ``error``, and zeros, NaN or empty values.
 
         Raises:
-            InvalidArgumentError: if ``batch`` is not a mapping of columns, has no column of files, has invalid numbers
-                of rows, or already has an output column.
+            InvalidArgumentError: if ``batch`` is not a mapping of columns, has no column of files, has invalid row
+                numbers, or already has an output column.
         """
         keep_to_assigned_cpus()
         kept = self._kept_columns(batch)
@@ -186,7 +186,7 @@ class RowMapper(ABC):
         return kept
 
     def _specs(self, batch: Mapping[str, Any]) -> list[RowSpec | str]:
-        """Return the spec of each row, or an error text for a row without a file."""
+        """Return the `RowSpec` of each row, or an error text for a row without a file."""
         nothing = (
             f"SourceTypeError: The row names no file: neither {self._names.path!r} nor {self._names.bytes!r} has a "
             "path or bytes."

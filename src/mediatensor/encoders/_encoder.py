@@ -95,7 +95,7 @@ class Encoder:
             device: Has no effect; accepted for compatibility with torchcodec. Frames may be on any device. They are
                 copied to the CPU and encoded there, unless ``codec`` names a hardware encoder such as ``"h264_nvenc"``.
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's own.
-            pixel_format: FFmpeg's name, such as ``"yuv420p"`` or ``"yuv444p"``; by default the encoder's first.
+            pixel_format: FFmpeg's name of a format, such as ``"yuv420p"``; by default the first that the encoder has.
             crf: Constant rate factor: a smaller number means better quality and a larger file. Range and default depend
                 on the encoder. An encoder without this option ignores it with a warning.
             preset: Trade-off of speed and size: a name such as ``"fast"``, or a number, depending on the encoder. An

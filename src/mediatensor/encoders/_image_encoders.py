@@ -49,7 +49,7 @@ def _chunk(kind: bytes, contents: bytes) -> bytes:
 
 
 def _filtered_lines(pixels: NDArray[np.uint16]) -> Iterator[bytes]:
-    """Yield each line with the PNG filter of the smallest differences, the usual heuristic for good compression."""
+    """Yield each line after the PNG filter whose output has the smallest sum of absolute values (a heuristic)."""
     pixel_bytes = 2 * pixels.shape[2]
     above = np.zeros(pixels.shape[1] * pixel_bytes, np.uint8)
     for row in pixels:

@@ -70,7 +70,7 @@ def frame_rate_fraction(frame_rate: Any) -> Fraction:
 
 
 def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (pts, durations) of a batch in seconds; raise unless finite, pts increasing, durations not negative."""
+    """Return (pts, durations) of a batch in seconds; raise unless all are finite, pts increase, durations are >= 0."""
     pts, durations = batch.pts_seconds.numpy(), batch.duration_seconds.numpy()
     if not ((np.abs(pts) <= MAX_SECONDS).all() and (np.abs(durations) <= MAX_SECONDS).all()):  # also false for NaN
         raise InvalidArgumentError(
@@ -275,7 +275,7 @@ class Session:
         self._has_data[stream] = True
 
     def start_of(self, stream: int) -> float | None:
-        """Return the start time of a stream's first data, if it had a time."""
+        """Return the start time of a stream's first data; ``None`` if the data had no time."""
         return self._timeline.start_of(stream)
 
     def encode(self, stream: int, *arguments: Any) -> None:
@@ -304,7 +304,7 @@ class Session:
                 self._held.append((number, packet))
 
     def _moved(self, stream: int, packet: Any) -> Any:
-        """Return the packet with its time in the file."""
+        """Return the packet with its times moved by the offset of its stream in the file."""
         assert self._muxer is not None
         seconds = self._timeline.offset_seconds(stream)
         offset = round(seconds / self._muxer.tracks[stream].time_base) if seconds else 0
@@ -348,7 +348,7 @@ class Session:
                 )
 
     def fail(self, error: BaseException) -> None:
-        """Mark the session as failed, and discard the file at a path."""
+        """Mark the session as failed, and discard the unfinished file."""
         # Keep only the text: the traceback refers to this object, and such a cycle would keep the encoders in memory.
         self._failure = str(error) or type(error).__name__
         self._held = []

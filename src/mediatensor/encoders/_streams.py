@@ -49,7 +49,7 @@ class VideoStream:
                 the file.
 
         Raises:
-            InvalidArgumentError: if the frames or their times do not fit.
+            InvalidArgumentError: if the frames or their times do not fit the stream.
             EncodeError: if the encoder is not open, or has failed.
             ClosedError: if the encoder is closed.
             WriteError: if the file cannot be written.
@@ -115,7 +115,7 @@ class AudioStream:
         self._num_samples = 0
 
     def add_samples(self, samples: Tensor | AudioSamples) -> None:
-        """Encode the next samples. The result does not depend on how they are split into calls.
+        """Encode the next samples. The result does not depend on how the samples are split into calls.
 
         Args:
             samples: (C, N) float32 in [-1, 1], or (N,) for one channel, on any device. The time of the first
@@ -123,7 +123,7 @@ class AudioStream:
                 with silence.
 
         Raises:
-            InvalidArgumentError: if the samples, their rate or their time do not fit.
+            InvalidArgumentError: if the samples, their rate or their time do not fit the stream.
             EncodeError: if the encoder is not open, or has failed.
             ClosedError: if the encoder is closed.
             WriteError: if the file cannot be written.
@@ -144,7 +144,7 @@ class AudioStream:
         self._session.encode(self._number, data)
 
     def _gap(self, samples: AudioSamples) -> int:
-        """Return the number of silent samples before the given samples."""
+        """Return the number of silent samples to insert before the given samples."""
         rate = self._settings.sample_rate
         if samples.sample_rate != rate:
             raise InvalidArgumentError(

@@ -81,7 +81,7 @@ class Sink:
         return self._at
 
     def reader(self) -> Rereader:
-        """Return a reader of the bytes written so far, for muxers that move them (``movflags=faststart``)."""
+        """Return a reader of the bytes written so far, for muxers that move these bytes (``movflags=faststart``)."""
         return Rereader(self)
 
     def abandon(self) -> None:

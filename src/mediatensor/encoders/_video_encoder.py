@@ -73,7 +73,7 @@ class VideoEncoder:
         Args:
             dest: A path; its extension selects the container.
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's own.
-            pixel_format: FFmpeg's name, such as ``"yuv420p"`` or ``"yuv444p"``; by default the encoder's first.
+            pixel_format: FFmpeg's name of a format, such as ``"yuv420p"``; by default the first that the encoder has.
             crf: Constant rate factor: a smaller number means better quality and a larger file.
             preset: Trade-off of speed and size: a name such as ``"fast"``, or a number.
             extra_options: Further options of the encoder or the container, by FFmpeg's names.

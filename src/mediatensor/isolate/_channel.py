@@ -50,7 +50,7 @@ class ChannelError(Exception):
 
 
 class Message(NamedTuple):
-    """One message: its kind (one byte), its structure, and its block, a writable uint8 tensor (bytes,)."""
+    """One message: its kind (one byte), its body, and its contents (the block), a writable uint8 tensor (bytes,)."""
 
     kind: bytes
     body: bytes
@@ -72,7 +72,7 @@ def common_memory(num_bytes: int) -> int | None:
 
 
 def above_standard(descriptor: int) -> int:
-    """Return a descriptor of the same file above the standard streams, closing a lower one.
+    """Return a descriptor of the same file that is above the standard streams. Close ``descriptor`` if it is not.
 
     If a program starts without a standard stream, the next opened file gets the stream's number. A child process cannot
     inherit such a descriptor, because its standard streams take these numbers.
@@ -93,7 +93,7 @@ def send(
     *,
     deadline: float | None = None,
 ) -> None:
-    """Send a message with a block in several pieces.
+    """Send a message whose block is given in several pieces.
 
     Raises:
         TimeoutError: at the deadline on the clock of ``time.monotonic``, if the other process does not read.

@@ -29,7 +29,7 @@ _state = {"is_importing": False, "is_imported": False}
 
 
 class MainModule(NamedTuple):
-    """The import location of the main module. Without a name and a path (a notebook), it cannot be imported.
+    """Name and path of the main module, by which it is imported; both ``None`` if it cannot be (a notebook).
 
     Attributes:
         name: The name of the module, if it was started with ``python -m``.

@@ -40,7 +40,7 @@ _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 class TimeLimit(NamedTuple):
-    """A deadline on the clock of ``time.monotonic`` or ``None``, and the predicate of its error message."""
+    """A deadline on the clock of ``time.monotonic`` or ``None``, and what the error says after it has passed."""
 
     deadline: float | None
     what_failed: str
@@ -168,7 +168,7 @@ class Process:
         return error
 
     def _trace(self) -> str:
-        """Return the trace that Python wrote when the process ended. The process may have written anything."""
+        """Return the printable text of Python's trace; the process may have written anything instead of a trace."""
         try:
             self._faults.seek(0)
             trace = self._faults.read(MAX_TEXT_BYTES).decode("ascii", "replace")

@@ -269,7 +269,7 @@ class _Decoder:
 
 
 def _count_keys(count: int, keys: Iterable[Any]) -> int:
-    """Add the number of keys that are not text to ``count``. Large integers count more."""
+    """Return ``count`` plus the number of ``keys`` that are not text. Large integers count more than once."""
     for key in keys:
         if type(key) not in _PLAIN_SET:
             raise InvalidArgumentError(f"a dictionary key of {type(key).__module__}.{type(key).__qualname__}")
@@ -394,7 +394,7 @@ def _take_apart(value: object) -> tuple[str, dict[str, Any]] | None:
 
 
 def _put_together(name: str, fields: Mapping[str, Any]) -> Any:
-    """Make an object of a class in the table from its fields. Unknown classes and fields raise any exception."""
+    """Make an object of a class in the table from its fields. Unknown names raise an exception of any type."""
     cls = _class_of(name)
     if cls is None:
         raise ValueError(f"an object of {name[:200]!r} may not come")

@@ -122,7 +122,7 @@ _Result = TypeVar("_Result")
 
 
 class _Slot:
-    """A running call and its child, freed at the latest when the call drops it."""
+    """A running call and its child process. The slot is free again at the latest when the call drops it."""
 
     def __init__(self) -> None:
         self.child: Child | None = None
@@ -200,7 +200,7 @@ class IsolatedWorker(Closing):
         self._begin()
 
     def _begin(self) -> None:
-        """Reset the state without children, in a new object or a forked process."""
+        """Set the initial state, which has no children, in a new object or in a forked process."""
         self._process_id = os.getpid()
         self._changed = threading.Condition()
         self._idle: list[Child] = []

@@ -108,7 +108,7 @@ def audio_clips_at_random_timestamps(
 
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the end of the stream is
-            not known, or a clip runs past the end and ``policy`` is ``"error"``. It is a ValueError.
+            not known, or a clip runs past the end and ``policy`` is ``"error"``. This error is also a ValueError.
         SourceTypeError: if ``decoder`` is not a decoder (for example, a path).
         DecodeError: if the samples cannot be decoded.
 

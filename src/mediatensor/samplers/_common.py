@@ -229,7 +229,7 @@ def check_policy(policy: object) -> None:
 
 
 def complete(positions: Sequence[Position], length: int, policy: Policy) -> list[Position]:
-    """Return the ``length`` positions of a clip, of which ``positions`` exist in the video.
+    """Return ``length`` positions for a clip: those that exist in the video, completed as the policy says.
 
     >>> complete([4, 6, 8], 5, "repeat_last"), complete([4, 6, 8], 5, "wrap")
     ([4, 6, 8, 8, 8], [4, 6, 8, 4, 6])
@@ -241,7 +241,7 @@ def complete(positions: Sequence[Position], length: int, policy: Policy) -> list
 
 
 def clock_of(decoder: Any, *steps: float) -> FrameClock:
-    """Return the clock of ``decoder``, or the one for a grid of times that are ``steps`` apart."""
+    """Return the clock of ``decoder``; with ``steps``, the clock for times that are one of these steps apart."""
     access = access_to(decoder)
     clock: FrameClock = _NO_CLOCK if access is None else access.clock
     return clock.for_steps(*steps) if steps else clock

@@ -56,7 +56,7 @@ class IndexPlan(NamedTuple):
     length: int
 
     def first_position(self, decoder: Any) -> float:
-        """Return the first frame as an index of the whole file, because a segment of a file has its own indices."""
+        """Return the index of the first frame in the whole file, because a segment of a file has its own indices."""
         return float(min(self.indices) + getattr(decoder, "first_frame", 0))
 
     def decode(self, decoder: VideoDecoder) -> FrameBatch:
@@ -83,8 +83,8 @@ def clips_at_random_indices(
 ) -> FrameBatch:
     """Decode clips that start at random frames.
 
-    The starts are independent, uniform over the sampling range, and may repeat. For example, a clip of every 2nd frame
-    with 3 frames spans 5 frames, so in a video of 10 frames it starts in [0, 6) by default::
+    The starts are independent, uniform over the sampling range, and may repeat. For example, a clip of 3 frames, taking
+    every 2nd frame, spans 5 frames, so in a video of 10 frames it starts in [0, 6) by default::
 
         frame              0  1  2  3  4  5  6  7  8  9
         sampling range    [                 )
@@ -98,7 +98,7 @@ def clips_at_random_indices(
         decoder: The video.
         num_clips: Number of clips, at least 1.
         num_frames_per_clip: Number of frames of a clip, at least 1.
-        num_indices_between_frames: Distance between two frames of a clip in frames, at least 1.
+        num_indices_between_frames: Distance from a frame of a clip to the next, in frames of the video, at least 1.
         sampling_range_start: First frame at which a clip may start; negative counts from the end of the video.
         sampling_range_end: Frame before which a clip must start; negative counts from the end, and a value beyond
             the end means the end. By default clips start where all their frames exist, or at the first frame if
@@ -112,7 +112,7 @@ def clips_at_random_indices(
 
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
-            frames, or a clip runs past the end and ``policy`` is ``"error"``. It is a ValueError.
+            frames, or a clip runs past the end and ``policy`` is ``"error"``. This error is also a ValueError.
         SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
         DecodeError: if a frame cannot be decoded, or the decoder left it out.
 
@@ -328,7 +328,7 @@ def clips_at_random_timestamps(
         decoder: The video.
         num_clips: Number of clips, at least 1.
         num_frames_per_clip: Number of frames of a clip, at least 1.
-        seconds_between_frames: Time between two frames of a clip in seconds, above 0; by default
+        seconds_between_frames: Time from a frame of a clip to the next in seconds, above 0; by default
             ``1 / decoder.metadata.average_fps``, which takes consecutive frames if the rate is constant.
         sampling_range_start: Time from which a clip may start in seconds; by default the beginning of the stream.
         sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
@@ -339,12 +339,12 @@ def clips_at_random_timestamps(
 
     Returns:
         Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
-        with times of shape (num_clips, num_frames_per_clip). The times are those of the frames.
+        with times of shape (num_clips, num_frames_per_clip): those of the frames, not the requested ones.
 
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
             frames or lacks the metadata needed, or a clip runs past the end and ``policy`` is ``"error"``.
-            It is a ValueError.
+            This error is also a ValueError.
         SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
         DecodeError: if a frame cannot be decoded, or the decoder left it out.
 
@@ -405,7 +405,7 @@ def clips_at_regular_timestamps(
 
     Returns:
         Frames of shape (clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
-        with times of shape (clips, num_frames_per_clip). The times are those of the frames.
+        with times of shape (clips, num_frames_per_clip): those of the frames, not the requested ones.
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: As for `clips_at_random_timestamps`.
@@ -489,7 +489,7 @@ def _from_metadata(decoder: VideoDecoder, name: str, description: str) -> float:
 
 
 def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float | None) -> float:
-    """Return the time between two frames of a clip, by default the time between two frames of the video."""
+    """Return the time from a frame of a clip to the next, by default from a frame of the video to the next."""
     if seconds_between_frames is not None:
         return check_positive_seconds("seconds_between_frames", seconds_between_frames)
     average_fps = _from_metadata(decoder, "average_fps", "average fps")

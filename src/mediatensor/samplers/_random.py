@@ -26,7 +26,7 @@ global_random_lock = ForkSafeLock()
 
 
 class _RowRandom:
-    """The generators of a row. Samplers draw from its torch generator."""
+    """The random number generators of a dataset row. Samplers draw from the torch generator of the row."""
 
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)

@@ -195,7 +195,7 @@ def clips_at_scenes(
         scenes: The scenes, such as a selection from the result of `find_scenes`; ``None`` finds them, which decodes the
             whole video before the clips.
         num_frames_per_clip: Number of frames of a clip, at least 1.
-        num_indices_between_frames: Distance between two frames of a clip in frames, at least 1.
+        num_indices_between_frames: Distance from a frame of a clip to the next, in frames of the video, at least 1.
         placement: Where in its scene a clip lies: ``"start"``, ``"middle"`` or ``"random"``. A clip that does not fit
             begins with its scene. Random numbers come from torch's global generator for the CPU, in one draw.
         policy: How to handle a clip that runs past the end of its scene: ``"repeat_last"`` repeats its last frame in
@@ -207,7 +207,7 @@ def clips_at_scenes(
 
     Raises:
         InvalidArgumentError: if an argument is not as described, there are no scenes or they are not of this video,
-            or a clip runs past the end of its scene and ``policy`` is ``"error"``. It is a ValueError.
+            or a clip runs past the end of its scene and ``policy`` is ``"error"``. This error is also a ValueError.
         SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
         DecodeError: if a frame cannot be decoded, or the decoder left it out.
 
@@ -294,7 +294,7 @@ class _Cut:
 
 @dataclass(frozen=True)
 class _CutRule:
-    """The rule for cuts: minimum score, minimum ratio to the mean score around it, maximum length of a flash."""
+    """The rule for cuts: minimum score, minimum ratio of it to the mean score around, maximum length of a flash."""
 
     threshold: float
     ratio: float
@@ -306,7 +306,7 @@ class _CutRule:
         return max(_NEIGHBOUR_REACH, self.max_flash)
 
     def is_return(self, before: _SmallFrame, later: _SmallFrame, score: float) -> bool:
-        """Return whether a later frame repeats the frame from before a change with this score."""
+        """Return whether ``later`` shows again what ``before``, the frame before a change of this score, showed."""
         return _difference(before, later) < score / max(self.ratio, 2.0)
 
 
@@ -370,7 +370,7 @@ class _CutFinder:
         return score >= self._rule.threshold and score >= self._rule.ratio * self._mean_of_neighbours(place)
 
     def _mean_of_neighbours(self, place: int) -> float:
-        """Return the mean of the scores around a frame. Missing scores count as 0, like a still frame."""
+        """Return the mean of the scores around a frame. Missing scores count as 0, like the scores of still frames."""
         scores = [frame.score for frame in self._frames]
         before = scores[max(0, place - _NEIGHBOUR_REACH) : place][::-1]
         after = scores[place + 1 : place + 1 + _NEIGHBOUR_REACH]
@@ -390,7 +390,7 @@ class _CutFinder:
 
 
 def _difference(one: _SmallFrame, other: _SmallFrame) -> float:
-    """Return the score of two frames between black bars: mean absolute difference of luma plus chroma."""
+    """Return the score of two frames without black bars: mean absolute differences of luma and chroma, summed."""
     first, second = one.components, other.components
     total = (np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.uint32)
     share = _lit_share(one.rows | other.rows) * _lit_share(one.columns | other.columns)
@@ -404,7 +404,7 @@ def _lit_share(is_lit: NDArray[np.bool_]) -> float:
 
 
 def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
-    """Return the start of the first scene, the cuts, and the end of the video, comparing every frame."""
+    """Return the start of the first scene, the cuts, and the end of the video, by comparing every frame."""
     finder, cuts = _CutFinder(rule), list[_Cut]()
     first: _Cut | None = None
     end = _Cut(0, 0.0, 0.0)

@@ -29,7 +29,7 @@ from .functional import check_fill, check_float_dtype, check_statistics
 class DecoderTransform(Transform):
     """Base class of the transforms that ``VideoDecoder(source, transforms=[...])`` accepts.
 
-    One object serves both uses:
+    One object serves two uses:
 
     * **In a decoder** the transform runs during the conversion of every frame, after rotation, in RGB. Full-size frames
       are never stored. Random numbers are drawn once, when the decoder is constructed, and apply to all of its frames.
@@ -96,7 +96,7 @@ class Resize(DecoderTransform):
         fast: Let the decoder scale and convert colours in one pass, if this is its first transform. One pass is two to
             four times faster. The pixels differ by 1 to 3 levels of 255 on average, and by more at colour edges,
             because luma and chroma are scaled before conversion to RGB. By default frames are converted to RGB and then
-            scaled, as in torchcodec. No effect on tensors.
+            scaled, as in torchcodec. ``fast`` has no effect on tensors.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
@@ -379,7 +379,7 @@ class Normalize(Transform):
 
     Raises:
         InvalidArgumentError: if ``mean`` and ``std`` differ in length, a value is not finite, or ``std`` is not
-            positive. When called, if the images are not float or have another number of channels.
+            positive. A call raises this error if the images are not float or have another number of channels.
 
     Example:
         >>> import torch

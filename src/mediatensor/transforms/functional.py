@@ -38,7 +38,7 @@ def resize(images: Tensor, size: Sequence[int]) -> Tensor:
     """Scale to ``size``, bilinear with antialias.
 
     Integer images are rounded to the nearest level. The result is within one level of Pillow's ``BILINEAR``.
-    `DecoderTransform` compares it with a `Resize` in the decoder.
+    See `DecoderTransform` for how it differs from a `Resize` in a decoder.
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
@@ -240,7 +240,7 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
     """Subtract the mean of each channel and divide by its standard deviation.
 
     Args:
-        images: Float tensor (..., C, H, W), or any sample of such.
+        images: Float tensor (..., C, H, W), or any sample of float images.
         mean: One number for each channel, on the scale of the images (0 to 1 after `to_float`).
         std: One number above 0 for each channel.
 
