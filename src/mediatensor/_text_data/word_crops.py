@@ -329,7 +329,7 @@ def read_labels(file: Path, hint: str = "") -> Any:
 
     Raises:
         SourceNotFoundError: if there is no such file.
-        OpenError: if it is not JSON, or larger than 1 GiB.
+        OpenError: if the file is not JSON, or larger than 1 GiB.
     """
     try:
         if file.stat().st_size > limits.MAX_LABELS_BYTES:

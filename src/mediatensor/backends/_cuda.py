@@ -56,7 +56,7 @@ class DecoderCache(Generic[DecoderT]):
         return len(self._idle)
 
     def take(self, device: Hashable, kind: Hashable) -> DecoderT | None:
-        """Remove and return the last used idle decoder of a device and kind; ``None`` if there is none."""
+        """Remove and return the most recently used idle decoder of a device and kind; ``None`` if there is none."""
         with self._lock:
             # Use a copy, because garbage collection may close a decoder, which puts its context here.
             for number, (its_device, its_kind, decoder) in reversed(list(self._idle.items())):
@@ -66,7 +66,7 @@ class DecoderCache(Generic[DecoderT]):
         return None
 
     def put(self, device: Hashable, kind: Hashable, decoder: DecoderT) -> None:
-        """Store a decoder that is ready for another stream of its kind. The caller must drop its reference."""
+        """Store a decoder that is ready for another stream of its kind. The caller must drop its own reference."""
         with self._lock:
             self._num_put += 1
             self._idle[self._num_put] = device, kind, decoder

@@ -38,12 +38,12 @@ _PICTURE_ATTRIBUTES = ("pts", "duration", "width", "height", "key_frame", "is_co
 
 @dataclass(frozen=True)
 class StreamParameters:
-    """Header data of a video stream for its backend.
+    """Header data of a video stream, for the backend that decodes it.
 
     Attributes:
         codec: FFmpeg's name of the codec: ``"h264"``, ``"hevc"``, ``"av1"``, ...
         profile: FFmpeg's name of the profile, if known.
-        width: Width of a picture in pixels, before rotation. Pictures must have this size. Pass it to the codec,
+        width: Width of a picture in pixels, before rotation. Pictures must have this size. Pass the size to the codec,
             because the stream itself may only state a multiple of 16.
         height: Height of a picture in pixels, before rotation.
         pixel_format: FFmpeg's name of a software decoder's output format, such as ``"yuv420p10le"``, if known.
@@ -155,7 +155,7 @@ class DecodeBackend(ABC):
 
     @abstractmethod
     def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
-        """Return why this backend cannot decode a stream, or ``None`` if it may work. Must not decode."""
+        """Return why this backend cannot decode a stream, or ``None`` if it may work. This must not decode."""
 
     @abstractmethod
     def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:

@@ -80,7 +80,7 @@ class VideoAccess:
         self._luma_bits = num_bits
 
     def prepare_for_rows(self, *, raises_damage: bool) -> None:
-        """Build the index now, and keep the times of requests by index even if the index proves wrong.
+        """Build the index now. Later requests by index return the frames at its times, even if it proves wrong.
 
         In exact mode, the index of a newly opened file is built without opening the file again. Approximate mode has no
         index.
@@ -164,7 +164,7 @@ class VideoAccess:
         return self._frames.frame_played_at(seconds, within=self._within)
 
     def frames_played_at(self, seconds: NDArray[np.float64], *, is_grid: bool = False) -> FrameBatch:
-        """Return the frames shown at the given times. A grid must come from `clock` and lie within the bounds."""
+        """Return the frames shown at the given times. A grid must come from `clock` and lie within the video."""
         return self._frames.frames_played_at(seconds, is_grid=is_grid, within=self._within)
 
     def frames_played_in_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:

@@ -44,7 +44,7 @@ class AudioDecoder(Closing):
     """Decodes the audio stream of an audio file or video to float32 samples in [-1, 1].
 
     With lossy codecs, resampling or mixing, samples may exceed [-1, 1]: **``num_channels=1`` gives 1.414 times the
-    mean of two channels**, as in torchcodec. ``downmix="mean"`` returns the mean.
+    mean of two channels**, as in torchcodec. ``downmix="mean"`` gives the mean itself.
 
     **A range of time returns the same samples as a decode of the whole stream.** Sample k is played at the time of the
     first sample plus k / sample rate. The encoder's delay and padding are removed. The start and end of a range are

@@ -327,7 +327,7 @@ class Demuxer(Closing):
         )
 
     def close(self) -> None:
-        """Close the file. Existing decoders can still decode packets that were read."""
+        """Close the file. Existing decoders can still decode packets that were read earlier."""
         self._container.close()
 
     def __repr__(self) -> str:
@@ -368,9 +368,10 @@ def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float)
 
 
 def _stands_before(packets: PacketSource, stream_index: int, target: int) -> bool:
-    """Return whether the stream's next key frame is shown at or before a time. If so, drop its earlier packets.
+    """Return whether the stream's next key frame is shown at or before a time. If so, drop the packets before it.
 
-    In a container without an index, a seek ends at any packet, usually not at a key frame.
+    In a container without an index, a seek ends at any packet, usually not at a key frame. Packets of other streams
+    are kept.
     """
     read: list[Any] = []
     while (packet := packets.read_packet()) is not None:

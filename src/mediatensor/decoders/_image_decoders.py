@@ -59,9 +59,9 @@ def decode_image(
     codes as long as there is data for the whole image.
 
     Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, these as a
-            1-D uint8 tensor on the CPU, or a binary file object, which is read from its beginning. A list or tuple of
-            these is decoded in parallel, within the thread budget of the process.
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, a 1-D
+            uint8 tensor of them on the CPU, or a binary file object, which is read from its beginning. A list or tuple
+            of these is decoded in parallel, within the thread budget of the process.
         mode: Which channels the result has, see `ImageReadMode`: "RGB" (the default), "GRAY", "GRAY_ALPHA",
             "RGB_ALPHA" (or "RGBA") or "UNCHANGED", in upper or lower case.
         output_dtype: ``torch.uint8`` (a 16-bit sample v becomes round(v / 257)), ``torch.uint16`` (an 8-bit sample v

@@ -102,7 +102,7 @@ def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) ->
 
 
 def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
-    """Return the number of frames from each key frame to the next one, or to the end of the stream.
+    """Return the number of frames from each key frame to the next key frame, or to the end of the stream.
 
     >>> gop_lengths([0, 48, 96], 100)
     [48, 48, 4]
@@ -364,7 +364,7 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Str
 
 
 def _from_header(kind: type[_Info], header: StreamInfo, **values: Any) -> _Info:
-    """Make a ``kind`` of description, whose fields are the header's values of the same names and ``values``."""
+    """Make a description of the type ``kind`` from the header's values of the same names and from ``values``."""
     shared = {item.name: getattr(header, item.name) for item in fields(kind) if hasattr(header, item.name)}
     return kind(**(shared | values))
 

@@ -431,8 +431,8 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
 class VideoPacketDecoder(_PacketDecoder[RawFrame]):
     """Decodes `Packet` objects of a video stream to `RawFrame`. Made by `VideoStream.make_decoder`.
 
-    The codec conceals damage as usual. For frames by index or time, use `VideoDecoder`. After `Demuxer.seek`, call
-    `reset` before you feed the next packet.
+    The codec conceals damage, as by default in FFmpeg. For frames by index or time, use `VideoDecoder`. After
+    `Demuxer.seek`, call `reset` before you feed the next packet.
 
     Example:
         >>> from mediatensor.decoders import Demuxer

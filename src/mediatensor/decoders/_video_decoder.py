@@ -95,7 +95,7 @@ class VideoDecoder(Closing):
             A device's decoder does not report damage, so the CPU decodes unless this is ``"keep"``. Approximate mode
             does not detect holes.
         on_size_change: How to handle frames of different sizes in a batch. ``"raise"`` raises a `SizeChangeError` that
-            gives the frame. ``"scale"`` scales all frames to the size of the first frame of the stream.
+            names the first frame that differs. ``"scale"`` scales all frames to the size of the stream's first frame.
         decode_backend: A name of `mediatensor.backends.available_backends`; ``None`` for the device's default.
             ``"cpu"`` with a CUDA device decodes on the CPU, and converts the planes on the device, which is faster than
             NVDEC for a few small frames.
@@ -244,7 +244,7 @@ class VideoDecoder(Closing):
         """Return the frame at an index.
 
         Args:
-            index: From -len to len - 1.
+            index: From ``-len(decoder)`` to ``len(decoder) - 1``; negative indices count from the end.
 
         Returns:
             A `Frame`: ``data`` (3, H, W), or (H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32, and its time

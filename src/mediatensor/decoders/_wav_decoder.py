@@ -45,7 +45,7 @@ class WavDecoder(Closing):
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
         OpenError: if the source is not a WAV file, or is damaged.
-        StreamError: if the audio is compressed or has an unsupported sample width.
+        StreamError: if the audio is compressed or has an unsupported number of bits per sample.
 
     Example:
         >>> import struct

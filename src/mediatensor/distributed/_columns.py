@@ -41,7 +41,7 @@ class ColumnNames:
 
 @dataclass(frozen=True)
 class BatchRow:
-    """One row of a batch: its file, if it has one, and its number, which is combined with the seed."""
+    """One row of a batch: its file, if it has one, and its row number, which is combined with the seed."""
 
     item: Item | None
     number: int = 0
@@ -95,7 +95,7 @@ def _num_rows(batch: Mapping[str, Any]) -> int:
 def _item_of_row(
     path: str | None, data: bytes | None, batch: Mapping[str, Any], i: int, used: Sequence[str]
 ) -> Item | None:
-    """Return the file of a row; ``None`` if it has no file. An error of the file becomes the error of its row."""
+    """Return the file of a row; ``None`` if it has no file. An error of the file becomes the error of the row."""
     place = {name: _plain_value(batch[name][i]) for name in REFERENCE_COLUMNS if name in batch}
     name = str(place.get("source_name") or path or "")
     segment = {key: _seconds(batch[key][i]) for key in ("start_seconds", "end_seconds") if key in batch}

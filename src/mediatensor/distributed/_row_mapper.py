@@ -20,7 +20,7 @@ from ._columns import Column, ColumnNames, ListColumn, TextColumn, batch_rows
 
 
 def keep_to_assigned_cpus() -> None:
-    """In a Ray actor or task, limit threads to its number of CPUs; elsewhere change nothing.
+    """In a Ray actor or task, limit threads to the number of CPUs that Ray assigned to it; elsewhere change nothing.
 
     The environment variable ``MEDIATENSOR_NUM_THREADS`` takes precedence.
     """

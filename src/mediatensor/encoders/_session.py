@@ -212,7 +212,7 @@ class Session:
     # Before data is added
 
     def add(self, settings: VideoSettings | AudioSettings) -> int:
-        """Add a stream and return its number."""
+        """Add a stream and return its index."""
         if self.is_closed:
             raise ClosedError("Cannot add a stream after close() was called.")
         if self._muxer is not None:
@@ -348,7 +348,7 @@ class Session:
                 )
 
     def fail(self, error: BaseException) -> None:
-        """Mark the session as failed, and discard the unfinished file."""
+        """Mark the session as failed, and discard the file if the destination is a path."""
         # Keep only the text: the traceback refers to this object, and such a cycle would keep the encoders in memory.
         self._failure = str(error) or type(error).__name__
         self._held = []

@@ -138,7 +138,7 @@ class Target(ABC):
 
 
 class FileTarget(Target):
-    """A path. A regular file appears, or is replaced, when it is complete. A device is written directly."""
+    """A target at a path. A regular file appears, or is replaced, when it is complete. A device is written directly."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -166,7 +166,7 @@ class FileTarget(Target):
 
 
 class UrlTarget(Target):
-    """A URL that FFmpeg opens. Sent bytes cannot be withdrawn."""
+    """A target at a URL that FFmpeg opens. Sent bytes cannot be withdrawn."""
 
     def __init__(self, url: str) -> None:
         self.opened = url
@@ -211,7 +211,7 @@ class FileLikeTarget(Target):
 
 
 def make_target(destination: object) -> Target:
-    """Return the target for the argument of ``to_file``.
+    """Return the target for a path or URL that was passed to ``to_file``.
 
     Args:
         destination: A path (``str`` or ``os.PathLike``), or a URL of a protocol that FFmpeg can write.

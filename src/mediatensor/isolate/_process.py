@@ -101,7 +101,7 @@ class Process:
         """Send a message.
 
         Raises:
-            IsolatedWorkerError: if the process does not read it in time, or has ended.
+            IsolatedWorkerError: if the process does not read the message in time, or has ended.
         """
         with self._sending(limit):
             _channel.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
@@ -125,7 +125,7 @@ class Process:
             raise self.end_error(limit) from None
 
     def receive(self, limit: TimeLimit, *kinds: bytes, max_bytes: int | None = None) -> _channel.Message:
-        """Wait for a message of one of these kinds.
+        """Wait for a message of one of the given kinds.
 
         Raises:
             IsolatedWorkerError: if no message arrives in time, it is of another kind, or the process has ended.

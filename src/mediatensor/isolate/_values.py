@@ -187,7 +187,7 @@ class _Encoder:
 
 
 def encode(value: Any) -> tuple[bytes, list[memoryview]]:
-    """Return a value as JSON, and the pieces of its block. Tensors may be on any device. Gradients are dropped.
+    """Return a value as JSON, and the pieces of the block it uses. Tensors may be on any device. Gradients are dropped.
 
     Raises:
         InvalidArgumentError: if a value cannot be sent. The message names the value.
@@ -326,7 +326,7 @@ _VALUES[list(b"[{,")] = 1
 
 
 class Extent(NamedTuple):
-    """The size of a structure: maximum number of values, including object members, and nesting depth."""
+    """The size of a structure: number of values (at most), including object members, and nesting depth."""
 
     num_values: int
     nesting: int
@@ -394,7 +394,7 @@ def _take_apart(value: object) -> tuple[str, dict[str, Any]] | None:
 
 
 def _put_together(name: str, fields: Mapping[str, Any]) -> Any:
-    """Make an object of a class in the table from its fields. Unknown names raise an exception of any type."""
+    """Make an object of a class in the table from its fields. Unknown classes or fields raise, with any exception."""
     cls = _class_of(name)
     if cls is None:
         raise ValueError(f"an object of {name[:200]!r} may not come")

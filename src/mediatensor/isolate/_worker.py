@@ -137,9 +137,9 @@ class IsolatedWorker(Closing):
     The first call starts a process, which takes some seconds to import torch and then also serves later calls. Calls
     may come from several threads; with ``num_processes=1`` they wait for each other. A worker can be pickled, for
     example as a part of a dataset, and used after a fork and in workers of a ``DataLoader``: every process has its own
-    children. The children end with the program, even if it is killed. Processes started by a function end with its
-    child. On Linux (x86-64 and AArch64), they cannot leave the session or the process group. On other systems,
-    processes that leave the group keep running.
+    children. The children end with the program, even if it is killed. Processes started by a function end with the
+    child that runs it. On Linux (x86-64 and AArch64), they cannot leave the session or the process group. On other
+    systems, processes that leave the group keep running.
 
     Results are data, never code: numbers, text, ``bytes``, ``None``, lists, tuples, dictionaries with plain keys,
     tensors (on the CPU), numpy arrays, and frames, samples, metadata, subtitles and documents of this library. Return

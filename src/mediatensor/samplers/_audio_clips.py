@@ -97,8 +97,8 @@ def audio_clips_at_random_timestamps(
         num_clips: Number of clips, at least 1.
         sampling_range_start: Time from which a clip may start in seconds; by default the beginning of the stream.
         sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
-            the end. By default the last clip ends with the stream, or starts at ``sampling_range_start`` in a shorter
-            stream. Required if the header does not state the end of the stream.
+            the end. By default the last clip ends with the stream, or starts at ``sampling_range_start`` if the
+            stream is shorter. Required if the header does not state the end of the stream.
         policy: How to handle a clip that runs past the end of the stream: ``"pad"`` fills up with silence, ``"wrap"``
             goes back to the clip's start, ``"error"`` raises.
 

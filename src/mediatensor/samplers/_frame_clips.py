@@ -156,7 +156,7 @@ def clips_at_regular_indices(
     """Decode clips that start at evenly spaced frames.
 
     The first clip starts at the first frame of the sampling range and the last clip at its last frame. Starts
-    between them are rounded to whole frames. 3 clips of 3 frames, every 2nd, of a video of 10 frames, by default::
+    between them are rounded to whole frames. By default, for 3 clips of 3 frames, every 2nd, of a video of 10 frames::
 
         frame              0  1  2  3  4  5  6  7  8  9
         sampling range    [                 )
@@ -168,7 +168,7 @@ def clips_at_regular_indices(
 
     Args:
         decoder: The video.
-        num_clips: Number of clips, at least 1; a single one starts at the start of the range.
+        num_clips: Number of clips, at least 1; a single clip starts at the start of the range.
         num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy: As for
             `clips_at_random_indices`.
 
@@ -230,7 +230,7 @@ def _plan_by_index(
 
 
 def _range_of_indices(start: int, end: int | None, *, num_frames: int, span: int) -> tuple[int, int]:
-    """Return the half-open range of frames at which a clip may start.
+    """Return the half-open range of frames at which a clip may start, by default all at which a whole clip fits.
 
     >>> _range_of_indices(0, None, num_frames=10, span=5)
     (0, 6)
@@ -270,7 +270,7 @@ def _random_indices(start: int, end: int, *, num_clips: int) -> list[int]:
 
 
 def _regular_indices(start: int, end: int, *, num_clips: int) -> list[int]:
-    """Return evenly spaced frames of [start, end), including the first and the last.
+    """Return ``num_clips`` evenly spaced frames of [start, end), including the first and the last frame.
 
     >>> _regular_indices(0, 6, num_clips=3)
     [0, 2, 5]

@@ -129,7 +129,7 @@ def find_scenes(
             first of several close cuts counts.
         min_seconds: Minimum duration of a scene in seconds; both this and ``min_frames`` must hold.
         key_frames_only: Decode only key frames, which is many times faster. A scene then begins at each key frame whose
-            score against the previous key frame is at least ``threshold * ratio``. This is the cut itself if the
+            score against the previous key frame is at least ``threshold * ratio``. Its start is the cut itself if the
             encoder put a key frame there, otherwise the next key frame. A cut that is reversed before the next key
             frame is missed, and fast motion may count as a cut. Requires a `VideoDecoder` of a whole file in exact
             mode.
@@ -182,7 +182,7 @@ def clips_at_scenes(
 ) -> FrameBatch:
     """Decode one clip of each scene. No clip has frames of two scenes.
 
-    Clips of 3 frames, every 2nd, of two scenes with 8 and 3 frames::
+    Clips of 3 frames, taking every 2nd frame, of two scenes with 8 and 3 frames::
 
         frame              0  1  2  3  4  5  6  7 | 8  9 10
         "start"            x     x     x          | x     x
@@ -302,7 +302,7 @@ class _CutRule:
 
     @property
     def num_ahead(self) -> int:
-        """Number of later frames that are needed to judge a frame."""
+        """Number of later frames that are needed to decide whether a frame is a cut."""
         return max(_NEIGHBOUR_REACH, self.max_flash)
 
     def is_return(self, before: _SmallFrame, later: _SmallFrame, score: float) -> bool:
@@ -380,7 +380,7 @@ class _CutFinder:
         return sum(map(sum, changed)) / (2 * _NUM_NEIGHBOURS)
 
     def _is_flash(self, place: int) -> bool:
-        """Return whether the previous content returns soon, or the frame's content was shown shortly before."""
+        """Return whether the content before this frame returns soon, or this content was shown shortly before."""
         frames, rule, frame = self._frames, self._rule, self._frames[place]
         later = (frames[place + k] for k in range(1, rule.max_flash + 1) if place + k < len(frames))
         earlier = (frames[place - 1 - k] for k in range(1, rule.max_flash + 1) if place - 1 - k >= 0)
@@ -419,7 +419,7 @@ def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut],
 
 
 def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
-    """Return the same as `_find_cuts`, comparing only key frames."""
+    """Return the same as `_find_cuts`, but by comparing only key frames."""
     check_decoder(decoder, "frame_index", made_by="VideoDecoder")
     starts = decoder.frame_index.gop_start_indices.tolist()
     before: _SmallFrame | None = None

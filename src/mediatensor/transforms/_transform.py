@@ -175,7 +175,7 @@ class Transform(nn.Module, ABC):
     To write a transform, implement `transform` and, if it needs parameters, `make_params`.
 
     Attributes:
-        is_random: Whether `make_params` draws random numbers. If true, all images of a sample share its result, so they
+        is_random: Whether `make_params` draws random numbers. If true, all images of a sample share one result, so they
             must have the same number of clips. If false, `make_params` is called separately for each image.
 
     Example:
