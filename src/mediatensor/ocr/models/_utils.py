@@ -115,7 +115,7 @@ def rectify_crops(crops: Sequence[np.ndarray], orientations: Sequence[int]) -> l
 
     Args:
         crops: Images ``(H, W, ...)``.
-        orientations: Quarter turns of each crop, counter-clockwise.
+        orientations: Number of counter-clockwise quarter turns of each crop.
     """
     return [np.rot90(crop, -turn) for crop, turn in zip(crops, orientations, strict=True)]
 
@@ -125,7 +125,7 @@ def rectify_loc_preds(page_loc_preds: np.ndarray, orientations: Sequence[int]) -
 
     Args:
         page_loc_preds: ``(N, 4, 2)``, the corners as they appear on the page: TL, TR, BR, BL.
-        orientations: Quarter turns of the text of each quad, counter-clockwise.
+        orientations: Number of counter-clockwise quarter turns of the text of each quad.
 
     Raises:
         InvalidArgumentError: There are not as many orientations as quads.

@@ -63,19 +63,19 @@ _LIKE_SIGNS = frozenset(".,;:")
 
 @dataclass(frozen=True)
 class CtcCharacters:
-    """The characters of a batch decoded by `ctc_best_path`, as flat arrays of one length.
+    """The characters of all sequences of a batch, one sequence after the other, as decoded by `ctc_best_path`.
 
-    The characters of sequence ``i`` are ``[offsets[i]:offsets[i + 1]]`` of each array, in reading order.
+    The characters of sequence ``i`` are ``[offsets[i]:offsets[i + 1]]`` of the first five arrays, in reading order.
 
     Attributes:
         labels: The class of each character.
         start_steps: The first time step of each character's run.
         stop_steps: One past the last time step of each run.
-        peak_steps: The first step of each run at which the class is most probable.
-        confidences: The probability of the class at the peak step.
-        offsets: The start of each sequence, and the total number of characters at the end.
-        lowest: For each sequence, the minimum of the greatest probabilities of **all** steps, including blanks. This is
-            docTR's confidence of a word. It is 0 for a sequence without steps.
+        peak_steps: The step at which the class of each run is most probable; the first one of equal steps.
+        confidences: The probability of each character at its peak step.
+        offsets: The index of each sequence's first character; the last item is the total number of characters.
+        lowest: For each sequence, the minimum over **all** steps, including blanks, of a step's greatest probability.
+            This is docTR's confidence of a word. It is 0 for a sequence without steps.
     """
 
     labels: IntArray
@@ -170,7 +170,7 @@ def _best_of_each_step(probabilities: torch.Tensor | tuple[torch.Tensor, torch.T
 
 
 def replace_zeros(values: Sequence[str]) -> list[str]:
-    """Replace letters that look like a zero by zeros if they are next to a zero in a number.
+    """Replace letters that look like a zero, and stand next to a zero in a number, by zeros.
 
     A number is a word of digits, zero look-alikes, and punctuation of numbers, dates and times. A look-alike next to
     another digit is not replaced, because it may be correct, as in ``5O2``.
@@ -211,7 +211,7 @@ def is_look_alike(character: str) -> bool:
 
 
 def fold_character(character: str) -> str:
-    """Return the symbol of a character, which ignores case and is the same for all digits."""
+    """Return the symbol under which a character is counted: its lower-case form, or ``0`` for any digit."""
     lower = character.lower()
     return "0" if character.isdecimal() else lower if len(lower) == 1 else character
 
@@ -224,7 +224,7 @@ def shape_of(character: str) -> str:
 
 
 class _Sequences:
-    """Conditional probabilities of symbols from counts, interpolated as by Witten and Bell (1991)."""
+    """Probabilities of a symbol after other symbols, from counts, interpolated as by Witten and Bell (1991)."""
 
     def __init__(
         self, keys: Mapping[int, npt.NDArray[np.int64]], counts: Mapping[int, npt.NDArray[np.float64]]
@@ -254,7 +254,7 @@ class _Sequences:
 def _shorten_sequences(
     keys: Mapping[int, npt.NDArray[np.int64]], counts: Mapping[int, npt.NDArray[np.float64]], length: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return keys and counts of sequences of a length; if not stored, they are summed from longer sequences."""
+    """Return keys and counts of the sequences of ``length`` symbols, summed from longer ones if they are not stored."""
     if length in keys:
         return keys[length], counts[length]
     shortest = min(keys)
@@ -277,7 +277,7 @@ def _place(ordered: npt.NDArray[np.int64], key: int) -> int | None:
 
 @lru_cache(maxsize=1)
 def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
-    """Return the symbol numbers, the sequences of folded characters, and the sequences of shapes."""
+    """Return the number of each symbol, and the probabilities of sequences of folded characters and of shapes."""
     with np.load(Path(__file__).with_name("letters.npz"), allow_pickle=False) as file:
         symbols = {chr(point): number for number, point in enumerate(file["symbols"].tolist(), 1)}
         parts = [
@@ -291,7 +291,7 @@ def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
 
 
 def is_spelled(character: str) -> bool:
-    """Return whether sequences with the character were counted: Latin letters, digits, plain signs except spaces."""
+    """Return whether sequences with a character were counted: a Latin letter, a digit, or a plain sign but no space."""
     return len(character) == 1 and character != " " and fold_character(character) in _load_counts()[0]
 
 
@@ -333,11 +333,11 @@ def correct_spelling(
 
 
 def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) -> Callable[[str], bool] | None:
-    """Return a test for the characters allowed at a position, determined by the certain characters of its word.
+    """Return a function that tests whether a character may be at ``place``, given the certain characters of its word.
 
     Return ``None`` for words without certain letters or digits, for e-mail addresses, and for words with letters of
-    other scripts. Words with both letters and digits, such as part numbers, also return ``None``, except that
-    lower-case letters are not allowed among capitals and digits.
+    other scripts. Words with both letters and digits, such as part numbers, also return ``None``, except
+    for a lower-case letter among capitals and digits: the test then excludes lower-case letters.
     """
     start, end = place, place + 1
     while start and values[start - 1] != " ":
@@ -368,7 +368,7 @@ def _is_in_numbers(character: str) -> bool:
 
 
 def _find_likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[str, float]]]) -> list[str]:
-    """Return the best combination of candidates, by a beam search with ``BEAM_WIDTH`` spellings."""
+    """Return the characters with the likeliest candidates, by a beam search that keeps ``BEAM_WIDTH`` spellings."""
     numbers, letters, shapes = _load_counts()
     spellings: list[tuple[float, list[str]]] = [(0.0, list(values[: min(choices)]))]
     # Sequences that include the last candidate end within the line or at a space after it.

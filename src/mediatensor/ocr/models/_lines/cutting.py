@@ -103,7 +103,7 @@ def longest_lines(quads: npt.NDArray[np.float64], page_shape: tuple[int, int]) -
 
 
 def turn_quads(quads: npt.NDArray[np.float64], turns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Reorder the corners of quads (N, 4, 2), clockwise on the page, to start at the start of the text.
+    """Reorder the corners of quads (N, 4, 2), clockwise on the page, so that the first one is where the text starts.
 
     ``turns`` (N,) are degrees clockwise, multiples of 90: a line turned by 90 degrees starts at its top right corner.
     """
@@ -118,7 +118,7 @@ def signed_turn(turn: int) -> int:
 
 @dataclass(frozen=True)
 class LineBatch:
-    """Lines of equal padded width.
+    """A batch of images of lines with equal padded width.
 
     Attributes:
         data: RGB in [0, 1], (N, 3, height, padded width), NaN in the padding after each line.
@@ -134,8 +134,9 @@ class LineBatch:
 def padded_width(width: int) -> int:
     """Return the padded width at which a line of this width is read.
 
-    The result depends only on the line, so that its reading does not depend on other lines in the batch. Steps grow
-    with the width to limit the number of shapes. Padding adds at most an eighth, or a quarter for short lines.
+    The result depends only on the line, so that its reading does not depend on other lines in the batch. Widths are
+    rounded up in steps that grow with the width, to limit the number of shapes. Padding adds less than a quarter of the
+    width, except for lines of at most 128 columns, which are padded to a multiple of 32.
     """
     step = max(32, 1 << max(max(width - 1, 1).bit_length() - 3, 0))
     return -(-width // step) * step
@@ -154,7 +155,7 @@ def line_cuts(
     Args:
         page: (3, H, W), uint8 or floats in [0, 1].
         quads: (N, 4, 2) corners in pixels, in reading direction from the top left.
-        height: Height of the result.
+        height: Height of the cropped lines.
         max_width: Wider lines are compressed to this width.
 
     Returns:
@@ -177,7 +178,7 @@ def line_cuts(
 
 @dataclass(frozen=True)
 class _Cut:
-    """Lines that are cropped together; ``factor`` is the oversampling relative to the result."""
+    """Lines that are cropped together; they are sampled at ``factor`` times the resolution of the result."""
 
     indices: list[int]
     padded: int
@@ -237,7 +238,7 @@ def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: in
 
 
 def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.ArrayLike) -> FloatArray:
-    """Return (N, 11): corners, width in columns, and width and height of the image.
+    """Return for each line its corners, its width in columns, and width and height of ``picture``, (N, 11).
 
     The device computes the sampling positions from these numbers. ``corners`` (N, 4, 2) are in pixels of ``picture``
     (3, H, W); the first, second and last corner define the parallelogram of each line.
@@ -277,8 +278,8 @@ def cut_words(
 
     Args:
         page: (3, H, W), uint8 or floats in [0, 1].
-        boxes: Relative: straight (N, 4), whose last row and column are included; or quads (N, 4, 2) that start at the
-            start of the text.
+        boxes: Relative boxes: straight (N, 4), which include their last row and column; or quads (N, 4, 2) that start
+            at the start of the text.
         beyond: For quads, the value of pixels outside the page: black, as in docTR, or the nearest border pixel.
 
     Returns:
@@ -296,7 +297,7 @@ def cut_words(
 
 
 def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating], beyond: str) -> list[Tensor | None]:
-    """Crop the parallelograms defined by the first, second and last corner, at the length of their sides."""
+    """Crop the parallelograms defined by the first, second and last corner; crops are as long as their sides."""
     widths, heights = (sizes.astype(int).tolist() for sizes in line_sizes(quads))
     crops: list[Tensor | None] = [None] * len(quads)
     kept = [index for index in range(len(quads)) if widths[index] >= 1 and heights[index] >= 1]

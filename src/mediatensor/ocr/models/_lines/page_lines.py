@@ -56,7 +56,7 @@ class FoundLine:
     """A line, or the box of a word, that was cropped and read.
 
     Attributes:
-        place: Argument of `cut_words`, relative to the page that was read: corners (4, 2) from the start of the text,
+        place: The box for `cut_words`, relative to the page that was read: corners (4, 2) from the start of the text,
             or a straight box (4,).
         value: The text.
         confidence: The probability that the text is right.
@@ -312,7 +312,7 @@ def _read_by_script(
     min_confidence: float,
     split_after: str,
 ) -> dict[int, LineReading]:
-    """Read lines of a script with the recogniser for that script; return the readings that are good enough."""
+    """Read the lines of ``script`` with its recogniser ``reader``; return the readings that are good enough."""
     own = [index for index, reading in known.items() if reading.script == script]
     quads = scale_to_pixels(lines[np.array(own, dtype=np.int64)], (page.shape[1], page.shape[2]))
     better = {}

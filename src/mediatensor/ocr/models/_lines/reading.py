@@ -47,10 +47,10 @@ MAX_LINE_WIDTH = 4096
 
 
 class ScriptClassifier(nn.Module):
-    """Two layers: the first is applied to each step of a line, the second to the mean and maximum over the steps.
+    """Classifies the script of a line: one layer for each step, then one for the mean and maximum over the steps.
 
     Args:
-        names: The script of each class. The first class is readable lines and has an empty name.
+        names: The script of each class. The first class, whose name is empty, is for readable lines.
         first: Weights of the first layer, (hidden, features).
         first_bias: (hidden,).
         second: Weights of the second layer, (classes, 2 x hidden).
@@ -139,8 +139,8 @@ class LineRecognizer(Protocol):
     Attributes:
         cfg: Contains ``input_shape``, ``mean`` and ``std``.
         characters: The characters of the classes after the blank.
-        step_pixels: Number of columns of a line for each step.
-        head: The last layer, with the network's device and type.
+        step_pixels: Number of pixel columns of a line that each step covers.
+        head: The last layer; it has the device and type of the network.
         right_to_left: Whether the model returns the characters of right-to-left scripts from left to right.
 
     A model that detects unreadable scripts has a `ScriptClassifier` as ``script_classifier``, and returns its scores as
@@ -164,9 +164,9 @@ class LineReading:
 
     Attributes:
         words: Words, whose boxes are fractions of the line.
-        confidence: Mean confidence of the characters, 0 if there are none; used to compare readings of one line.
+        confidence: Mean confidence of the characters, 0 if there are none; used to compare several readings of a line.
         has_gaps: Whether there is ink without a recognised character.
-        script: The script of the line if the recogniser cannot read it; the words then have similar letters.
+        script: The script of the line if the recogniser cannot read it; the words are then similar known letters.
     """
 
     words: list[LineWord]
@@ -207,8 +207,8 @@ class SeenBatch:
     Attributes:
         indices: Indices of the lines.
         widths: Width of each line in columns, without padding.
-        probabilities: (N, T), see `CtcLineRecognizer.best_of_steps`.
-        classes: (N, T), int32.
+        probabilities: Greatest probability at each step, (N, T), see `CtcLineRecognizer.best_of_steps`.
+        classes: The class with this probability, (N, T), int32.
         spaces: Probability of a space at each step, (N, T).
         inks: Ink masks; see `inks_of_lines`.
         scores: Scores of alternatives, (N, T, K), see `CtcLineRecognizer.alternatives`; K is 0 for models without them.

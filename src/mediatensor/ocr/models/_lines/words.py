@@ -278,7 +278,7 @@ def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
 
 
 def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
-    """Return the widest ink gap between two positions or, if there is none, the column with least ink."""
+    """Return start and stop of the widest ink gap between two positions, or twice the column with least ink."""
     # A network may place a character in the padding after the end of the line.
     start, stop = min(int(left), ink.shape[1] - 1), int(right) + 1
     empty = ~inside[start:stop]
@@ -331,7 +331,7 @@ def _make_word(
 
 @dataclass(frozen=True)
 class MissingSpace:
-    """A space missing in the best path: index of the character after it, step, and probability."""
+    """A space missing in the best path: index of the character after it, and step and probability of the space."""
 
     index: int
     step: int

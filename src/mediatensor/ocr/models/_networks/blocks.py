@@ -27,7 +27,7 @@ _WITH_PARAMETERS = (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear, nn
 
 
 def convolve(layer: nn.Conv2d, x: Tensor, activation: Activation = "none", added: Tensor | None = None) -> Tensor:
-    """Return either ``activation(layer(x))`` or ``layer(x) + added``, equal to the layers except for rounding."""
+    """Return either ``activation(layer(x))`` or ``layer(x) + added``; fusing these calls changes only the rounding."""
     if not _can_fuse(layer, x):
         y: Tensor = layer(x)
         return (y if activation == "none" else _ACTIVATIONS[activation](y)) if added is None else y + added
@@ -153,7 +153,7 @@ class Block(nn.Module):
 
 
 class Stem(nn.Module):
-    """Two strided convolutions with a pooling branch and a convolution branch between them; 1/4 of the size."""
+    """Two strided convolutions with a pooling branch and a convolution branch between them; reduces the size to 1/4."""
 
     def __init__(self, middle_channels: int, out_channels: int) -> None:
         super().__init__()
@@ -289,7 +289,7 @@ class EncoderBlock(nn.Module):
 
 
 class DropPath(nn.Module):
-    """Drops the branch for some images of a batch in training (Huang et al., "Stochastic Depth", 2016)."""
+    """Drops a residual branch for some images of a batch in training (Huang et al., "Stochastic Depth", 2016)."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()
@@ -305,7 +305,7 @@ class DropPath(nn.Module):
 
 
 class FeatureExtractor(nn.ModuleDict):
-    """The layers of a backbone up to the last requested one, with their names.
+    """The layers of a backbone, with their names, up to the last layer whose output is requested.
 
     ``layers`` are names of children of ``backbone``, which must be a sequence of layers.
 

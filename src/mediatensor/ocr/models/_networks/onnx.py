@@ -47,10 +47,10 @@ class OnnxNode(NamedTuple):
 
 @dataclass(frozen=True)
 class OnnxGraph:
-    """Tensors by name, nodes in the order of execution (``Identity`` resolved), and the file's metadata.
+    """The content of a file: tensors by name, nodes in the order of execution (``Identity`` resolved), and metadata.
 
     Attributes:
-        inputs: Names of the inputs, excluding the tensors.
+        inputs: Names of the inputs, except those whose tensors the file contains.
         outputs: Names of the outputs.
     """
 
@@ -127,7 +127,7 @@ def _layers_of(graph: OnnxGraph) -> Iterator[list[Array]]:
     """Yield the arrays of each layer, in the order of `_PARAMETERS`; layers are in the order of execution.
 
     Exporters write the bias of a convolution or linear layer as a separate addition. They write a layer norm as basic
-    operations, in which the parameters are a multiplication by a vector and an addition of a vector.
+    operations: its weight is the vector of a multiplication, and its bias the vector of an addition.
     """
     tensors = graph.tensors
     addends = {node.inputs[0]: node.inputs[1] for node in reversed(graph.nodes) if node.op == "Add"}
@@ -283,7 +283,7 @@ def _message(value: FieldValue) -> memoryview:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, FieldValue]]:
-    """Yield number and value of each field of a protocol-buffer message."""
+    """Yield the field number and the value of each field of a protocol-buffer message."""
     position, size = 0, len(data)
     while position < size:
         key, position = _varint(data, position)

@@ -100,9 +100,9 @@ class ModelCard:
         vocab: The characters of a recogniser; empty if they are listed in the weights file.
         license: The licence of the weights.
         source: Where the weights are published.
-        sha256: The SHA-256 of the file in packages, or the beginning of it that is part of the file's name.
-        file_names: Possible names of the file in the folder ``MEDIATENSOR_MODELS``.
-        package_files: Packages that contain the file, with its path inside each package.
+        sha256: The SHA-256 of the weights file in packages, or the beginning of the SHA-256 that is in the file's name.
+        file_names: Possible names of the weights file in the folder ``MEDIATENSOR_MODELS``.
+        package_files: Packages that contain the weights file, with its path inside each package.
         accuracy: Scores in percent by measure, from ``python -m benchmarks.text.ocr`` with the default predictor, or as
             published by docTR.
 

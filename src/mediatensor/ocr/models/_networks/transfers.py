@@ -106,7 +106,7 @@ def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 def have_all_ended(ended: Tensor, step: int) -> bool:
-    """Return whether all words of a batch have ended; except on the CPU, the result is False after most steps."""
+    """Return whether all words of a batch have ended; except on the CPU, most steps return False without checking."""
     if ended.device.type != "cpu" and (step + 1) % STEPS_BETWEEN_QUESTIONS:
         return False
     return bool(ended.all())
@@ -153,7 +153,7 @@ def not_compiled(method: Callable[ParametersT, ResultT]) -> Callable[ParametersT
 def mark_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:
     """If the model is compiled, mark dimensions of an input as dynamic, because their sizes differ between calls.
 
-    A size of 1 is never marked; it has a separate graph.
+    A dimension of size 1 is never marked; a separate graph is compiled for it.
     """
     if is_compiled(model):
         # Imported here because the import takes a second.

@@ -207,8 +207,8 @@ def compare_checksum(file: Path, expected: str) -> None:
 def _check_container(file: Path) -> None:
     """Reject files that would need more memory than their own size, before anything is loaded.
 
-    Compressed archives may need more; torch does not write them. Files of torch before 1.6 are not archives, and their
-    tensor sizes are numbers that the size of the file does not limit.
+    Compressed archives may need more memory; torch does not write them. Files of torch before 1.6 are not archives;
+    they state tensor sizes as numbers, which may exceed the size of the file.
     """
     with file.open("rb") as stream:
         if stream.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
@@ -225,7 +225,7 @@ def _check_container(file: Path) -> None:
 
 
 def _check_old_format(file: Path, stream: BinaryIO) -> None:
-    """Reject a file of the old format that contains a number greater than the size of the file."""
+    """Reject a file of the format before torch 1.6 that contains a number greater than the size of the file."""
     size = file.stat().st_size
     try:
         for number in range(_TENSOR_PICKLE + 1):

@@ -330,7 +330,7 @@ def part_of_page(
         size: Height and width of the whole page as a network input.
         box: Left, top, right, bottom of the part, in pixels of that input.
         scale: Enlargement factor of the part.
-        levels: Values in [0, 1] that are mapped to 0 and 1; values outside this range are clipped.
+        levels: The two values in [0, 1] that are mapped to 0 and 1; values outside these two are clipped.
         preprocessor: The network's preprocessor.
         dtype: Type of the result.
     """
@@ -351,7 +351,7 @@ def part_of_page(
 def make_pre_processor(
     cfg: Mapping[str, Any], batch_size: int, preserve_aspect_ratio: bool, symmetric_pad: bool, scales: Mapping[str, Any]
 ) -> PreProcessor:
-    """Create a preprocessor for the size in ``cfg``; ``mean`` and ``std`` in ``scales`` take precedence."""
+    """Create a preprocessor from ``cfg``; ``mean`` and ``std`` in ``scales`` take precedence over those in ``cfg``."""
     mean, std = scales.get("mean"), scales.get("std")
     return PreProcessor(
         cfg["input_shape"][1:],

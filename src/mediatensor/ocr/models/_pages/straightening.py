@@ -51,7 +51,7 @@ class Straightening:
 
 
 def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool = True) -> Straightening:
-    """Plan the transform of a page that is turned clockwise by ``angle`` degrees to the upright page.
+    """Plan the transform that makes a page upright which is turned clockwise by ``angle`` degrees.
 
     With ``expand`` the upright page is large enough for the whole page; otherwise it has the page's size and may lose
     corners. Multiples of 90 degrees never lose pixels, and 90 and 270 degrees always swap the sides.
@@ -161,8 +161,8 @@ def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple
     """Measure the most elongated connected shapes of a map, bool (H, W).
 
     ``number`` shapes are measured. Shapes up to ``lower_area`` pixels and shapes without width are ignored. The result
-    is sorted by descending elongation: angle of the long side in (-90, 90], degrees clockwise; length and width in
-        pixels.
+    is sorted by descending elongation: the angles of the long sides in (-90, 90], degrees clockwise, and the lengths
+    and the widths in pixels.
 
     Raises:
         MissingDependencyError: SciPy is not installed.
@@ -212,10 +212,10 @@ def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 
 def quad_angles(quads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return angles, degrees clockwise, and lengths of the long sides of quads (N, 4, 2) in pixels.
+    """Return the angles (degrees clockwise) and the lengths of the long sides of quads (N, 4, 2) in pixels.
 
     Raises:
-        InvalidArgumentError: The shape is another one or a coordinate is not finite.
+        InvalidArgumentError: The array has another shape, or a coordinate is not finite.
     """
     if quads.ndim != 3 or quads.shape[1:] != (4, 2) or not np.isfinite(quads).all():
         raise InvalidArgumentError(f"quads must be finite and (N, 4, 2), got shape {quads.shape}")

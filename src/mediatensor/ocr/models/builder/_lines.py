@@ -49,7 +49,7 @@ def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tu
 
 
 def _deskew(quads: np.ndarray, angle: float) -> np.ndarray:
-    """Rotate quads by a small angle. For quads that are already straight, only the center is rotated."""
+    """Rotate quads by a small angle; quads that are already straight are only moved to their rotated centers."""
     turned = quads @ rotation_matrix(angle).T
     tops = quads[:, 1] - quads[:, 0]
     level = np.abs(np.degrees(np.arctan2(-tops[:, 1], tops[:, 0]))) < abs(angle) / 2
@@ -66,10 +66,10 @@ def frame_order(boxes: np.ndarray) -> np.ndarray:
 def line_numbers(
     boxes: np.ndarray, aspect: float, paragraph_break: float, line_ids: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Group words into rows of equal height, and split the rows into lines at gaps wider than usual for the page.
+    """Group words at about the same height into rows, and split the rows into lines at gaps wider than usual.
 
     Any gap of at least ``paragraph_break`` page widths splits a row. Words with the same nonnegative ``line_ids``
-    belong to one detected line and stay together unless the gap is two line heights.
+    belong to one detected line and stay together unless the gap between them is two line heights.
 
     Returns the indices of the words, sorted by line from the top and from left to right within a line, and the line
     number of each sorted word.
@@ -99,7 +99,7 @@ def block_numbers(boxes: np.ndarray, aspect: float, line_break: float) -> np.nda
 
     A line joins the block of the line above it if the two overlap horizontally, are close, and have similar heights. In
     addition they must be aligned at the left, right or center, unless the line has no other candidate. ``boxes`` are
-    upright. ``line_break`` is the widest gap in line heights.
+    upright. ``line_break`` is the widest gap between two lines of a block, in line heights.
 
     Raises:
         MissingDependencyError: if SciPy is not installed.
@@ -140,7 +140,7 @@ def _units(number: int, line_ids: np.ndarray | None) -> np.ndarray:
 
 
 def _rows(boxes: np.ndarray, order: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """Return row numbers, int64 ``(N,)``; a word joins a row if it is within half a height of the row's mean.
+    """Return row numbers, int64 ``(N,)``; a word joins a row if their mean heights on the page are close.
 
     The mean changes with each added word, so the words are processed one by one in order.
     """
@@ -172,7 +172,7 @@ def _rows(boxes: np.ndarray, order: np.ndarray, units: np.ndarray) -> np.ndarray
 
 
 def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> float:
-    """Return the gap that separates two lines of a row, by docTR's rule; at most ``paragraph_break``.
+    """Return the gap at which a row is split into two lines, by docTR's rule; at most ``paragraph_break``.
 
     ``height`` is the median height of words, relative to the width of the page.
     """

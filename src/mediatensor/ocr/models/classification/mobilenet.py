@@ -37,7 +37,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class _Block(NamedTuple):
-    """A row of the paper's tables."""
+    """An inverted residual block: a row of the tables in the paper on MobileNetV3."""
 
     kernel: int
     expanded: int

@@ -109,7 +109,7 @@ class _FeedForward(nn.Module):
 
 
 class _Block(nn.Module):
-    """A transformer layer with scaled branches over windows (N, 16, h, w, D), either separately or all together."""
+    """A transformer layer with scaled branches; windows (N, 16, h, w, D) attend separately or all together."""
 
     def __init__(self, dim: int, num_heads: int, mlp_ratio: float, drop_path: float, windowed: bool) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class _Block(nn.Module):
 
 
 class _Stage(nn.Module):
-    """Successive layers that return the features (N, D, rows, columns) of some of them."""
+    """Successive layers; the result is the features (N, D, rows, columns) after some of these layers."""
 
     def __init__(self, blocks: Sequence[nn.Module], out_feature_indexes: set[int]) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ _MIN_EXTENT = 2
 
 @dataclass(frozen=True)
 class Regions:
-    """Runs of pixels (R,) grouped by region; regions are ordered by their first pixels, row by row.
+    """R horizontal runs of pixels, grouped by region; regions are ordered by their first pixels, row by row.
 
     Args:
         region: Region of each run, ascending from 0, int64.
@@ -162,9 +162,9 @@ class Rectangles:
 
     Args:
         center: Centers (x, y), float64 (N, 2).
+        axis: Unit vectors (x, y) along the width, float64 (N, 2).
         width: Size along ``axis``, float64 (N,).
         height: Size perpendicular to ``axis``, float64 (N,).
-        height: Extent across it, float64 (N,).
     """
 
     center: NDArray[np.float64]
@@ -175,7 +175,7 @@ class Rectangles:
     def grow(self, distance: NDArray[np.float64]) -> Rectangles:
         """Move every side outwards by ``distance`` (N,).
 
-        This is also the least-area rectangle around the outline of the original, offset with round joins.
+        The result is also the least-area rectangle around the original outline after an offset with round joins.
         """
         return Rectangles(self.center, self.axis, self.width + 2 * distance, self.height + 2 * distance)
 
@@ -341,7 +341,7 @@ def boxes_from_bitmap(
 
 
 def _rectangle_means(prob_map: NDArray[np.floating], bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the mean probability of each rectangle, including one row and column after the last; float64 (N,)."""
+    """Return the mean probability in each rectangle, extended by one row down and one column right; float64 (N,)."""
     height, width = prob_map.shape
     table = np.zeros((height + 1, width + 1))
     table[1:, 1:] = prob_map

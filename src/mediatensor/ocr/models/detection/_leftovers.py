@@ -140,11 +140,11 @@ class Window:
 
 @dataclass(frozen=True)
 class InkLeftOver:
-    """The pieces of ink outside all boxes.
+    """The connected pieces of ink outside all boxes.
 
     Attributes:
-        bounds: Left, top, right, bottom of each piece, the last two exclusive, int64 (M, 4).
-        fill: The share of its bounds that each piece fills, (M,).
+        bounds: Bounding box of each piece: left, top, right, bottom, the last two exclusive, int64 (M, 4).
+        fill: The share of its bounding box that each piece fills, (M,).
         pixels: Mask of all pieces on the page, bool (H, W).
     """
 
@@ -298,7 +298,7 @@ def _measure_levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, 
 
 
 def _count_letters(letters: IntArray) -> int:
-    """Return the number of letters in the pieces; touching letters form one piece."""
+    """Return the number of letters in pieces, by their widths, because touching letters form one piece."""
     widths, heights = (letters[:, 2:] - letters[:, :2]).T
     return int(np.maximum(widths // np.maximum(heights, 1), 1).sum())
 
@@ -320,7 +320,7 @@ def _is_pattern(pieces: IntArray) -> bool:
 
 
 def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
-    """Return whether letters are vertically within a box of similar height, and within one box height of its ends."""
+    """Return whether a letter is at the level of a box of similar height, and at most one box height from its ends."""
     height = boxes[:, 3] - boxes[:, 1]
     common = np.minimum(boxes[:, 3], letter[3]) - np.maximum(boxes[:, 1], letter[1])
     gap = np.maximum(boxes[:, 0] - letter[2], letter[0] - boxes[:, 2])
@@ -371,8 +371,8 @@ def remove_screens(boxes: FloatArray) -> FloatArray:
 def add_found_boxes(boxes: FloatArray, found: FloatArray, letters: IntArray) -> FloatArray:
     """Add the boxes of a second detection to the first boxes, both (N, 5, 2): corners, then (0, score).
 
-    A new box is accepted if it contains a leftover letter. If it overlaps boxes of its line, they are merged into one
-    box.
+    A new box is accepted if it contains a leftover letter. A new box that overlaps boxes of
+    its line is merged with them.
     """
     middles = (letters[:, :2] + letters[:, 2:]) / 2
     result = list(boxes)

@@ -115,7 +115,7 @@ def _check_boxes(name: str, boxes: NDArray[np.floating[Any]]) -> None:
 def _scale_boxes(
     boxes: NDArray[np.floating[Any]], size: tuple[int, int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return corners (K, 4, 2) in pixels, and the sizes (K,) to compare with the minimum."""
+    """Return corners (K, 4, 2) in pixels, and the size (K,) of each box to compare with the minimum size of a box."""
     height, width = size
     if boxes.ndim == 3:
         corners = boxes.astype(np.float64) * (width, height)

@@ -187,7 +187,7 @@ class PPOCRDetector(nn.Module):
 
         Args:
             x: Pages (N, 3, H, W), normalised with the mean and std in ``cfg``; H and W must be multiples of 32.
-            target: If given, the loss is computed: for each page, class name to relative boxes (K, 4) or (K, 4, 2).
+            target: For each page, a dict from class name to relative boxes (K, 4) or (K, 4, 2), to compute the loss.
             return_model_output: Also return ``"out_map"``, probabilities (N, 1, H, W), at least float32.
             return_preds: Return ``"preds"`` even if there is a target.
             maps_only: Return ``"out_map"`` and skip the boxes.
