@@ -87,7 +87,7 @@ class LineClassifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LineEvidence:
-    """Evidence of one line for the turn of its page.
+    """What one line shows about the turn of its page.
 
     Attributes:
         length: Length of the longer side, in the same unit for all lines of a page: the weight of the line's vote.
@@ -95,7 +95,7 @@ class LineEvidence:
         aspect: Ratio of the sizes along and across the reading direction of the crop; below 1 if the reading direction
             is probably wrong.
         upside_down: Probability that the crop, rotated if ``tall``, is upside down; ``None`` if unknown.
-        confidences: Mean confidence of the recogniser by turn of the page, for the turns that were tried.
+        confidences: The recogniser's mean confidence on this line for each turn of the page that was tried.
 
     Raises:
         InvalidArgumentError: A value is out of range.
@@ -385,7 +385,7 @@ def turn_of_read_page(
 def legibility(reading: LineReading) -> float:
     """Return the confidence of a reading; 0 if it has no words or an unreadable script.
 
-    A network may be confident about spaces only.
+    Without words it is 0, because a network may also be confident that there are only spaces.
     """
     return reading.confidence if reading.words and reading.script is None else 0.0
 

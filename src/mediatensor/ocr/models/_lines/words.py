@@ -387,7 +387,7 @@ def find_missing_spaces(
 
 
 def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the widest ink gap between each pair of positions (0 if there is none) and the index of its run."""
+    """Return the width of the widest ink gap between each pair of positions (0 if there is none) and its index."""
     top, bottom = ink_band(ink)
     runs = runs_of_true(~np.asarray(ink[top:bottom].any(axis=0)))
     widths, chosen = np.zeros(len(lefts)), -np.arange(1, len(lefts) + 1)

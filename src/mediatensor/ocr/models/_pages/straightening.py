@@ -199,7 +199,7 @@ def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple
 
 
 def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return the elongation of each shape by number, from the second moments of its rim."""
+    """Return the elongation of each shape, in ascending order of ``own``, from the second moments of its rim."""
     _, index, sizes = np.unique(own, return_inverse=True, return_counts=True)
     x, y = (points[:, axis].astype(np.float64) for axis in (0, 1))
     x, y = (values - (np.bincount(index, values) / sizes)[index] for values in (x, y))

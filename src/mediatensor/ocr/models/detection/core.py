@@ -158,9 +158,8 @@ class SegmentationDetector(nn.Module):
 
         Args:
             x: Images (N, 3, H, W), normalized with the mean and std in ``cfg``; H and W must be multiples of 32.
-            target: If given, the loss is computed: for each image the relative boxes of each class, (K, 4) or (K, 4,
-                2). A class with an empty array is unknown and ignored in that image. A class without an entry does not
-                occur.
+            target: For each image, the relative boxes of each class, (K, 4) or (K, 4, 2), to compute the loss. A class
+                with an empty array is unknown and ignored in that image. A class without an entry does not occur.
             return_model_output: Also return ``out_map``, the probabilities (N, classes, H, W).
             return_preds: Return ``preds`` even if there is a target.
             maps_only: Return ``out_map`` and skip the boxes.

@@ -193,7 +193,7 @@ class PPOCRDetector(nn.Module):
             maps_only: Return ``"out_map"`` and skip the boxes.
 
         Returns:
-            ``"preds"``: for each page, class name to boxes (K, 5) or (K, 5, 2) with their score last; ``"out_map"`` if
+            ``"preds"``: for each page, boxes (K, 5) or (K, 5, 2) by class name, with their score last; ``"out_map"`` if
             requested; ``"loss"`` if there is a target.
         """
         logits = self.logits(x)

@@ -80,7 +80,7 @@ class DetectionPredictor(nn.Module):
             **kwargs: Arguments of the model's ``forward``.
 
         Returns:
-            For each page, class name to relative boxes: (N, 5) as xmin, ymin, xmax, ymax, score, or (N, 5, 2), four
+            For each page, relative boxes by class name: (N, 5) as xmin, ymin, xmax, ymax, score, or (N, 5, 2), four
             corners and (0, score), if pages are not assumed straight. With ``return_maps``, a tuple of this list and
             the list of maps (h, w, classes).
 

@@ -33,7 +33,7 @@ Found = tuple[list[int], NDArray[np.float32], list[float]]
 
 
 def move_boxes(boxes: Tensor, steps: Tensor) -> Tensor:
-    """Return boxes (..., 6) after a step (..., 6) relative to their size and direction, at least float32.
+    """Return boxes (..., 6), at least float32, moved by steps (..., 6) that are relative to their sizes and directions.
 
     Boxes have center, width and height relative to the page, and sine and cosine of their direction. Steps have the
     shift of the center in box widths and heights, logarithms of the growth, and unnormalized sine and cosine of the
@@ -466,7 +466,7 @@ class LWDETR(nn.Module):
             input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64,
                 with at least ``num_queries`` squares of 16 x 16 pixels.
             masks: False in the padding, bool (N, H, W); ``None`` if there is no padding.
-            target: If given, the loss is computed: for each page the relative boxes of each class, (K, 4) or (K, 4, 2).
+            target: For each page, the relative boxes of each class, (K, 4) or (K, 4, 2), to compute the loss.
             return_model_output: Also return ``logits`` (N, Q, C), the scores of classes before the sigmoid.
             return_preds: Return ``preds`` even if there is a target.
 

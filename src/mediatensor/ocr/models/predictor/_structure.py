@@ -90,9 +90,10 @@ def set_upright(words: ClassWords, content: PageContent, plan: Straightening) ->
 
 
 def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
-    """Return boxes (R, 4) that need not be read: everything except pictures that contain no words of the file.
+    """Return boxes (R, 4) of the areas that need not be read: all but the pictures without words of the text layer.
 
-    If the page is a scan, the boxes enclose the words that were added to it. ``None``: no picture needs reading.
+    If the page is a scan, the boxes enclose the words that were added to it. ``None`` means
+    that no picture needs reading.
 
     """
     size = np.array([content.width, content.height] * 2)
@@ -208,7 +209,7 @@ class StructureFinder(nn.Module):
         return Structured(self._find_by_rules(content_of_words(page, words)), regions, grids)
 
     def of_content(self, content: PageContent) -> Structured:
-        """Find the structure of a page with known content by rules only."""
+        """Find, by rules only, the structure of a page whose content is known."""
         return Structured(self._find_by_rules(content)) if self.is_wanted else Structured()
 
     def _find_by_rules(self, content: PageContent) -> PageStructure:

@@ -280,7 +280,7 @@ class TextPredictor(nn.Module):
         return min(torch.get_num_threads(), num_pages, PAGES_AT_ONCE) if is_alone and spreads(*models) else 1
 
     def _load_pages(self, sources: Any) -> Iterator[tuple[Image, Tensor] | PageWords]:
-        """Yield each page for the result and for the networks; pages are loaded in the caller's thread."""
+        """Yield each page as an image for the result and a tensor for the networks, loaded in the caller's thread."""
         for index in range(len(sources)):
             (image,) = self._move_to_device([self._load(sources, index)])
             yield image if isinstance(image, PageWords) else (_result_image(sources, index), image)

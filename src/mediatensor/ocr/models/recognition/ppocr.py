@@ -84,9 +84,9 @@ def scores_of_classes(features: Tensor, head: nn.Linear, classes: Tensor) -> Ten
 
 
 class _LogSum(torch.autograd.Function):
-    """``head(features).logsumexp(-1)`` in slices of classes, whose scores are recomputed for the gradients.
+    """Computes ``head(features).logsumexp(-1)`` in slices of classes; the scores are recomputed for the gradients.
 
-    Storing the scores would take most of the time of a loss.
+    Storing the scores would take most of the time that a loss takes.
     """
 
     @staticmethod
@@ -211,7 +211,7 @@ class CtcLineRecognizer(nn.Module):
         """Keep only the classes of these characters and the blank, which makes the model smaller and faster.
 
         Args:
-            characters: The characters that may be read. Unknown ones are ignored.
+            characters: The characters that may be read. Characters outside the vocabulary are ignored.
 
         Raises:
             InvalidArgumentError: None of the characters is in the vocabulary.
@@ -320,7 +320,8 @@ class CtcLineRecognizer(nn.Module):
 
         Returns:
             Log probabilities of four characters, relative to the likeliest of the four, (N, T, 4), float16; and their
-            classes, (N, T, 4), int64. ``None`` if the model has fewer such characters, or hooks on its score layer.
+            classes, (N, T, 4), int64. ``None`` if the model has fewer than four such characters,
+            or if its score layer has hooks.
         """
         if len(self._spelled) < NUM_ALTERNATIVES or self.head._forward_hooks:
             return None
@@ -474,7 +475,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
 
     @property
     def scripts(self) -> dict[str, str]:
-        """Scripts of these languages: names by ISO 15924 code, such as ``{"Latn": "Latin"}``.
+        """Scripts of `languages`: names by ISO 15924 code, such as ``{"Latn": "Latin"}``.
 
         Scripts with only some letters in the vocabulary, such as Greek without accents, are excluded.
 

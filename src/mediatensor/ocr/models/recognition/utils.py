@@ -49,7 +49,7 @@ def split_crops(
             last piece ends at the end of the crop and may overlap more.
 
     Returns:
-        All pieces, and the pieces of each crop. A crop that is not cut has itself as its only piece.
+        All pieces, and for each crop the range of its pieces. A crop that is not cut is its own only piece.
 
     Raises:
         InvalidArgumentError: ``split_overlap_ratio`` is not between 0 and 1.

@@ -36,7 +36,7 @@ class TableTruth(NamedTuple):
 
     Attributes:
         heat: 1 at centers and at corners, decreasing around them, float32 (N, 2, h, w).
-        logical: Column and row coordinates inside cells, from 1, float32 (N, 2, h, w).
+        logical: Column and row coordinates inside cells, counted from 1, float32 (N, 2, h, w).
         known: Mask of the pixels with known coordinates, bool (N, h, w).
         centers: Image, row and column of the pixel of each cell's center, (3, C).
         corners: Image, row and column of the pixel of each corner, (3, K).

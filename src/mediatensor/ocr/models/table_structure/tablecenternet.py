@@ -90,9 +90,9 @@ class _DeformableLayer(nn.Module):
 
 
 class Merging(nn.Module):
-    """Upsamples features, from fine to coarse, to the first one's size, and merges each with the previous result.
+    """Upsamples features, given from fine to coarse, to the size of the first; merges each with the previous result.
 
-    Iterative deep aggregation of Yu et al., "Deep Layer Aggregation", 2017, https://arxiv.org/abs/1707.06484.
+    This is iterative deep aggregation of Yu et al., "Deep Layer Aggregation", 2017, https://arxiv.org/abs/1707.06484.
     ``scales`` are the upsampling factors.
     """
 
@@ -247,11 +247,12 @@ def _key_points(peaks: Floats, offsets: Floats, ways: Floats, threshold: float, 
 
 
 def _corners_of(quad: Floats, corners: _Points, extents: tuple[Floats, Floats]) -> tuple[NDArray[np.intp], int]:
-    """Return the index of the corner nearest to each corner of a cell, or -1, (4,), and a count of matches.
+    """Return, for each corner of a cell, the index of the nearest detected corner or -1, (4,); and a count of matches.
 
     A detected corner belongs to a cell if one of the centers that it points to is inside the cell. It is compared with
-    the nearest corner of the cell only. The count is the number of times a corner was nearer than all earlier ones; it
-    shows how certain the cell is. ``extents`` are least and greatest x and y of the corners' quads.
+    the nearest corner of the cell only. The count is the number of times a detected corner was at least as near as
+    all earlier ones; it shows how certain the cell is. ``extents`` are least and greatest x and y of the quads in
+    ``corners``.
     """
     low, high = extents
     near = np.flatnonzero(((low <= quad.max(axis=0)) & (high >= quad.min(axis=0))).all(axis=1))
@@ -290,10 +291,10 @@ def _look_up(logical: Floats, points: Floats) -> Floats:
 
 
 def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]:
-    """Return first and last column, first and last row, from 0.
+    """Return first and last column, first and last row of a cell, counted from 0.
 
     ``places`` (4, 2) are column and row coordinates, from 1, of the corners of a cell, clockwise from the top left. The
-    right and bottom corners have the next column and row. ``span`` is the number of columns and rows.
+    right and bottom corners have the next column and row. ``span`` is the expected number of columns and rows.
     """
     top_left, top_right, bottom_right, bottom_left = places
     columns = _range((top_left[0], bottom_left[0]), (top_right[0], bottom_right[0]), span[0])
@@ -302,7 +303,7 @@ def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]
 
 
 def _range(begins: tuple[float, float], ends: tuple[float, float], span: float) -> tuple[int, int]:
-    """Return first and last column or row, from 0, from the side of a cell whose two corners agree better.
+    """Return a cell's first and last column or row, counted from 0, by the side whose two corners agree better.
 
     ``ends`` are one past the last; ``span`` is the expected number.
     """
@@ -401,7 +402,7 @@ class TableCenterNet(nn.Module):
 
         Args:
             x: Images (N, 3, H, W), normalized with the mean and std in ``cfg``; H and W must be multiples of 32.
-            target: If given, the loss is computed: for each image ``cells``, relative (K, 4) or corners (K, 4, 2)
+            target: To compute the loss: for each image ``cells``, relative boxes (K, 4) or corners (K, 4, 2)
                 clockwise from the top left, and ``logic``, integers (K, 4): first and last column, first and last row,
                 from 0.
             return_model_output: Also return ``out_map``, the maps (N, channels, H / 4, W / 4) by name.

@@ -54,12 +54,12 @@ class StillPage:
     """A range of frames over which a page is shown.
 
     Attributes:
-        first_frame: The first frame that shows it.
-        last_frame: The last frame that shows it, so far.
+        first_frame: The first frame that shows the page.
+        last_frame: The last frame, so far, that shows the page.
         first_seconds: The time of the first frame.
         small: The downscaled frame of the page's last state.
-        core: Its initial ink.
-        ink: All of its ink.
+        core: The initial ink of the page.
+        ink: All ink of the page, including ink that was added later.
         is_established: Whether the page was shown long enough.
         grown_frame: The last frame in which ink was added.
         rest_frame: The last frame at rest, before the page fades out.

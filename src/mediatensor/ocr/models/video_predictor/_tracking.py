@@ -117,8 +117,8 @@ class LineTrack:
     Attributes:
         box: The position of the line; for a moving text, the last position.
         template: The strokes of the line.
-        first_frame: The first frame that shows it.
-        last_frame: The last frame that shows it.
+        first_frame: The first frame that shows the line.
+        last_frame: The last frame that shows the line.
         shares: Visible share of the strokes in each frame.
         found_seconds: When the line was detected.
         readings: All readings of the line.
@@ -126,14 +126,14 @@ class LineTrack:
         read_seconds: The time of the last reading or, before the first reading, of the detection.
         is_settled: Whether the strokes were measured again after the detection.
         is_fading: Whether the line is still fading in.
-        earliest_frame: The frame in which the line began to fade in or got its last word; the first frame is not
+        earliest_frame: The frame in which the line began to fade in or got its last word; ``first_frame`` is never
             earlier.
         num_missed: Number of consecutive frames up to now that do not show the line.
         grew_from: The track of the shorter text that this line continues.
         rolled_from: The track of the same text one line lower, before it rolled up.
         follows: A shorter text replaced by this line, directly or through other texts that were not read.
         continued_by: A longer text that replaced this line, if any.
-        places: Frames and boxes of a moving text.
+        places: For a moving text, the first frame and the box of each position.
     """
 
     box: Box
@@ -173,7 +173,7 @@ class LineTrack:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the line was still for long enough."""
+        """Whether the line stood still for at least `FEWEST_AT_REST` frames."""
         return self.num_frames >= FEWEST_AT_REST
 
     @property
@@ -565,7 +565,7 @@ def _read_mean(track: LineTrack, reader: PictureReader) -> None:
 
 
 def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]:
-    """Return the visible share of a text in each of the last frames, from the first of an unbroken series on."""
+    """Return the visible share of a text in each of the recent frames since it appeared; short gaps are filled."""
     shares: list[float] = []
     shows = 0
     for one in reversed(recent):
@@ -583,7 +583,7 @@ def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]
 def _num_fading(template: Template, recent: Sequence[Picture], most_at_rest: int = 0) -> int:
     """Return the number of recent frames over which a text faded steadily, or 0 if there was no fade.
 
-    The fade may have ended up to ``most_at_rest`` steps ago.
+    The fade may have ended up to ``most_at_rest`` steps of `FADE_STEP_SECONDS` ago.
     """
     step = next(
         (

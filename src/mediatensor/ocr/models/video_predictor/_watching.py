@@ -110,7 +110,7 @@ class Template:
         return luma[top:bottom, left:right]
 
     def change(self, difference: npt.NDArray[np.float32]) -> float:
-        """Return the mean change of the strokes, given the difference of this region between two frames."""
+        """Return the mean change of the strokes, given the difference of two frames in the region of `part`."""
         return float(np.abs(difference[self._weights != 0]).mean())
 
     def share(self, luma: Gray) -> float:
@@ -118,7 +118,7 @@ class Template:
         return float(np.vdot(self._weights, self.part(luma)))
 
     def brightness(self, luma: Gray) -> Brightness:
-        """Return the mean brightness of bright strokes and of dark strokes, from left to right."""
+        """Return the mean brightness of bright and of dark strokes in each part of the text, from left to right."""
         pixels = self.part(luma).ravel()
         means = np.full((2, NUM_PARTS), np.nan, np.float32)
         for mean, solid, parts in zip(means, self._solid, self._parts, strict=True):
@@ -134,7 +134,7 @@ def is_sung(course: Sequence[Brightness]) -> bool:
 
 
 def _steps_forward(course: Brightness) -> bool:
-    """Return whether each part, (moments, parts), changes once and not before the part to its left."""
+    """Return whether each part of ``course`` (moments, parts) changes once, and not before the part to its left."""
     course = course[:, ~np.isnan(course).any(axis=0)]
     change = course[-1] - course[0]
     changed = np.abs(change) >= LEAST_CHANGE

@@ -427,7 +427,7 @@ class TextStream(Iterator[TextTrack]):
             yield self._complete.pop(0)
 
     def _note(self, problem: str) -> None:
-        """Add a problem unless it is already listed: a stream that resumes at the end meets it again."""
+        """Add a problem unless it is already listed: a stream that resumes at the end meets a problem again."""
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -620,7 +620,7 @@ class TextStream(Iterator[TextTrack]):
 
 
 def _rolled_places(line: LineTrack) -> list[tuple[int, Box]]:
-    """Return the positions of a line that rolls up, with the frame in which it reached each of them."""
+    """Return the positions of a line that rolls up, each with the frame in which the line reached it."""
     stages = line.stages
     return [
         (stage.first_frame, stage.box)
