@@ -122,7 +122,7 @@ class LineBatch:
 
     Attributes:
         data: RGB in [0, 1], (N, 3, height, padded width), NaN in the padding after each line.
-        indices: Indices of the lines.
+        indices: Index of each line among the lines of the page.
         widths: Width of each line in columns, without padding.
     """
 
@@ -132,7 +132,7 @@ class LineBatch:
 
 
 def padded_width(width: int) -> int:
-    """Return the padded width at which a line of this width is read.
+    """Return the width, including padding, at which a line of ``width`` columns is read.
 
     The result depends only on the line, so that its reading does not depend on other lines in the batch. Widths are
     rounded up in steps that grow with the width, to limit the number of shapes. Padding adds less than a quarter of the

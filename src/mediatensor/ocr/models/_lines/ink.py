@@ -77,7 +77,7 @@ def _sums(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
 
 
 def ink_band(ink: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """Return start and stop of the rows with most ink; all rows if there is no ink."""
+    """Return start and stop of the band of rows with most ink, or of all rows if there is no ink."""
     rows = ink.mean(axis=1) if ink.size else np.zeros(len(ink))
     full = rows > BAND_DENSITY * rows.max(initial=0.0)
     if not full.any():

@@ -77,8 +77,8 @@ class ClassWords:
         boxes: Relative, (N, 4), or (N, 4, 2) from the start of the text.
         scores: Scores of the detector, (N,).
         texts: Texts with their confidences.
-        orientations: ``{"value": degrees, "confidence": ...}``.
-        line_ids: Number of the detected line of each word; ``None`` if the detector found words.
+        orientations: The turn of each word, ``{"value": degrees, "confidence": ...}``.
+        line_ids: Number of the detected line that contains each word; ``None`` if the detector found words.
         characters: Characters of each word; ``None`` if the recogniser does not locate characters.
         unread: Lines that were not read, or only in part.
         found: All lines, or boxes of words, that were cropped.

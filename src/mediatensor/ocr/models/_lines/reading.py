@@ -205,7 +205,7 @@ class SeenBatch:
     """Network output for a batch of lines, still on the device.
 
     Attributes:
-        indices: Indices of the lines.
+        indices: Index of each line among the lines of the page.
         widths: Width of each line in columns, without padding.
         probabilities: Greatest probability at each step, (N, T), see `CtcLineRecognizer.best_of_steps`.
         classes: The class with this probability, (N, T), int32.

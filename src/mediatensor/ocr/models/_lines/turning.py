@@ -383,9 +383,9 @@ def turn_of_read_page(
 
 
 def legibility(reading: LineReading) -> float:
-    """Return the confidence of a reading; 0 if it has no words or an unreadable script.
+    """Return the confidence of a reading; 0 if the reading has no words or an unreadable script.
 
-    Without words it is 0, because a network may also be confident that there are only spaces.
+    Without words the result is 0, because a network may also be confident that there are only spaces.
     """
     return reading.confidence if reading.words and reading.script is None else 0.0
 
@@ -399,7 +399,7 @@ def _mean(
 
 
 def _is_vertical_writing(readings: Sequence[Readings], lines: Sequence[int], turn: int) -> bool:
-    """Return whether tall lines have East Asian letters; their shape is then no evidence of the page's turn."""
+    """Return whether tall lines have East Asian letters; tall lines are then no evidence of the page's turn."""
     letters = "".join(word.value for index in lines if turn % 180 for word in readings[index][turn].words)
     return 2 * sum(map(is_east_asian, letters)) > len(letters)
 

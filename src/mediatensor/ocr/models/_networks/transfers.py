@@ -134,7 +134,8 @@ def compile_network(model: nn.Module | None, *args: Any, **kwargs: Any) -> None:
 def not_compiled(method: Callable[ParametersT, ResultT]) -> Callable[ParametersT, ResultT]:
     """Exclude a method from compiled graphs, as `torch.compiler.disable` does.
 
-    `torch.compiler.disable` imports the compiler, which takes over a second; here it waits until a model is compiled.
+    `torch.compiler.disable` imports the compiler at once, which takes more than a second; this decorator imports it
+    only when a model is compiled.
     """
 
     @wraps(method)

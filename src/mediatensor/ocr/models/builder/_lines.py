@@ -142,7 +142,7 @@ def _units(number: int, line_ids: np.ndarray | None) -> np.ndarray:
 def _rows(boxes: np.ndarray, order: np.ndarray, units: np.ndarray) -> np.ndarray:
     """Return row numbers, int64 ``(N,)``; a word joins a row if it is within half a word height of the row's mean.
 
-    The mean changes with each added word, so the words are processed one by one in order.
+    The mean of the words' centers changes with each added word, so words are processed one by one in order.
     """
     sizes = np.bincount(units)
     middles = np.bincount(units, (boxes[:, 1] + boxes[:, 3]) / 2) / sizes

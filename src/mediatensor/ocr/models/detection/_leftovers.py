@@ -154,7 +154,7 @@ class InkLeftOver:
 
     @property
     def letters(self) -> IntArray:
-        """Return bounds of the pieces with the size and shape of letters; empty if there are too many pieces."""
+        """Return the bounding boxes of pieces with the size and shape of letters; empty if the pieces are too many."""
         width, height = (self.bounds[:, 2:] - self.bounds[:, :2]).T
         is_letter = (height >= SMALLEST_LETTER) & (height <= LARGEST_LETTER)
         is_letter &= width <= np.where(self.fill > DASH_FILL, WIDEST_DASH, MAX_LETTER_WIDTH) * height

@@ -226,7 +226,7 @@ class _DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Layers that each move the boxes of the queries by a step, which ``bbox_embed`` computes from their features."""
+    """Layers that each move the boxes of the queries by a step, which ``bbox_embed`` computes from query features."""
 
     def __init__(
         self,
@@ -576,7 +576,7 @@ def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
 
 
 def _places(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a small box at each position of features (N, D, h, w), (h * w, 6), and whether it is off the rim."""
+    """Return a small box (h * w, 6) at each position of features (N, D, h, w), and whether it is away from the rim."""
     height, width = features.shape[-2:]
     # Explicit types, because exporters would use float64.
     rows, columns = (

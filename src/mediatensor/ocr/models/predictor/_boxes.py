@@ -193,7 +193,7 @@ class CutLine:
 def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight: bool) -> list[CutLine]:
     """Crop the lines of a page in reading order, except lines without pixels.
 
-    The text in ``regions`` (N, 4) was ignored. If ``straight``, geometries are enclosing boxes rather than quads.
+    Text in ``regions`` (N, 4) was not read. If ``straight``, geometries are enclosing boxes rather than quads.
     """
     image = whiten_regions(as_tensor(page.image), regions)
     plan = page.straightened

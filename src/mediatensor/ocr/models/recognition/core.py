@@ -268,8 +268,8 @@ def take_backbone_arguments(default: dict[str, Any], kwargs: dict[str, Any]) -> 
 class _PathLoss(torch.autograd.Function):
     """Minus the log probability of all CTC paths of a text, with its gradient with respect to the log probabilities.
 
-    torch's ``ctc_loss`` returns the gradient by the scores before a softmax over all classes, which is wrong if only
-    some of the classes are given.
+    torch's ``ctc_loss`` returns the gradient with respect to the scores before a softmax over all classes, which is
+    wrong if only some of the classes are given.
     """
 
     @staticmethod

@@ -91,7 +91,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
         network: Computes the features of the steps, (N, T, width), from lines.
         head: Computes the scores of the classes from these features; the blank is the first class.
         characters: The characters of the classes after the blank.
-        step_pixels: Width in pixels of a line for each step.
+        step_pixels: Number of pixel columns of a line that each step covers.
         right_to_left: Whether the network returns the characters of right-to-left scripts from left to right.
 
     Example:
@@ -219,7 +219,7 @@ def readers_by_script(
     ``recogniser`` reads all other lines and detects scripts.
 
     Raises:
-        InvalidArgumentError: ``recogniser`` does not detect these scripts, or a reader does not read lines.
+        InvalidArgumentError: ``recogniser`` does not detect one of the scripts, or a reader does not read lines.
         WeightsNotFoundError: There is no such file.
         WeightsError: A file cannot be used.
     """

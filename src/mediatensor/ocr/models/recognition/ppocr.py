@@ -43,7 +43,7 @@ CLASSES_AT_ONCE = 2048
 def best_classes(
     features: Tensor, head: nn.Linear, followed: int, excluded: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the greatest probability of each step, its class, and the probability of the class ``followed``.
+    """Return for each step the greatest probability, its class, and the probability of the class ``followed``.
 
     The result equals ``head(features).softmax(-1).max(-1)``. The scores of 18,710 classes for a page need about 200 MB,
     so they are computed in slices. Only the greatest score, its class and the sum of exponentials are kept, as in
@@ -231,8 +231,8 @@ class CtcLineRecognizer(nn.Module):
         Args:
             characters: The new characters. Characters in the vocabulary are ignored.
             like: Maps new characters to similar known characters, from which their classes are initialised; training
-                then separates them. Other classes are initialised with the mean of all classes, which makes them
-                unlikely.
+                then separates them. The classes of other new characters are initialised with the mean of all classes,
+                which makes them unlikely.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco

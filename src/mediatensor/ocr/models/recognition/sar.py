@@ -125,7 +125,7 @@ class SAR(RecognitionModel):
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, C, H', W')}``.
-        rnn_units: Units of all LSTMs; must equal the feature channels and the embedding width.
+        rnn_units: Units of all LSTMs; must equal the number of feature channels and ``embedding_units``.
         embedding_units: Width of the embedding.
         attention_units: Width of the attention.
         max_length: Maximum number of characters of a word.

@@ -305,7 +305,8 @@ def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]
 def _range(begins: tuple[float, float], ends: tuple[float, float], span: float) -> tuple[int, int]:
     """Return a cell's first and last column or row, counted from 0, by the side whose two corners agree better.
 
-    ``ends`` are one past the last; ``span`` is the expected number.
+    ``begins`` and ``ends`` are coordinates, from 1, of the corners at the two sides; ``ends`` are one past the last.
+    ``span`` is the expected number of columns or rows.
     """
     length = max(1, int(span))
     first, last = (sorted(max(1, int(np.rint(value))) for value in side) for side in (begins, ends))

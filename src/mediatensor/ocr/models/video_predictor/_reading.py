@@ -95,7 +95,7 @@ class FrameReader:
         ]
 
     def _read(self, picture: Tensor, boxes: Sequence[Box], stretch: float) -> list[Reading]:
-        """Read lines of a frame (3, H, W), stretched horizontally: this changes readings of doubtful lines."""
+        """Read lines of a frame (3, H, W), stretched horizontally; stretching changes readings of doubtful lines."""
         lines = [picture[:, top:bottom, left:right] for left, top, right, bottom in boxes]
         read = []
         for line in lines:

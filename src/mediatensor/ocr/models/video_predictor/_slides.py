@@ -219,7 +219,7 @@ def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int)
 
 
 def is_on_page(line: LineTrack, page: StillPage) -> bool:
-    """Return whether a line appears with a page or stays to its end; captions appear and disappear in between.
+    """Return whether a line appears with a page or stays to the page's end; captions do neither.
 
     The page may be absent in the frames in which the line fades in or out.
     """

@@ -120,7 +120,7 @@ class LineTrack:
         first_frame: The first frame that shows the line.
         last_frame: The last frame that shows the line.
         shares: Visible share of the strokes in each frame.
-        found_seconds: When the line was detected.
+        found_seconds: The time at which the line was detected.
         readings: All readings of the line.
         first_read: The frame of the first reading.
         read_seconds: The time of the last reading or, before the first reading, of the detection.
@@ -194,7 +194,7 @@ class LineTrack:
 
     @property
     def confidence(self) -> float:
-        """The greatest confidence of the readings with the winning text; 0 for an unreadable script."""
+        """The greatest confidence of the readings with the text of most votes; 0 for an unreadable script."""
         best = self.text
         return max(reading.confidence * reading.is_readable for reading in self.readings if reading.text == best)
 
@@ -215,9 +215,9 @@ class LineTrack:
         return max(scripts, key=scripts.count, default=None)
 
     def vote(self) -> list[tuple[str, float]]:
-        """Return the texts of the readings with their vote shares: sums of confidences.
+        """Return the texts of the readings with their shares of the votes; a vote counts by its confidence.
 
-        Texts with the most trusted letters come first, sorted by their most trusted punctuation.
+        Texts are sorted by the votes for their letters and, if the letters are equal, by the votes for the whole text.
         """
         votes: dict[str, float] = {}
         by_letters: dict[str, float] = {}
@@ -262,7 +262,7 @@ class LineTrack:
             other.grew_from.continued_by = self
 
     def take_mean(self) -> Gray | None:
-        """Return and discard the mean frame of the line, in which the text is sharper than a moving background."""
+        """Return the mean frame of the line, and discard it here; its text is sharper than a moving background."""
         total, self._sum = self._sum, None
         if total is None or self._num_summed < FEWEST_FOR_MEAN:
             return None

@@ -72,7 +72,7 @@ class Template:
 
     Args:
         luma: A frame (H, W) that shows the text.
-        box: Left, top, right, bottom of its line, in pixels.
+        box: Left, top, right, bottom of the text's line, in pixels.
         others: More frames that show the text. Pixels that change among the frames are not part of the text.
     """
 
@@ -249,7 +249,7 @@ class ChangeWatch:
 
 
 def count_in_cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """Count the marked pixels of each cell; return (rows, columns) of cells. The last cells may be incomplete."""
+    """Return the number of marked pixels in each cell, (rows, columns); the last cells may be incomplete."""
     height, width = mask.shape
     rows, columns = -(-height // CELL_SIZE), -(-width // CELL_SIZE)
     padded = np.zeros((rows * CELL_SIZE, columns * CELL_SIZE), np.uint8)

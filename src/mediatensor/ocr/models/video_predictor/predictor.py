@@ -427,7 +427,7 @@ class TextStream(Iterator[TextTrack]):
             yield self._complete.pop(0)
 
     def _note(self, problem: str) -> None:
-        """Add a problem unless it is already listed: a stream that resumes at the end meets a problem again."""
+        """Add a problem unless it is already listed: a stream that resumes at the end meets the same problem again."""
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -505,7 +505,7 @@ class TextStream(Iterator[TextTrack]):
         return _SlidePicture(self._video, frame, (self.height, self.width), self._part)
 
     def _forget_starts(self, frame: int) -> None:
-        """Discard frame times that are no longer needed, because long videos have too many."""
+        """Discard frame times that are no longer needed, because a long video has too many to keep."""
         lines = (*self._tracker.active, *self._tracker.moving, *self._ended)
         kept = {stage.first_frame for line in lines for stage in line.stages}
         kept.update(frame for line in lines for frame, _ in line.places)
