@@ -157,7 +157,7 @@ def join_sideways_letters(
     readings: list[Readings],
     split_after: str = "",
 ) -> tuple[FloatArray, npt.NDArray[np.floating], list[Readings]]:
-    """Join boxes of single letters that form one line along a margin.
+    """Join boxes of single letters that together form one line along a margin.
 
     Detectors split such lines, for example stamped numbers, into letters. An isolated column of boxes is read as one
     line in both directions, and the line replaces the boxes if its confidence is high. Joined lines are last in the

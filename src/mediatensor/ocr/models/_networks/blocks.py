@@ -181,7 +181,7 @@ def _pool(x: Tensor) -> Tensor:
 
 
 def make_stage(*rows: tuple[int, int, int | tuple[int, int], bool]) -> nn.Sequential:
-    """Return blocks from rows of (input channels, output channels, stride, gated)."""
+    """Return one block for each row of (input channels, output channels, stride, gated)."""
     return nn.Sequential(*(Block(*row) for row in rows))
 
 

@@ -191,7 +191,7 @@ def checksum_in_name(file: Path) -> str:
 
 
 def compare_checksum(file: Path, expected: str) -> None:
-    """Compare a file with the beginning of its SHA-256 in hexadecimal; an empty string is not compared.
+    """Check that a file's SHA-256 begins with ``expected``, in hexadecimal; an empty string is not compared.
 
     Raises:
         WeightsError: The file is damaged or is another file.
@@ -375,7 +375,7 @@ class Checkpoint:
 
 
 def _vocab(characters: Sequence[str]) -> str | list[str]:
-    """Return characters in the format of factories: a string, as docTR requires, or a list if a class has several."""
+    """Return a vocabulary for factories: a string, as docTR requires, or a list if a class has several characters."""
     return "".join(characters) if all(len(character) == 1 for character in characters) else list(characters)
 
 
@@ -501,7 +501,7 @@ def choose_network(
 
 
 def _bare_network(file: Path, stored: dict[Any, Any], archs: Sequence[str]) -> Any:
-    """Return a network of the first of ``archs`` that the state dict fits."""
+    """Return a network of the first architecture in ``archs`` that the state dict fits."""
     shapes = {name: getattr(value, "shape", None) for name, value in stored.items()}
     for arch in archs:
         model = network_factory(arch)(pretrained=False)

@@ -100,7 +100,7 @@ def as_image(image: Image) -> Tensor:
 
 
 def as_tensor(image: Image) -> Tensor:
-    """Return an image as `as_image` does, without checking values; `check_values` checks many images at once."""
+    """Return an image as `as_image` does, but do not check its values; `check_values` checks many images at once."""
     if isinstance(image, Frame):
         image = image.data
     if isinstance(image, PIL.Image.Image):

@@ -52,7 +52,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class PageBatch:
-    """Inputs of one size: data (N, 3, H, W), the indices of the images, and the placement of each image."""
+    """Network inputs of one size: data (N, 3, H, W), the indices of the images, and the placement of each image."""
 
     data: Tensor
     indices: list[int]
@@ -235,7 +235,7 @@ class FlexiblePreProcessor(nn.Module):
     """Scales pages without padding into batches for a network that takes any size.
 
     Args:
-        shorter_side: Minimum length of a page's shorter side in pixels; the page is at most doubled for it.
+        shorter_side: Minimum length of a page's shorter side in pixels; pages are enlarged at most twofold to reach it.
         longer_side: Maximum length of the longer side, which takes precedence over ``shorter_side``.
         batch_size: Pages of one size in a batch; on the CPU, batches have one page.
         mean: Mean of each channel, for values in [0, 1].

@@ -230,8 +230,8 @@ def quad_angles(quads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
     """Return the weighted median of angles modulo a quarter turn, in [-45, 45).
 
-    Differences are taken from the mean direction modulo a quarter turn, so that 44 and -44 degrees are 2 degrees apart.
-    If no weight is positive, the result is 0.0.
+    Angles are compared by their differences from the mean direction modulo a quarter turn, so that 44 and -44 degrees
+    are 2 degrees apart. If no weight is positive, the result is 0.0.
     """
     kept = weights > 0
     angles, weights = angles[kept], weights[kept]

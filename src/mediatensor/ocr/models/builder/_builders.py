@@ -86,8 +86,8 @@ class DocumentBuilder(BuilderSettings):
                 "col_start", "col_end"}, ...]}``. Words whose center lies in a cell belong to the cell and not to a
                 block.
             line_ids: For each page, N integers: the detected line that each word was cut from, or negative for none.
-                Words of one detected line stay together unless the gap between them is two line heights, as between
-                form fields.
+                Words of one detected line stay together unless the gap between them is at least two line heights, as
+                between form fields.
             characters: For each page, the characters of its N words.
             errors: For each page, the reason why it could not be read, or None.
             structures: For each page, the regions, tables and fields found by rules, or None. If there are regions, the

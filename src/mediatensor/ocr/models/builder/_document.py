@@ -263,7 +263,7 @@ def layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
 
 
 def geometries(boxes: np.ndarray) -> list[tuple[tuple[float, float], ...]]:
-    """Return geometries of elements: two corners for a straight box, four points for a quad."""
+    """Return boxes as geometries of elements: two corners for a straight box, four points for a quad."""
     corners = boxes if boxes.ndim == 3 else boxes[:, :4].reshape(-1, 2, 2)
     return [tuple((x, y) for x, y in points) for points in corners.tolist()]
 

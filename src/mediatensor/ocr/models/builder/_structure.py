@@ -171,7 +171,7 @@ def _table_of_grid(
 def _words_in_cells(
     quads: np.ndarray, boxes: np.ndarray, is_free: np.ndarray, shape: tuple[int, int]
 ) -> list[list[int]]:
-    """For each cell, return the unassigned words whose center is in or near it, in reading order."""
+    """For each cell, return the unassigned words whose center is in or near the cell, in reading order."""
     words = boxes[:, :4] if boxes.ndim == 3 else boxes_to_polygons(boxes[:, :4])
     # Coordinates along the sides of the table, in page widths.
     to_width = np.array([1.0, shape[0] / shape[1] if all(shape) else 1.0])

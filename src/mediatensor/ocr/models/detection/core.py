@@ -224,5 +224,5 @@ def class_names_of(kwargs: dict[str, Any]) -> list[str]:
 
 
 def load_detector_weights(model: SegmentationDetector, arch: str, head: Sequence[str]) -> None:
-    """Load the published weights of ``arch``; skip the layers ``head`` if the classes differ."""
+    """Load the published weights of ``arch``, without the layers ``head`` if the model has other classes."""
     load_weights(model, arch, ignore_keys=() if model.class_names == [CLASS_NAME] else head)

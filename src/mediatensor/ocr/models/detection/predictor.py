@@ -143,7 +143,7 @@ class DetectionPredictor(nn.Module):
         return Located({name: boxes / whole for name, boxes in lines.items()}, None)
 
     def _open_sizes(self) -> tuple[int, ...]:
-        """Return the dimensions whose sizes differ between batches."""
+        """Return the dimensions of the network's input whose sizes differ between batches."""
         return (0, 2, 3) if isinstance(self.pre_processor, FlexiblePreProcessor) else (0,)
 
     def _locate_batch(
@@ -233,7 +233,7 @@ class DetectionPredictor(nn.Module):
         return download(*maps)
 
     def _network_arguments(self, rotated: bool, return_maps: bool) -> dict[str, bool]:
-        """Return arguments for the network; known networks return only the map, so that it is downloaded once."""
+        """Return arguments for the network; known networks then return only the map, so that only it is downloaded."""
         if isinstance(uncompiled_module(self.model), SegmentationDetector | PPOCRDetector):
             return {"maps_only": True}
         return {"return_preds": not rotated, "return_model_output": return_maps or rotated}

@@ -347,7 +347,7 @@ class LWDETRPostProcessor:
         return labels[kept].tolist(), clipped, scores[best][kept].astype(np.float32).tolist()
 
     def _drop_overlaps(self, members: NDArray[np.intp], quads: NDArray[np.float64]) -> list[int]:
-        """Return the members, sorted by score, that do not overlap a member with a higher score too much."""
+        """Return the members (given by descending score) without those that overlap a better member too much."""
         too_near = polygon_iou(quads[members], quads[members]) >= self.iou_thresh
         kept: list[int] = []
         for position in range(len(members)):
@@ -564,7 +564,7 @@ class LWDETR(nn.Module):
 
 
 def _shrink_masks(masks: Tensor, grid: torch.Size) -> Tensor:
-    """Return bool (N, h, w): whether any pixel of a position is valid."""
+    """Return bool (N, h, w): whether any pixel at a position of the features is valid."""
     # Convert to int, because exporters trace shapes as tensors.
     kernel = (int(masks.shape[-2]) // int(grid[0]), int(masks.shape[-1]) // int(grid[1]))
     return F.max_pool2d(masks.float()[:, None], kernel)[:, 0] > 0

@@ -163,7 +163,7 @@ class StructureFinder(nn.Module):
     Args:
         layout: Whether to find regions.
         tables: Whether to find tables.
-        fields: The fields to find: a set's name, a sequence of rules, true for all key-value pairs, false for none.
+        fields: The fields to find: name of a set, sequence of rules, true for all key-value pairs, or false for none.
         layout_predictor: A network that finds regions; if None, rules find them.
         table_predictor: A network that finds the cells of the tables found by ``layout_predictor``.
 

@@ -81,7 +81,7 @@ class SequencePostProcessor(RecognitionPostProcessor):
 
 
 class LeastCertainPostProcessor(SequencePostProcessor):
-    """Like its base, but the confidence is the minimum probability over all steps, including those after the word."""
+    """Like the base class, but the confidence is the least probability of all steps, including those after the word."""
 
     def _confidence(self, best: list[float], length: int) -> float:
         return min(best)

@@ -146,8 +146,8 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
 def _radius(width: float, height: float) -> float:
     """Return how far the corners of a box may move so that the overlap is still `_OVERLAP`
 
-    (Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244). The formula for the roots is the one first
-    published and commonly used.
+    (Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244). The formula for the roots is the one that
+    was published first and is commonly used.
     """
     half, area = width + height, width * height
     cases = (

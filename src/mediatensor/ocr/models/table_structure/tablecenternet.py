@@ -325,7 +325,7 @@ class TableCenterNet(nn.Module):
     https://arxiv.org/abs/2504.17522).
 
     Args:
-        feat_extractor: Returns five features of an image; the first has half of its size, each next one half of that.
+        feat_extractor: Returns five feature maps of an image, at 1/2, 1/4, 1/8, 1/16 and 1/32 of the image's size.
         heads: Number of channels of each map, by name.
         head_conv: Number of channels of the layer before the maps.
         first_level: Index of the first feature that is used.

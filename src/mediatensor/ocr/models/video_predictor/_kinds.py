@@ -268,7 +268,7 @@ def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> Non
 
 
 def tie_growing_texts(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Link texts that continue as longer texts, word by word."""
+    """Link each text to the longer text as which it continues, word by word."""
     for shorter in ended:
         if shorter.places or (shorter.continued_by is not None and shorter.continued_by.rolled_from is shorter):
             continue
@@ -290,7 +290,7 @@ def tie_growing_texts(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -
 
 
 def tie_rolling_lines(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Link lines that continue one line higher, as in live captions."""
+    """Link each line to the track in which it continues one line higher, as in live captions."""
     for lower in ended:
         if lower.continued_by is not None:
             continue
@@ -315,7 +315,7 @@ def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
 
 
 def is_better(other: LineTrack, line: LineTrack) -> bool:
-    """Return whether another line, at the same position for most of the time, has clearly more or surer letters."""
+    """Return whether another line, at the position of ``line`` most of the time, has clearly more or surer letters."""
     if other is line or other.places or line.places or not other.readings:
         return False
     together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1

@@ -130,9 +130,9 @@ class LineTrack:
             earlier.
         num_missed: Number of consecutive frames up to now that do not show the line.
         grew_from: The track of the shorter text that this line continues.
-        rolled_from: The track of the same text one line lower, before it rolled up.
-        follows: A shorter text replaced by this line, directly or through other texts that were not read.
-        continued_by: A longer text that replaced this line, if any.
+        rolled_from: The track of the same text one line lower, before the text rolled up.
+        follows: The track of a shorter text that this line replaced, directly or after other texts that were not read.
+        continued_by: The track of the longer text, or of the same text one line higher, that replaced this line.
         places: For a moving text, the first frame and the box of each position.
     """
 
@@ -178,7 +178,7 @@ class LineTrack:
 
     @property
     def stages(self) -> list[LineTrack]:
-        """The shorter texts that this line continues, from the first one on, and the line itself."""
+        """The lines with the shorter texts that this line continues, in order, and this line itself."""
         earlier = self.grew_from or self.rolled_from
         return [self] if earlier is None else [*earlier.stages, self]
 
@@ -194,7 +194,7 @@ class LineTrack:
 
     @property
     def confidence(self) -> float:
-        """The greatest confidence of the readings with the text of most votes; 0 for an unreadable script."""
+        """The greatest confidence of the readings with the text that has the most votes; 0 for an unreadable script."""
         best = self.text
         return max(reading.confidence * reading.is_readable for reading in self.readings if reading.text == best)
 
@@ -262,14 +262,14 @@ class LineTrack:
             other.grew_from.continued_by = self
 
     def take_mean(self) -> Gray | None:
-        """Return the mean frame of the line, and discard it here; its text is sharper than a moving background."""
+        """Return the mean of the line's frames, and forget it; in it the text is sharper than a moving background."""
         total, self._sum = self._sum, None
         if total is None or self._num_summed < FEWEST_FOR_MEAN:
             return None
         return (total / self._num_summed).round().astype(np.uint8)
 
     def begin(self, frame: int) -> None:
-        """Set a later first frame, because a part of the line was missing in earlier frames."""
+        """Move the first frame to a later one, because a part of the line was missing before that."""
         del self.shares[: frame - self.first_frame]
         self.first_frame = self.earliest_frame = frame
 
@@ -513,7 +513,7 @@ class LineTracker:
         return next((track for track in self._moving if _has_moved_to(track.box, box)), None)
 
     def _move(self, passed: LineTrack, picture: Picture) -> None:
-        """Extend the track of a moving text by a line that ended before it was still, or start such a track."""
+        """Extend the track of a moving text by a line that ended before it stood still, or start a new track."""
         track = self._find_moved_line(passed.box)
         if track is None:
             track = passed

@@ -185,7 +185,7 @@ class ChangeWatch:
 
         Args:
             luma: (H, W), some tenths of a second after the previous frame.
-            known: Left, top, right, bottom, in pixels, of known lines that are visible in the frame.
+            known: The known lines that are visible in the frame: left, top, right, bottom, in pixels.
         """
         small = luma[:: self._step, :: self._step].astype(np.int16)
         earlier, before = self._earlier, self._before
@@ -213,7 +213,7 @@ class ChangeWatch:
         return bands
 
     def forget(self, box: Sequence[float]) -> None:
-        """Mark a relative box as not searched, because its text has disappeared and new text may already be there."""
+        """Mark a relative box to be searched again: its text has disappeared, and new text may already be there."""
         if self._before is None or self._looked_at is None:
             return
         gone = _pixels(box, *self._before.shape)

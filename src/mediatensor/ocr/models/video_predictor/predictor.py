@@ -434,7 +434,7 @@ class TextStream(Iterator[TextTrack]):
     def _note_missing(self, seconds: float | None) -> None:
         """Record the frames that are missing between the last decoded frame and a time, or the end of the file.
 
-        Frames are identified by their times, because frame numbers in damaged files skip most of the missing frames.
+        Frames are identified by their times, because frame numbers in damaged files leave out most missing frames.
         """
         times = self._promised
         here = after = len(times)
