@@ -260,7 +260,7 @@ def read_page_lines(
         quads: Relative (N, 4, 2), clockwise on the page.
         scores: Scores of the detector, (N,).
         turns: The turn of each line, in degrees.
-        readings: Readings of lines that were already read.
+        readings: Readings, by index, of the lines that were already read.
         straight: Return enclosing boxes rather than quads.
         second_chance: Also read lines upside down if their confidence is low.
         min_confidence: Drop lines whose expected share of correct words is lower.

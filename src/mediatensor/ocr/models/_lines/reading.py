@@ -166,7 +166,7 @@ class LineReading:
         words: Words, whose boxes are fractions of the line.
         confidence: Mean confidence of the characters, 0 if there are none; used to compare several readings of a line.
         has_gaps: Whether there is ink without a recognised character.
-        script: The script of the line if the recogniser cannot read it; the words are then similar known letters.
+        script: The script of the line if the recogniser cannot read it; the words then consist of similar letters.
     """
 
     words: list[LineWord]

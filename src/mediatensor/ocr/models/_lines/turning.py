@@ -286,7 +286,7 @@ def read_straight_lines(
 ) -> list[Readings]:
     """Read the lines of a page that is probably upright.
 
-    A box taller than wide is a line along a margin, or a single character such as a 1. It is read at 0, 90 and 270
+    A box taller than wide may be a line along a margin or a single character such as a 1. It is read at 0, 90 and 270
     degrees, together with all other lines, so that the host waits only once for each page. ``quads`` are relative
     (N, 4, 2), clockwise on the page. The result has readings at 0 degrees, and for tall lines also at 90 and 270.
     """

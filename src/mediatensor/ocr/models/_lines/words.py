@@ -278,7 +278,7 @@ def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
 
 
 def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
-    """Return start and stop of the widest ink gap between two positions, or twice the column with least ink."""
+    """Return start and stop of the widest ink gap between two positions; without one, both are where ink is least."""
     # A network may place a character in the padding after the end of the line.
     start, stop = min(int(left), ink.shape[1] - 1), int(right) + 1
     empty = ~inside[start:stop]

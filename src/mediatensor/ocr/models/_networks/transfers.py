@@ -172,7 +172,7 @@ def widen_floats(values: Tensor) -> Tensor:
 
 
 def spreads(*models: Any) -> bool:
-    """Return whether work on these networks may run in threads: on the CPU, without thread-local settings."""
+    """Return whether work on these networks may run in threads: on the CPU, uncompiled, no gradients, no autocast."""
     return (
         torch.get_num_threads() > 1
         and not torch.is_grad_enabled()

@@ -51,7 +51,7 @@ class Straightening:
 
 
 def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool = True) -> Straightening:
-    """Plan the transform that makes a page upright which is turned clockwise by ``angle`` degrees.
+    """Plan the transform to the upright page for a page that is turned clockwise by ``angle`` degrees.
 
     With ``expand`` the upright page is large enough for the whole page; otherwise it has the page's size and may lose
     corners. Multiples of 90 degrees never lose pixels, and 90 and 270 degrees always swap the sides.

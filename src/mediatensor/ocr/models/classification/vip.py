@@ -151,8 +151,8 @@ class OSRABlock(nn.Module):
 class StripeAttention(nn.Module):
     """Attention within stripes of the image, with a local position encoding (Dong et al., "CSWin", 2021).
 
-    If ``upright``, stripes extend over the whole height, otherwise over the whole width. ``split_size`` is the
-    width of a stripe.
+    If ``upright``, stripes extend over the whole height, otherwise over the whole width. ``split_size`` is the width
+    of a stripe.
     """
 
     def __init__(self, dim: int, num_heads: int, split_size: int, upright: bool) -> None:

@@ -24,7 +24,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
 class PatchEmbedding(nn.Module):
     """Embeds images (N, C, H, W) as (N, 1 + patches, D): a class token, then the patches row by row.
 
-    ``input_shape`` is the image shape of the learnt position embeddings.
+    ``input_shape`` is the shape of the images for which position embeddings are learnt.
     """
 
     def __init__(self, input_shape: tuple[int, int, int], embed_dim: int, patch_size: tuple[int, int]) -> None:

@@ -371,7 +371,7 @@ def remove_screens(boxes: FloatArray) -> FloatArray:
 def add_found_boxes(boxes: FloatArray, found: FloatArray, letters: IntArray) -> FloatArray:
     """Add the boxes of a second detection to the first boxes, both (N, 5, 2): corners, then (0, score).
 
-    A new box is accepted if it contains a leftover letter. A new box that overlaps boxes of
+    A new box is accepted if it contains a leftover letter. An accepted box that overlaps boxes of
     its line is merged with them.
     """
     middles = (letters[:, :2] + letters[:, 2:]) / 2

@@ -92,8 +92,8 @@ def set_upright(words: ClassWords, content: PageContent, plan: Straightening) ->
 def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
     """Return boxes (R, 4) of the areas that need not be read: all but the pictures without words of the text layer.
 
-    If the page is a scan, the boxes enclose the words that were added to it. ``None`` means
-    that no picture needs reading.
+    If the page is a scan, the boxes enclose the words that were added to it. ``None`` means that
+    no picture needs reading.
 
     """
     size = np.array([content.width, content.height] * 2)

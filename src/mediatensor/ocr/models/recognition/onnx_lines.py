@@ -33,7 +33,7 @@ RIGHT_TO_LEFT_LETTERS = 20
 class FeatureSession:
     """The body of a recogniser, run by onnxruntime on one thread; callers parallelise over pages and lines.
 
-    ``features_name`` is the input tensor of the last linear layer. Errors mention ``file``.
+    ``features_name`` is the name of the last linear layer's input tensor. Errors mention ``file``.
 
     Raises:
         MissingDependencyError: onnxruntime is not installed.

@@ -170,7 +170,7 @@ def _draw_peak(heat: Floats, pixel: Indices, radius: int) -> None:
 
 
 def _interpolate_cells(quads: Floats, logic: Indices, size: tuple[int, int]) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return column and row coordinates, from 1, at each pixel of a cell, and a mask of these pixels.
+    """Return column and row coordinates, counted from 1, at the pixels inside cells, and a mask of these pixels.
 
     Coordinates are interpolated linearly between the corners. If cells overlap, the smallest is used.
     """

@@ -329,7 +329,7 @@ class TableCenterNet(nn.Module):
         heads: Number of channels of each map, by name.
         head_conv: Number of channels of the layer before the maps.
         first_level: Index of the first feature that is used.
-        last_level: Stop index of the features for the maps; later features are merged into earlier ones.
+        last_level: Stop index of the features that form the maps; later features are first merged into these.
         center_thresh: Cells with a lower score are dropped.
         corner_thresh: Corners with a lower score are ignored.
         center_k: Maximum number of cells.
