@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mediatensor.datasets import Item, VideoClips
@@ -51,8 +51,8 @@ def cut_film(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Shot]
     return film(tmp_path_factory.mktemp("film") / "film", shots), shots
 
 
-# The same films in each run: at a score next to the threshold, the slow detector may find a cut that was not drawn.
-@settings(max_examples=20, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(encoder="mpeg4", shots=[Shot(15, 0), Shot(15, 0), Shot(25, 0, 1)], seed=0)  # a noisy last frame
 @given(
     encoder=st.sampled_from(sorted(ENCODERS)),
     shots=st.lists(st.builds(Shot, st.integers(15, 40), st.just(0), st.integers(0, 4)), min_size=1, max_size=5),

@@ -105,12 +105,16 @@ def slow_scores(path: Path) -> list[float]:
     return scores
 
 
-def slow_cuts(scores: Sequence[float], threshold: float = 20.0, ratio: float = 3.0) -> list[int]:
-    """Return the frames whose score is high, and high compared with the two on either side."""
+def slow_cuts(scores: Sequence[float], threshold: float = 20.0, ratio: float = 3.0, min_frames: int = 15) -> list[int]:
+    """Return the frames whose score is high, and high compared with the two on either side.
+
+    A cut is left out if a scene before or after it would have fewer than ``min_frames`` frames.
+    """
     padded = [0.0, 0.0, *scores, 0.0, 0.0]
     cuts = []
     for frame, score in enumerate(scores):
         around = padded[frame : frame + 2] + padded[frame + 3 : frame + 5]
-        if score >= threshold and score >= ratio * sum(around) / 4:
+        is_long_enough = min(frame - (cuts[-1] if cuts else 0), len(scores) - frame) >= min_frames
+        if score >= threshold and score >= ratio * sum(around) / 4 and is_long_enough:
             cuts.append(frame)
     return cuts
