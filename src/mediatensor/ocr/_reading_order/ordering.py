@@ -116,7 +116,7 @@ def resolve_reading_segments(
     unions = np.stack([np.concatenate((boxes[row, :2].min(axis=0), boxes[row, 2:].max(axis=0))) for row in members])
     is_row = np.array([len(row) > 1 for row in rows])
     row_labels = None if labels is None else [labels[row[0]] for row in rows]
-    order = _order_labelled(unions, direction, row_labels, *thresholds, is_row)
+    order = _order_labelled(unions, direction, row_labels, *thresholds, knows_rows=True)
     segments = _cut_into_paragraphs(unions, order, row_labels, x_overlap_threshold, paragraph_gap, is_row)
     return [[int(index) for row in segment for index in members[row]] for segment in segments]
 
@@ -173,11 +173,11 @@ def _order_labelled(
     x_overlap_threshold: float,
     y_overlap_threshold: float,
     caption_max_distance: float,
-    is_row: np.ndarray | None = None,
+    knows_rows: bool = False,
 ) -> list[int]:
     """Order boxes, in a frame that is read from left to right: headers, body with captions, footnotes, footers.
 
-    If ``is_row`` is given, boxes side by side are taken for columns of text.
+    With ``knows_rows``, each box is a whole row, so boxes side by side are columns of text.
     """
     if labels is not None and len(labels) != len(boxes):
         raise InvalidArgumentError(f"{len(labels)} labels were given for {len(boxes)} geometries: give one for each")
@@ -185,8 +185,7 @@ def _order_labelled(
     horizontal = not direction.startswith("ttb")
 
     def order(indices: list[int]) -> list[int]:
-        cells = None if is_row is None else is_row[indices]
-        within = _order(boxes[indices], horizontal, x_overlap_threshold, y_overlap_threshold, cells)
+        within = _order(boxes[indices], horizontal, x_overlap_threshold, y_overlap_threshold, knows_rows)
         return [indices[index] for index in within]
 
     if labels is None:
@@ -235,7 +234,7 @@ def _order(
     horizontal: bool,
     x_overlap_threshold: float,
     y_overlap_threshold: float,
-    is_row: np.ndarray | None = None,
+    knows_rows: bool = False,
 ) -> list[int]:
     """Order boxes topologically, in a frame that is read from left to right, and follow columns of text."""
     number = len(boxes)
@@ -250,8 +249,7 @@ def _order(
     width = float(boxes[:, 2].max() - left.min()) or 1.0
     spanning = boxes[:, 2] - left > 0.5 * width
     columns = relations.columns(spanning)
-    # If rows are known, all boxes side by side are columns.
-    follow_column = has_text_columns(boxes, width, horizontal) if is_row is None else True
+    follow_column = knows_rows or has_text_columns(boxes, width, horizontal)
     waiting = relations.predecessors()
     pending = np.ones(number, dtype=bool)
     order: list[int] = []
