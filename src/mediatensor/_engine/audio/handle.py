@@ -42,11 +42,13 @@ class AudioHandle:
         is_at_end: Whether the last range ended at the end of the stream.
     """
 
+    # Most calls read to the end of the stream, and PyAV may drop a signal's exception while it raises that end.
+    keeps_interrupts = True
+
     def __init__(self, open_reader: Callable[[int], AudioReader], num_threads: int | None) -> None:
         self._open_reader = open_reader
         self._num_threads = 1 if num_threads is None else num_threads
         reader = open_reader(self._num_threads)
-        self.keeps_interrupts = reader.byte_reader is not None
         self.stream = AudioStream(reader)
         self._sequential_stream: AudioStream | None = None
         self.is_at_end = False

@@ -35,7 +35,7 @@ class PooledHandle(Protocol):
     Attributes:
         lease: The threads of the handle's codec.
         idle_since: Monotonic time at which the handle was returned.
-        keeps_interrupts: Whether FFmpeg reads from a Python file object, in which signal exceptions could be lost.
+        keeps_interrupts: Whether a signal's exception could be lost in a call, see `interrupts_kept`.
     """
 
     lease: ThreadLease

@@ -1,9 +1,10 @@
 """Keep interrupts that would otherwise be lost.
 
 A signal's exception, usually `KeyboardInterrupt`, is raised in the Python code that runs next. If that code is a
-callback from a C library, the library may drop the exception. PyAV drops exceptions while it raises its own error or
-calls a file object, and NumPy while it looks up attributes. The work would then continue without the data that the
-callback failed to read or write, and the user would have to press Ctrl-C again.
+callback from a C library, the library may drop the exception. PyAV drops exceptions while it raises its own error (the
+end of a file included) or calls a file object, and NumPy while it looks up attributes. The work would then continue
+without the data that the callback failed to read or write, and the user would have to press Ctrl-C again. Python itself
+drops, and reports, exceptions that are raised while an object is deleted.
 """
 
 from __future__ import annotations

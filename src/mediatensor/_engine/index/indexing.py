@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from ...errors import ReadError, StreamError
+from ..common.interrupts import interrupts_kept
 from ..containers.packet_table import NO_PTS, PacketTable
 from ..pyav.reading import VideoReader
 from ..sources.source import Source
@@ -39,7 +40,7 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
     Raises:
         StreamError: if the stream has no frame.
     """
-    with lend_reader() as reader:
+    with interrupts_kept(), lend_reader() as reader:
         _rewind(reader)
         table = header_table(reader)
         if table is None:
@@ -54,7 +55,7 @@ def index_by_decoding(
     source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None], reason: str
 ) -> FrameIndex:
     """Return the index of a stream by decoding it, for streams whose packet index was wrong; see `index_stream`."""
-    with lend_reader() as reader:
+    with interrupts_kept(), lend_reader() as reader:
         _rewind(reader)
         table = scan_packets(reader)
     return _index_frames(source, lend_reader, before_decoding, table, (reason,))
@@ -69,7 +70,7 @@ def _index_frames(
 ) -> FrameIndex:
     """Decode the stream once in software, and index the frames that come out."""
     before_decoding(f"The packets do not show which frames there are ({'; '.join(reasons)})")
-    with lend_reader() as reader:
+    with interrupts_kept(), lend_reader() as reader:
         codec = reader.stream_info().codec
         probed = frozenset[int]() if is_proven(codec) else probed_key_frames(np.flatnonzero(table.is_key))
         records, refused, are_keys = scan_frames(reader, probed)

@@ -76,8 +76,11 @@ def orientation_of(frame: Any) -> Orientation:
 
 
 def _orientation_of_side_data(side_data: Any, rotation: float | None) -> Orientation:
-    matrix = side_data.get("DISPLAYMATRIX")
-    return _UPRIGHT if matrix is None else Orientation.from_display_matrix(bytes(matrix), rotation)
+    # ``side_data.get`` raises and catches an error, and PyAV may drop a signal's exception then.
+    for item in side_data:
+        if item.type.name == "DISPLAYMATRIX":
+            return Orientation.from_display_matrix(bytes(item), rotation)
+    return _UPRIGHT
 
 
 def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:

@@ -18,6 +18,7 @@ from ..bitstreams.h264 import H264Parser
 from ..bitstreams.order import order_guard
 from ..bitstreams.units import Disposable, PacketContent
 from ..common import stages
+from ..common.interrupts import interrupts_kept
 from ..containers.packet_table import NO_PTS
 from ..index.frame_index import FrameIndex
 from ..index.header_table import may_leave_packets_unread
@@ -138,10 +139,15 @@ class PacketFeed:
                 # Draining makes the codec output its frames now, and the next call has to seek anyway.
                 self.ended_early = True
                 return None
-            if self._held is None:
-                packet = self._read() if index.is_cut_short else self._reader.read_packet()
-            else:
+            if self._held is not None:
                 packet, self._held = self._held, None
+            elif index.is_cut_short:
+                packet = self._read()
+            elif self.num_read < len(frame_by_packet):
+                packet = self._reader.read_packet()
+            else:
+                with interrupts_kept():  # PyAV may drop a signal's exception while it raises the end of the file
+                    packet = self._reader.read_packet()
             if packet is None:
                 return None
             number = self.num_read
