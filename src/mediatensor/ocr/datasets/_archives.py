@@ -20,8 +20,6 @@ from typing import BinaryIO, NamedTuple
 from ..._engine.common.messages import progress
 from ...errors import MediaTensorError, OpenError, ReadError, SourceNotFoundError, WriteError
 
-__all__ = ["Archive", "dataset_folder", "default_cache", "inner_folder"]
-
 #: Largest number of files in an archive. SynthText, the largest, has 858,751.
 MAX_MEMBERS = 4_000_000
 #: Largest unpacked size of an archive in bytes.

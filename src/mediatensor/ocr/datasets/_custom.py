@@ -18,15 +18,6 @@ from ._labels import Array, boxes_of, corners_of, entries_of, entry, files_in, l
 from .datasets import AbstractDataset
 from .utils import pre_transform_multiclass
 
-__all__ = [
-    "DetectionDataset",
-    "LayoutDataset",
-    "OCRDataset",
-    "OrientationDataset",
-    "RecognitionDataset",
-    "TableStructureDataset",
-]
-
 
 class RecognitionDataset(AbstractDataset):
     """Images of texts, to train text recognisers.

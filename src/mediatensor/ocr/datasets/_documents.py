@@ -29,8 +29,6 @@ from ._labels import (
 from ._words import ArchivedWords, Page, WordsInFolder
 from .datasets import VisionDataset
 
-__all__ = ["CORD", "FUNSD", "SROIE", "WILDRECEIPT", "DocArtefacts"]
-
 
 class FUNSD(ArchivedWords):
     """Scanned forms with words: `FUNSD <https://guillaumejaume.github.io/FUNSD/>`_, 149 training and 50 test pages.

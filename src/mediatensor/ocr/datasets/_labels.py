@@ -20,30 +20,6 @@ from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, R
 from ...isolate import IsolatedWorker
 from ..utils.geometry import boxes_around, boxes_to_polygons
 
-__all__ = [
-    "Array",
-    "boxes_of",
-    "check_file",
-    "corners_of",
-    "entries_of",
-    "entry",
-    "existing_folder",
-    "files_in",
-    "labels_by_picture",
-    "missing",
-    "parsed_json",
-    "picture_in",
-    "quads_of",
-    "read_apart",
-    "read_json",
-    "read_lines",
-    "read_mat",
-    "read_text",
-    "read_xml",
-    "straight_boxes",
-    "text_of",
-]
-
 Array = NDArray[Any]
 
 # Limits of the process that reads a MATLAB file. The compressed file of SynthText has about 400 MB.

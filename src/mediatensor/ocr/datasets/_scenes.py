@@ -37,8 +37,6 @@ from ._labels import (
 from ._words import ArchivedWords, Page, WordsInFolder
 from .datasets import AbstractDataset
 
-__all__ = ["COCOTEXT", "IC03", "IC13", "IIIT5K", "IIITHWS", "IMGUR5K", "SVHN", "SVT", "MJSynth", "SynthText"]
-
 # The training share of datasets without a published test part, as in docTR.
 _TRAIN_SHARE = 0.9
 # Words with longer texts are left out when words are cut out into files.

@@ -23,8 +23,6 @@ from ._labels import Array, boxes_of, check_file, existing_folder, files_in, rea
 from .datasets import AbstractDataset, VisionDataset
 from .utils import convert_target_to_relative, crop_bboxes_from_image
 
-__all__ = ["ArchivedWords", "Page", "WordsInFolder"]
-
 
 class Page(NamedTuple):
     """A page with its words.

@@ -17,19 +17,6 @@ from torch.nn import functional
 
 from mediatensor.errors import InvalidArgumentError
 
-__all__ = [
-    "STYLES",
-    "Color",
-    "Warp",
-    "chosen_style",
-    "damaged",
-    "near",
-    "papered",
-    "random_damage",
-    "random_warp",
-]
-
-
 Color = tuple[int, int, int]
 
 _TILE = (512, 1536)

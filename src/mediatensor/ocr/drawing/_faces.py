@@ -15,8 +15,6 @@ from pathlib import Path
 
 from PIL import ImageFont, features
 
-__all__ = ["Face", "bold_of", "find_faces", "is_shaped", "random_face", "upright_face"]
-
 # Faces whose characters are pictures, placeholders or parts of formulas.
 _PICTURES = re.compile(
     r"emoji|symbol|dingbat|blank|webding|wingding|lastresort|barcode|signwriting|music|math|^cm(r|mi|sy|ex|b|ss|tt)10"

@@ -17,8 +17,6 @@ from ._damage import STYLES, Color, chosen_style, damaged, near, papered, random
 from ._faces import Face, is_shaped, random_face
 from ._texts import random_text
 
-__all__ = ["DrawnLine", "LineLook", "as_random", "draw_line", "draw_random_line", "random_look"]
-
 
 @dataclass(frozen=True)
 class LineLook:

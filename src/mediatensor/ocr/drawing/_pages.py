@@ -19,8 +19,6 @@ from ._sheet import Font, Sheet, draw_grid, draw_random_table, plain_row
 from ._texts import capitals, letters_of, texts_of
 from ._truth import DrawnField, DrawnPage, moved_truth
 
-__all__ = ["PAGE_KINDS", "draw_random_page"]
-
 
 def _header(sheet: Sheet, margin: float) -> None:
     if sheet.rng.random() < 0.6:

@@ -25,15 +25,6 @@ from ._truth import (
     box_polygon,
 )
 
-__all__ = [
-    "Font",
-    "Sheet",
-    "draw_grid",
-    "draw_random_table",
-    "plain_row",
-]
-
-
 Font = ImageFont.FreeTypeFont
 
 

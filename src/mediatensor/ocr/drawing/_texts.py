@@ -11,20 +11,6 @@ from pathlib import Path
 
 from mediatensor.errors import InvalidArgumentError
 
-__all__ = [
-    "LANGUAGES",
-    "TEXTS",
-    "capitals",
-    "is_spaced",
-    "letters_of",
-    "random_text",
-    "random_value",
-    "read_texts",
-    "sentence_of",
-    "texts_of",
-    "words_of",
-]
-
 
 def _load() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
     names: dict[str, str] = {}

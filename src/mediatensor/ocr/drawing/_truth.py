@@ -10,20 +10,6 @@ from numpy.typing import NDArray
 
 from ..utils.geometry import box_around
 
-__all__ = [
-    "DrawnCell",
-    "DrawnField",
-    "DrawnPage",
-    "DrawnPageLine",
-    "DrawnRegion",
-    "DrawnTable",
-    "DrawnWord",
-    "Polygon",
-    "around",
-    "box_polygon",
-    "moved_truth",
-]
-
 #: (4, 2) float64, pixels of the page as (x, y): the corners TL, TR, BR, BL in reading direction.
 Polygon = NDArray[np.float64]
 

@@ -19,19 +19,6 @@ from ...errors import InvalidArgumentError, SourceNotFoundError
 from .fonts import Font, get_font
 from .geometry import reading_geometry
 
-__all__ = [
-    "Color",
-    "Lettering",
-    "Placed",
-    "as_picture",
-    "confidence_color",
-    "draw_structure",
-    "font_for",
-    "pixel_quad",
-    "place",
-]
-
-
 Color = tuple[int, int, int]
 
 # From low to high confidence, in colours that people with red-green blindness can distinguish.

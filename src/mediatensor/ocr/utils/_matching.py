@@ -11,17 +11,6 @@ from numpy.typing import NDArray
 from ...errors import InvalidArgumentError, MissingDependencyError
 from .geometry import boxes_around
 
-__all__ = [
-    "Matches",
-    "Overlaps",
-    "box_iou",
-    "check_threshold",
-    "match_boxes",
-    "nms",
-    "overlaps",
-    "polygon_iou",
-]
-
 # Number of pairs of boxes compared at a time, so that intermediate results fit into the cache.
 _CHUNK = 1 << 20
 # Number of pairs of polygons clipped at a time; a pair takes about a kilobyte.

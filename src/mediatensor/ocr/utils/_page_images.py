@@ -17,21 +17,6 @@ from torch.nn.functional import grid_sample
 
 from ...errors import InvalidArgumentError
 
-__all__ = [
-    "between_pixel_centers",
-    "compute_expanded_shape",
-    "extract_crops",
-    "extract_rcrops",
-    "quad_to_quad",
-    "remove_image_padding",
-    "rotate_image",
-    "rotation",
-    "straighten_page",
-    "translation",
-    "warp",
-]
-
-
 # Outputs are computed in tiles of this size, so that a whole page is never held as floats.
 _TILE = 1024
 # Maximum number of pixels of an output; a page of 20,000 x 20,000 pixels fits.

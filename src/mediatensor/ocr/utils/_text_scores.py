@@ -9,8 +9,6 @@ import numpy as np
 
 from ...errors import InvalidArgumentError, MissingDependencyError
 
-__all__ = ["MATCHES", "CharacterErrorRate", "TextMatch", "WordErrorRate", "aligned", "edit_distance", "string_match"]
-
 # Names of the comparisons, in the order of `string_match`.
 MATCHES = ("raw", "caseless", "anyascii", "unicase")
 

@@ -30,22 +30,6 @@ from .pages import PageSource, keep_source, raising_page_error
 from .pdfium import is_pdf
 from .picture_pdf import Picture, jpeg_picture, png_picture, tiff_picture
 
-__all__ = [
-    "MAX_TIFF_PAGES",
-    "ImageDocument",
-    "ImageOptions",
-    "blend_over_white",
-    "is_tiff",
-    "page_of_bands",
-    "page_of_pillow",
-    "page_offsets",
-    "read_tiff_page",
-    "resized",
-    "stored_tiff_page",
-    "upright",
-]
-
-
 _WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
 
 

@@ -23,19 +23,6 @@ from ....errors import InvalidArgumentError, MissingDependencyError, OpenError, 
 from ...structure import PageContent
 from .._elements.leaves import Word
 
-__all__ = [
-    "KeptSource",
-    "PageNumbers",
-    "PageOfFile",
-    "PageSource",
-    "Pages",
-    "check_index",
-    "check_output_size",
-    "keep_source",
-    "raising_page_error",
-    "selected",
-]
-
 
 class PageSource(ABC):
     """An opened document with a name for messages: picklable, and readable from several threads."""

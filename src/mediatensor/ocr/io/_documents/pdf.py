@@ -19,14 +19,6 @@ from .pdf_page import Characters, PdfOptions, Pixels, characters, rendered
 from .pdf_process import IsolatedPdf
 from .pdfium import OpenPdf, import_pdfium
 
-__all__ = [
-    "PageCharacters",
-    "PdfDocument",
-    "places_of_words",
-    "words_of",
-]
-
-
 # PDFium's code for a hyphen at the end of a line, where the word continues on the next line.
 _BROKEN_HYPHEN = 0x02
 # Codes of characters for which the font defines no Unicode value.

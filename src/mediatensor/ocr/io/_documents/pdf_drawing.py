@@ -24,8 +24,6 @@ from .pdf_page import (
 )
 from .pdfium import OpenPdf, import_pdfium
 
-__all__ = ["MAX_DRAWN_LINES", "NUM_STYLE_VALUES", "DrawnPage", "drawn_page"]
-
 #: Maximum number of lines, of filled rectangles, of areas and of pictures of a page; what comes after them is left out.
 MAX_DRAWN_LINES = 50_000
 

@@ -17,22 +17,6 @@ from ...._engine.common.limits import check_pixels
 from ....errors import DecodeError
 from .pdfium import OpenPdf, import_pdfium
 
-__all__ = [
-    "MAX_PAGE_CHARACTERS",
-    "MAX_PAGE_OBJECTS",
-    "Characters",
-    "PdfOptions",
-    "Pixels",
-    "characters",
-    "characters_of",
-    "check_objects",
-    "opened_page",
-    "page_as_shown",
-    "picture_size",
-    "relative_matrix",
-    "rendered",
-]
-
 #: Maximum number of objects (paths, pictures, pieces of text) on a page that is rendered.
 MAX_PAGE_OBJECTS = 2_000_000
 

@@ -26,8 +26,6 @@ from .pdf_drawing import MAX_DRAWN_LINES, NUM_STYLE_VALUES, DrawnPage
 from .pdf_page import MAX_PAGE_CHARACTERS, Characters, PdfOptions, Pixels
 from .pdf_process_main import FAILURE, READY, VALUE, Request
 
-__all__ = ["DEFAULT_TIMEOUT_SECONDS", "IsolatedPdf"]
-
 #: Maximum seconds that PDFium works on a page in datasets and the command, where files are usually untrusted.
 DEFAULT_TIMEOUT_SECONDS = 60
 

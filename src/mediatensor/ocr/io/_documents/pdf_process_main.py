@@ -18,8 +18,6 @@ from ....isolate._confinement import end_with_parent, no_core_dumps
 from . import pdf_drawing, pdf_page
 from .pdfium import OpenPdf, import_pdfium
 
-__all__ = ["FAILURE", "READY", "VALUE", "Request", "main"]
-
 READY, VALUE, FAILURE = b"R", b"V", b"F"
 
 

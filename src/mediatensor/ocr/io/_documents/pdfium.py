@@ -23,8 +23,6 @@ from ...._engine.common.locks import ForkSafeLock
 from ...._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
 from ....errors import MissingDependencyError, OpenError, SourceNotFoundError
 
-__all__ = ["OpenPdf", "import_pdfium", "is_pdf", "pdfium_lock", "save_document"]
-
 # Documents that stay open; each may hold a file and what PDFium has read of it.
 _MAX_OPEN = 4
 

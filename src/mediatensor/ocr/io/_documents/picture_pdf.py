@@ -11,16 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-__all__ = [
-    "Picture",
-    "jpeg_picture",
-    "picture_pdf",
-    "pixels_as_jpeg",
-    "pixels_lossless",
-    "png_picture",
-    "tiff_picture",
-]
-
 # PDF matrices that place a picture, which is a unit square, on a page of width 1 and height 1, by EXIF orientation.
 _PLACES = {
     1: (1, 0, 0, 1, 0, 0),

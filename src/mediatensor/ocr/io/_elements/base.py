@@ -14,17 +14,6 @@ from ....errors import InvalidArgumentError
 from ...utils.common_types import Nested
 from ...utils.geometry import box_around, resolve_enclosing_rbbox, to_corners, to_quad
 
-__all__ = [
-    "Element",
-    "Geometry",
-    "TypedRegion",
-    "enclosing_geometry",
-    "mean_score",
-    "stored",
-    "stored_list",
-    "to_json_safe",
-]
-
 # ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in reading direction; relative to the page.
 Geometry: TypeAlias = Sequence[Sequence[float]] | NDArray[Any]
 

@@ -8,17 +8,6 @@ from typing import Any, ClassVar, Self
 
 from .base import Element, Geometry, TypedRegion, enclosing_geometry, mean_score, stored, stored_list
 
-__all__ = [
-    "Artefact",
-    "Block",
-    "Character",
-    "Line",
-    "Prediction",
-    "UnreadLine",
-    "Word",
-    "line_confidence",
-]
-
 # The odds that a line is right are the odds of its least sure word, times the product of the other words' confidences
 # to this power, see `Line.confidence`. `benchmarks.calibration.confidences --fit` fits it.
 OTHER_WORDS_EXPONENT = 1.6

@@ -21,20 +21,6 @@ from .leaves import Block, Prediction, UnreadLine, Word
 if TYPE_CHECKING:
     import pandas
 
-__all__ = [
-    "DocumentBase",
-    "Field",
-    "LayoutElement",
-    "PageBase",
-    "PageImage",
-    "PredictionPage",
-    "Table",
-    "TableCell",
-    "TextPage",
-    "page_origin",
-    "page_pixels",
-]
-
 
 # Maximum number of cells in a grid, because a stored export may claim any number of rows and columns.
 _MAX_GRID_SIZE = 1_000_000

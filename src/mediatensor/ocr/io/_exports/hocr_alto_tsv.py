@@ -16,14 +16,6 @@ from xml.etree.ElementTree import SubElement
 from .reading import one_line, unread_lines
 from .regions import Place, Region, TextRow, Token, document_pages, language_tag, page_regions, percent, tool_version
 
-__all__ = [
-    "DEFAULT_TITLE",
-    "AltoExporter",
-    "TSVExporter",
-    "XMLExporter",
-]
-
-
 DEFAULT_TITLE = "mediatensor - XML export (hOCR)"
 
 # Up to this angle, in degrees, text counts as skewed and its baseline gets a slope, which tesseract writes and all

@@ -15,18 +15,6 @@ from numpy.typing import NDArray
 from .reading import one_line
 from .regions import TextRow
 
-__all__ = [
-    "ASCENT",
-    "GLYPH_WIDTH",
-    "MAX_CODES",
-    "MAX_UNITS",
-    "SPACE_CODE",
-    "FontCodes",
-    "PlacedText",
-    "font_file",
-    "place_words",
-]
-
 # Programs that extract text take the height of a glyph from the font, and ignore a descent of 0. The box of this one is
 # as wide as the em, from 0.2 below the baseline to 0.8 above it; the space is a twentieth of the em wide.
 _FONT = Path(__file__).with_name("glyphless.ttf")

@@ -15,8 +15,6 @@ from .reading import one_line
 from .regions import Place
 from .text import TextFormat
 
-__all__ = ["AsciiDocExporter", "HTMLExporter", "MarkdownExporter"]
-
 # A number that Markdown takes for the number of an item.
 _NUMBERED = re.compile(r"^\d{1,9}[.)]\s+\S")
 _ENTITY = re.compile(r"&(?=#?\w+;)")

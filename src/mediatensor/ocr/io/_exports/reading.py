@@ -25,19 +25,6 @@ from ...utils.geometry import box_around, reading_geometry, to_corners, to_quad
 from .._elements.leaves import Block, Line, Prediction, UnreadLine, Word
 from .._elements.pages import LayoutElement, PageBase, PredictionPage, Table, TextPage
 
-__all__ = [
-    "cell_lines",
-    "heading_levels",
-    "line_boxes",
-    "line_direction",
-    "one_line",
-    "ordered_line_words",
-    "page_reading_order",
-    "predictions_in_reading_order",
-    "unread_lines",
-    "with_unread_lines",
-]
-
 _VERTICAL = ("ttb-rtl", "ttb-ltr")
 # The slope of a page of straight boxes is measured on at least this many lines, each at least this many heights long.
 _MIN_SLOPES = 3

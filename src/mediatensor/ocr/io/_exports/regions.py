@@ -25,18 +25,6 @@ from .reading import (
     with_unread_lines,
 )
 
-__all__ = [
-    "Place",
-    "Region",
-    "TextRow",
-    "Token",
-    "document_pages",
-    "language_tag",
-    "page_regions",
-    "percent",
-    "tool_version",
-]
-
 # Latin, Greek and Cyrillic letters, and punctuation, that reach below the baseline.
 _DESCENDING = frozenset("gjpqyçşţķļņģŗþQJ,;()[]{}|/\\@_$§¶ßƒµβγζημξρςφχψрудцщфЏ„¿")
 

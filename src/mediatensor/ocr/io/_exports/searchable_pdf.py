@@ -26,8 +26,6 @@ from .._elements.pages import page_origin, page_pixels
 from .invisible_text import MAX_CODES, FontCodes, PlacedText, font_file, place_words
 from .regions import document_pages, page_regions
 
-__all__ = ["PDFExporter"]
-
 _POINTS_PER_INCH = 72.0
 # The largest side of a page that readers accept, and (height, width) in pixels of a page of unknown size.
 _MAX_SIDE = 14_400.0

@@ -15,8 +15,6 @@ from ...utils.geometry import box_around
 from .._elements.base import Element
 from .._elements.pages import DocumentBase, Table, TableCell, TextPage
 
-__all__ = ["joined_tables", "tables_csv", "tables_xlsx"]
-
 # Numbers in every country: no separators of thousands, no decimal comma, no leading zeros, which codes have. A point
 # before exactly three digits may be a separator of thousands.
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.(\d{1,2}|\d{4,10}))?")

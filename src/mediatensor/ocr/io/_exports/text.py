@@ -29,15 +29,6 @@ from .reading import (
     with_unread_lines,
 )
 
-__all__ = [
-    "Cell",
-    "TextExporter",
-    "TextFormat",
-    "grid_lines",
-    "level_rows",
-    "page_grid",
-]
-
 # Two cells are on one line if they overlap vertically by this share of the smaller height.
 _LEVEL_OVERLAP = 0.5
 # The minimum number of spaces between cells; a single one if their gap on the page is below this number of letters.
