@@ -9,7 +9,7 @@ from torch import nn
 
 from mediatensor.ocr.models.classification.vit import VisionTransformer
 from mediatensor.ocr.models.recognition import CRNN, MASTER, SAR, VIPTR, PARSeq, ViTSTR
-from mediatensor.ocr.models.recognition.core import PatchFeatures
+from mediatensor.ocr.models.recognition.core import BackboneFeatures
 
 __all__ = [
     "VOCAB",
@@ -29,8 +29,8 @@ def small_crnn(**kwargs: Any) -> CRNN:
     return CRNN(nn.Conv2d(3, 16, (16, 4), stride=(16, 4)), VOCAB, rnn_units=16, input_shape=(3, 16, 64), **kwargs)
 
 
-def small_features() -> PatchFeatures:
-    return PatchFeatures(VisionTransformer(24, 2, 2, 2, patch_size=(4, 8), input_shape=(3, 16, 64)))
+def small_features() -> BackboneFeatures:
+    return BackboneFeatures(VisionTransformer(24, 2, 2, 2, patch_size=(4, 8), input_shape=(3, 16, 64)), (0, 1))
 
 
 def small_vitstr(**kwargs: Any) -> ViTSTR:

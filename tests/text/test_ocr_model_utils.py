@@ -22,7 +22,7 @@ from mediatensor.ocr import models, ocr_predictor
 from mediatensor.ocr.datasets import VOCABS
 from mediatensor.ocr.models.classification.vit import VisionTransformer
 from mediatensor.ocr.models.recognition import CRNN, PARSeq, crnn_mobilenet_v3_small, parseq
-from mediatensor.ocr.models.recognition.core import PatchFeatures
+from mediatensor.ocr.models.recognition.core import BackboneFeatures
 from mediatensor.ocr.models.utils import (
     add_whitelist,
     conv_sequence_pt,
@@ -41,7 +41,7 @@ def small_crnn(vocab: str = VOCAB) -> CRNN:
 
 
 def small_parseq(vocab: str = VOCAB) -> PARSeq:
-    features = PatchFeatures(VisionTransformer(24, 1, 2, 2, patch_size=(4, 8), input_shape=(3, 16, 64)))
+    features = BackboneFeatures(VisionTransformer(24, 1, 2, 2, patch_size=(4, 8), input_shape=(3, 16, 64)), (0, 1))
     return PARSeq(features, vocab, 24, max_length=8, dec_num_heads=2, dec_ff_dim=24).eval()
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +17,18 @@ from ....errors import InvalidArgumentError
 from ...datasets import VOCABS, decode_sequence, encode_sequences
 from .._lines.characters import CtcCharacters, ctc_best_path
 from .._networks.transfers import download, not_compiled
-from .._networks.weights import load_pretrained_params
-from ..classification.resnet import ResNet
+from .._networks.weights import load_pretrained_params, load_weights
 from ..classification.vit import VisionTransformer
 
 __all__ = ["LeastCertainPostProcessor", "RecognitionModel", "RecognitionPostProcessor", "SequencePostProcessor"]
 
-_HEAD_LAYERS = 3
-_SKIPPED_LAYER = 5
-"""The activation before the first pooling layer, which is missing in the published recognisers.
+RESNET31_LAYERS = (0, 1, 2, 3, 4, 6, 7, 8, 9, 10)
+"""ResNet-31 without its head and the activation before the first pooling, which published recognisers lack.
 
 docTR removes the head by layer objects and drops a layer whose object occurs a second time.
 """
 PATCH_SIZE = (4, 8)
+ModelT = TypeVar("ModelT", bound="RecognitionModel")
 
 
 def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
@@ -90,7 +89,7 @@ class LeastCertainPostProcessor(SequencePostProcessor):
 class RecognitionModel(nn.Module, ABC):
     """Base class of networks that read an image of a word.
 
-    Subclasses compute the scores and the loss; `_results` builds the result of a call.
+    Subclasses compute the scores and the loss in `_score`.
 
     Args:
         vocab: The characters in the order of the classes.
@@ -101,10 +100,6 @@ class RecognitionModel(nn.Module, ABC):
     Raises:
         InvalidArgumentError: The vocabulary is empty.
 
-    A call ``model(x, target=None, return_model_output=False, return_preds=False)`` takes images (N, 3, H, W),
-    normalized with the mean and std of ``cfg``. ``target`` has the word of each image, and is required in training
-    mode. The result has ``preds``, N pairs of word and confidence, if there is no target or if requested; ``out_map``,
-    scores (N, T, classes), if requested; and ``loss``, a scalar, if there is a target.
     """
 
     max_length: int
@@ -148,21 +143,50 @@ class RecognitionModel(nn.Module, ABC):
             int32 (N, width), including the special tokens of this network, and the length of each word.
         """
 
-    def _check_target(self, target: Sequence[str] | None, images: torch.Tensor) -> None:
+    @abstractmethod
+    def _score(
+        self, x: torch.Tensor, target: Sequence[str] | None, needs_scores: bool
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """Return scores (N, T, classes) and the loss; either is ``None`` if it was not computed."""
+
+    def _encode(self, target: Sequence[str], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the classes (N, width) and the lengths (N,) of words, int64, on a device."""
+        rows, lengths = self.build_target(target)
+        return torch.from_numpy(rows).long().to(device), torch.tensor(lengths, device=device)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        target: Sequence[str] | None = None,
+        return_model_output: bool = False,
+        return_preds: bool = False,
+    ) -> dict[str, Any]:
+        """Read words.
+
+        Args:
+            x: Images (N, 3, H, W), normalized with the mean and std of ``cfg``.
+            target: The word of each image; required in training mode. With a target, networks that decode character
+                by character may get its characters instead of their own predictions (teacher forcing).
+            return_model_output: Also return ``out_map``, scores (N, T, classes).
+            return_preds: Return ``preds`` even if there is a target.
+
+        Returns:
+            ``preds``, N pairs of word and confidence; ``out_map`` if requested; ``loss``, a scalar, if there is a
+            target. An exportable model returns only ``logits``.
+
+        Raises:
+            InvalidArgumentError: ``target`` does not fit, or the network does not accept images of this size.
+        """
         if target is None:
             if self.training:
                 raise InvalidArgumentError(
                     "target is None in training mode; expected the word of each image, or .eval()"
                 )
-        elif len(target) != len(images):
-            raise InvalidArgumentError(
-                f"target has {len(target)} words for {len(images)} images; expected one for each"
-            )
-
-    def _results(
-        self, logits: torch.Tensor, loss: torch.Tensor | None, return_model_output: bool, return_preds: bool
-    ) -> dict[str, Any]:
-        """Return the result of a call from the scores and the loss (``None`` if there is no target)."""
+        elif len(target) != len(x):
+            raise InvalidArgumentError(f"target has {len(target)} words for {len(x)} images; expected one for each")
+        logits, loss = self._score(x, target, return_model_output or return_preds)
+        if logits is None:
+            return {"loss": loss}
         if logits.dtype == torch.bfloat16:
             # NumPy does not support bfloat16.
             logits = logits.float()
@@ -212,57 +236,53 @@ def masked_cross_entropy(logits: torch.Tensor, classes: torch.Tensor, lengths: t
     return (each.masked_fill(~counts, 0).sum(dim=1) / lengths).mean()
 
 
-class ResNetFeatures(nn.ModuleDict):
-    """The layers of ResNet-31 with their names, without the head and one activation."""
+class BackboneFeatures(nn.ModuleDict):
+    """Some layers of a backbone, with their names; maps images (N, 3, H, W) to ``{"features": ...}``."""
 
-    def __init__(self, network: ResNet) -> None:
-        layers = list(network)[:-_HEAD_LAYERS]
-        super().__init__({str(index): layer for index, layer in enumerate(layers) if index != _SKIPPED_LAYER})
+    def __init__(self, network: nn.Sequential, layers: Iterable[int]) -> None:
+        super().__init__({str(index): network[index] for index in layers})
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Map (N, 3, H, W) images to ``{"features": (N, C, H / 8, W / 4)}``."""
         for layer in self.values():
             x = layer(x)
         return {"features": x}
 
 
-def build_features(
-    backbone: Callable[..., ResNet], default: dict[str, Any], pretrained: bool, kwargs: dict[str, Any]
-) -> tuple[ResNetFeatures, dict[str, Any]]:
-    """Return the backbone and the configuration of a recogniser.
+def build_recognizer(
+    network: Callable[..., ModelT],
+    arch: str,
+    default: dict[str, Any],
+    make_features: Callable[[bool, Sequence[int]], nn.Module],
+    head: Sequence[str],
+    pretrained: bool,
+    kwargs: dict[str, Any],
+    unused: Sequence[str] = (),
+) -> ModelT:
+    """Build a recogniser with its configuration, and load its weights if requested.
 
-    The function sets ``vocab`` and ``input_shape`` in ``kwargs`` and removes ``pretrained_backbone``. If the recogniser
-    itself is pretrained, weights of the backbone are not loaded separately.
+    ``make_features`` makes the backbone, given whether to load its weights and the shape of the images. The weights
+    ``head`` are not loaded if the vocabulary is not the default, and the weights ``unused`` never.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):
         cfg[name] = kwargs.setdefault(name, cfg[name])
+    # If the recogniser itself is pretrained, weights of the backbone are not loaded separately.
     pretrained_backbone = kwargs.pop("pretrained_backbone", False) and not pretrained
-    return ResNetFeatures(backbone(pretrained_backbone)), cfg
+    model = network(make_features(pretrained_backbone, cfg["input_shape"]), cfg=cfg, **kwargs)
+    if pretrained:
+        load_weights(model, arch, ignore_keys=(*unused, *(() if cfg["vocab"] == default["vocab"] else head)))
+    return model
 
 
-class PatchFeatures(nn.ModuleDict):
-    """The patch embedding and the encoder of a vision transformer, with their names, without the head."""
+def make_patch_features(
+    backbone: Callable[..., VisionTransformer], kwargs: dict[str, Any]
+) -> Callable[[bool, Sequence[int]], BackboneFeatures]:
+    """Return a function that makes the features (N, 1 + patches, D) of a vision transformer, without its head.
 
-    def __init__(self, transformer: VisionTransformer) -> None:
-        super().__init__({"0": transformer[0], "1": transformer[1]})
-
-    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Map (N, 3, H, W) images to ``{"features": (N, 1 + patches, D)}``, the class token first."""
-        return {"features": self["1"](self["0"](x))}
-
-
-def take_backbone_arguments(default: dict[str, Any], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the configuration of a recogniser and the arguments of its backbone.
-
-    The function sets ``vocab`` and ``input_shape`` in ``kwargs`` and removes the arguments of the backbone.
-    ``pretrained_backbone`` has no effect: no weights are published for this patch size.
+    The function removes ``patch_size`` from ``kwargs``. No weights are published for the patch size of recognisers.
     """
-    cfg = deepcopy(default)
-    for name in ("vocab", "input_shape"):
-        cfg[name] = kwargs.setdefault(name, cfg[name])
-    kwargs.pop("pretrained_backbone", None)
-    return cfg, {"input_shape": cfg["input_shape"], "patch_size": kwargs.pop("patch_size", PATCH_SIZE)}
+    patch_size = kwargs.pop("patch_size", PATCH_SIZE)
+    return lambda _, shape: BackboneFeatures(backbone(False, input_shape=shape, patch_size=patch_size), (0, 1))
 
 
 class _PathLoss(torch.autograd.Function):
@@ -359,6 +379,16 @@ class CTCModel(RecognitionModel):
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
         """Encode words as rows of classes, padded with blanks to the longest word."""
         return encode_sequences(list(gts), self.vocab, eos=len(self.vocab)), [len(word) for word in gts]
+
+    @abstractmethod
+    def _logits(self, x: torch.Tensor) -> torch.Tensor:
+        """Return scores (N, T, classes) of images (N, 3, H, W)."""
+
+    def _score(
+        self, x: torch.Tensor, target: Sequence[str] | None, needs_scores: bool
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        logits = self._logits(x)
+        return logits, None if target is None or self.exportable else self.compute_loss(logits, target)
 
     def compute_loss(self, model_output: torch.Tensor, target: Sequence[str]) -> torch.Tensor:
         """Return the CTC loss (Graves et al., 2006) per character, averaged over words.

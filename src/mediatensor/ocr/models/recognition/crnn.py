@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._networks.weights import load_weights
 from ..classification.mobilenet import mobilenet_v3_large_r, mobilenet_v3_small_r
 from ..classification.vgg import vgg16_bn_r
-from .core import CTCModel, CTCPostProcessor, recognition_cfg
+from .core import CTCModel, CTCPostProcessor, build_recognizer, recognition_cfg
 
 __all__ = ["CRNN", "CTCPostProcessor", "crnn_mobilenet_v3_large", "crnn_mobilenet_v3_small", "crnn_vgg16_bn"]
 
@@ -70,19 +68,7 @@ class CRNN(CTCModel):
     def score_layer(self) -> tuple[nn.Linear, int]:
         return self.linear, 0
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        target: Sequence[str] | None = None,
-        return_model_output: bool = False,
-        return_preds: bool = False,
-    ) -> dict[str, Any]:
-        """Read words; see `RecognitionModel`.
-
-        Raises:
-            InvalidArgumentError: The height differs from ``input_shape``, or ``target`` does not fit.
-        """
-        self._check_target(target, x)
+    def _logits(self, x: torch.Tensor) -> torch.Tensor:
         features = self.feat_extractor(x)
         if features.shape[1] * features.shape[2] != self.decoder.input_size:
             raise InvalidArgumentError(
@@ -90,9 +76,8 @@ class CRNN(CTCModel):
                 f"this model was built for {self.decoder.input_size}; resize them, or build it with their input_shape"
             )
         sequence, _ = self.decoder(features.flatten(1, 2).transpose(1, 2))
-        logits = self.linear(sequence)
-        loss = None if target is None or self.exportable else self.compute_loss(logits, target)
-        return self._results(logits, loss, return_model_output, return_preds)
+        scores: torch.Tensor = self.linear(sequence)
+        return scores
 
 
 def _features_per_step(feature_extractor: nn.Module, input_shape: tuple[int, int, int]) -> int:
@@ -107,15 +92,10 @@ def _features_per_step(feature_extractor: nn.Module, input_shape: tuple[int, int
 
 
 def _crnn(arch: str, pretrained: bool, backbone: Callable[..., nn.Module], kwargs: dict[str, Any]) -> CRNN:
-    cfg = deepcopy(default_cfgs[arch])
-    pretrained_backbone = kwargs.pop("pretrained_backbone", False) and not pretrained
-    for name in ("vocab", "input_shape"):
-        cfg[name] = kwargs.setdefault(name, cfg[name])
-    features = backbone(pretrained=pretrained_backbone).get_submodule("features")
-    model = CRNN(features, cfg=cfg, **kwargs)
-    if pretrained:
-        load_weights(model, arch, ignore_keys=() if cfg["vocab"] == default_cfgs[arch]["vocab"] else _HEAD)
-    return model
+    def make_features(is_pretrained: bool, _: Sequence[int]) -> nn.Module:
+        return backbone(pretrained=is_pretrained).get_submodule("features")
+
+    return build_recognizer(CRNN, arch, default_cfgs[arch], make_features, _HEAD, pretrained, kwargs)
 
 
 def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:

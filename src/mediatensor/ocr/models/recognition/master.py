@@ -13,12 +13,13 @@ from torch import nn
 
 from .._networks.blocks import MultiHeadAttention, PositionwiseFeedForward
 from .._networks.transfers import have_all_ended
-from .._networks.weights import load_weights
 from ..classification.magc_resnet import magc_resnet31
 from .core import (
+    RESNET31_LAYERS,
+    BackboneFeatures,
     LeastCertainPostProcessor,
     RecognitionModel,
-    build_features,
+    build_recognizer,
     encode_with_marks,
     masked_cross_entropy,
     recognition_cfg,
@@ -192,30 +193,16 @@ class MASTER(RecognitionModel):
             known[:, step + 1] = character
         return self.decode(known, encoded)
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        target: Sequence[str] | None = None,
-        return_model_output: bool = False,
-        return_preds: bool = False,
-    ) -> dict[str, Any]:
-        """Read words; see `RecognitionModel`.
-
-        With a target, the decoder gets the characters of the target instead of its own predictions (teacher forcing).
-
-        Raises:
-            InvalidArgumentError: ``target`` does not fit.
-        """
-        self._check_target(target, x)
+    def _score(
+        self, x: torch.Tensor, target: Sequence[str] | None, needs_scores: bool
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         features = self.feat_extractor(x)["features"]
         encoded = self.positional_encoding(features.flatten(2).transpose(1, 2))
         if target is None:
-            return self._results(self.decode_autoregressive(encoded), None, return_model_output, return_preds)
-        rows, lengths = self.build_target(target)
-        classes = torch.from_numpy(rows).long().to(x.device)
+            return self.decode_autoregressive(encoded), None
+        classes, lengths = self._encode(target, x.device)
         logits = self.decode(classes, encoded)
-        loss = self.compute_loss(logits, classes, torch.tensor(lengths, device=x.device))
-        return self._results(logits, loss, return_model_output, return_preds)
+        return logits, self.compute_loss(logits, classes, lengths)
 
 
 def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
@@ -223,9 +210,8 @@ def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
 
     Takes the arguments of `crnn_vgg16_bn`, with the options of `MASTER`.
     """
-    arch = "master"
-    features, cfg = build_features(magc_resnet31, default_cfgs[arch], pretrained, kwargs)
-    model = MASTER(features, cfg=cfg, **kwargs)
-    if pretrained:
-        load_weights(model, arch, ignore_keys=() if cfg["vocab"] == default_cfgs[arch]["vocab"] else _HEAD)
-    return model
+
+    def make_features(is_pretrained: bool, _: Sequence[int]) -> nn.Module:
+        return BackboneFeatures(magc_resnet31(is_pretrained), RESNET31_LAYERS)
+
+    return build_recognizer(MASTER, "master", default_cfgs["master"], make_features, _HEAD, pretrained, kwargs)

@@ -14,15 +14,14 @@ from torch.nn import functional as F
 
 from .._networks.blocks import MultiHeadAttention, PositionwiseFeedForward
 from .._networks.transfers import have_all_ended
-from .._networks.weights import load_weights
 from ..classification.vit import vit_s
 from .core import (
-    PatchFeatures,
     RecognitionModel,
     SequencePostProcessor,
+    build_recognizer,
     encode_with_marks,
+    make_patch_features,
     recognition_cfg,
-    take_backbone_arguments,
 )
 
 __all__ = ["PARSeq", "PARSeqPostProcessor", "parseq"]
@@ -278,38 +277,21 @@ class PARSeq(RecognitionModel):
             count = count + (wanted != self.pad).sum()
         return total / count
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        target: Sequence[str] | None = None,
-        return_model_output: bool = False,
-        return_preds: bool = False,
-    ) -> dict[str, Any]:
-        """Read words; see `RecognitionModel`.
-
-        In training mode with a target, words and scores are computed only if requested.
-
-        Raises:
-            InvalidArgumentError: The size of the images is not a multiple of the patch size, or ``target`` does not
-                fit.
-        """
-        self._check_target(target, x)
+    def _score(
+        self, x: torch.Tensor, target: Sequence[str] | None, needs_scores: bool
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         # Skip the class token.
         features = self.feat_extractor(x)["features"][:, 1:]
         if target is None:
-            return self._results(self.decode_autoregressive(features), None, return_model_output, return_preds)
+            return self.decode_autoregressive(features), None
         encoded, lengths = self.build_target(target)
         longest = max(lengths, default=0)
         classes = torch.from_numpy(encoded[:, : longest + 2]).long().to(x.device)
         if self.training:
             loss = self.permutation_loss(features, classes, draw_permutations(longest, x.device))
-            if not (return_model_output or return_preds):
-                return {"loss": loss}
-            logits = self.decode_autoregressive(features, longest)
-        else:
-            logits = self.decode_autoregressive(features, longest)
-            loss = F.cross_entropy(logits.flatten(0, 1), classes[:, 1:].flatten(), ignore_index=self.pad)
-        return self._results(logits, loss, return_model_output, return_preds)
+            return self.decode_autoregressive(features, longest) if needs_scores else None, loss
+        logits = self.decode_autoregressive(features, longest)
+        return logits, F.cross_entropy(logits.flatten(0, 1), classes[:, 1:].flatten(), ignore_index=self.pad)
 
 
 def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
@@ -317,13 +299,9 @@ def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
 
     Takes the arguments of `crnn_vgg16_bn`, with the options of `PARSeq`. ``patch_size`` is 4 by 8 pixels.
     """
-    arch = "parseq"
-    cfg, backbone_arguments = take_backbone_arguments(default_cfgs[arch], kwargs)
-    model = PARSeq(PatchFeatures(vit_s(False, **backbone_arguments)), embedding_units=384, cfg=cfg, **kwargs)
-    if pretrained:
-        load_weights(
-            model,
-            arch,
-            ignore_keys=_UNUSED_KEYS if cfg["vocab"] == default_cfgs[arch]["vocab"] else _UNUSED_KEYS + _HEAD,
-        )
-    return model
+
+    def network(features: nn.Module, **options: Any) -> PARSeq:
+        return PARSeq(features, embedding_units=384, **options)
+
+    arch, make_features = "parseq", make_patch_features(vit_s, kwargs)
+    return build_recognizer(network, arch, default_cfgs[arch], make_features, _HEAD, pretrained, kwargs, _UNUSED_KEYS)

@@ -12,9 +12,16 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from ...datasets import encode_sequences
-from .._networks.weights import load_weights
 from ..classification.resnet import resnet31
-from .core import LeastCertainPostProcessor, RecognitionModel, build_features, masked_cross_entropy, recognition_cfg
+from .core import (
+    RESNET31_LAYERS,
+    BackboneFeatures,
+    LeastCertainPostProcessor,
+    RecognitionModel,
+    build_recognizer,
+    masked_cross_entropy,
+    recognition_cfg,
+)
 
 __all__ = ["SAR", "SARPostProcessor", "sar_resnet31"]
 
@@ -191,30 +198,16 @@ class SAR(RecognitionModel):
         """
         return masked_cross_entropy(model_output, gt, (seq_len + 1).clamp(max=model_output.shape[1]))
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        target: Sequence[str] | None = None,
-        return_model_output: bool = False,
-        return_preds: bool = False,
-    ) -> dict[str, Any]:
-        """Read words; see `RecognitionModel`.
-
-        In training mode the characters of the target are fed back (teacher forcing).
-
-        Raises:
-            InvalidArgumentError: ``target`` does not fit.
-        """
-        self._check_target(target, x)
+    def _score(
+        self, x: torch.Tensor, target: Sequence[str] | None, needs_scores: bool
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         features = self.feat_extractor(x)["features"]
         holistic = self.encoder(features.amax(dim=2).transpose(1, 2))
         if target is None:
-            return self._results(self.decoder(features, holistic), None, return_model_output, return_preds)
-        encoded, lengths = self.build_target(target)
-        classes = torch.from_numpy(encoded).long().to(x.device)
+            return self.decoder(features, holistic), None
+        classes, lengths = self._encode(target, x.device)
         logits = self.decoder(features, holistic, classes if self.training else None)
-        loss = self.compute_loss(logits, classes, torch.tensor(lengths, device=x.device))
-        return self._results(logits, loss, return_model_output, return_preds)
+        return logits, self.compute_loss(logits, classes, lengths)
 
 
 def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
@@ -222,9 +215,9 @@ def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
 
     Takes the arguments of `crnn_vgg16_bn`, with the options of `SAR`.
     """
+
+    def make_features(is_pretrained: bool, _: Sequence[int]) -> nn.Module:
+        return BackboneFeatures(resnet31(is_pretrained), RESNET31_LAYERS)
+
     arch = "sar_resnet31"
-    features, cfg = build_features(resnet31, default_cfgs[arch], pretrained, kwargs)
-    model = SAR(features, cfg=cfg, **kwargs)
-    if pretrained:
-        load_weights(model, arch, ignore_keys=() if cfg["vocab"] == default_cfgs[arch]["vocab"] else _HEAD)
-    return model
+    return build_recognizer(SAR, arch, default_cfgs[arch], make_features, _HEAD, pretrained, kwargs)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import nn
 
-from .._networks.weights import load_weights
-from ..classification.vip import VIPNet, vip_tiny
-from .core import CTCModel, CTCPostProcessor, recognition_cfg
+from ..classification.vip import vip_tiny
+from .core import BackboneFeatures, CTCModel, CTCPostProcessor, build_recognizer, recognition_cfg
 
 __all__ = ["VIPTR", "VIPTRPostProcessor", "viptr_tiny"]
 
@@ -23,23 +21,11 @@ VIPTRPostProcessor = CTCPostProcessor
 """Decodes the scores of `VIPTR` into words."""
 
 
-class VIPFeatures(nn.ModuleDict):
-    """The layers of a VIP network with their names, without the head."""
-
-    def __init__(self, network: VIPNet) -> None:
-        super().__init__({str(index): network[index] for index in range(6)})
-
-    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Map (N, 3, H, W) images to ``{"features": (N, W / 4, D)}``."""
-        for layer in self.values():
-            x = layer(x)
-        return {"features": x}
-
-
 class VIPTR(CTCModel):
     """VIPTR (Cheng et al., "A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
 
-    Other arguments are documented in `CRNN`.
+    The height of images must be a multiple of 16, and their width a multiple of 8. Other arguments are documented in
+    `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, T, D)}``.
@@ -72,24 +58,9 @@ class VIPTR(CTCModel):
     def score_layer(self) -> tuple[nn.Linear, int]:
         return self.head, 0
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        target: Sequence[str] | None = None,
-        return_model_output: bool = False,
-        return_preds: bool = False,
-    ) -> dict[str, Any]:
-        """Read words; see `RecognitionModel`.
-
-        The height of images must be a multiple of 16, and their width a multiple of 8.
-
-        Raises:
-            InvalidArgumentError: The images have another size, or ``target`` does not fit.
-        """
-        self._check_target(target, x)
-        logits = self.head(self.feat_extractor(x)["features"])
-        loss = None if target is None or self.exportable else self.compute_loss(logits, target)
-        return self._results(logits, loss, return_model_output, return_preds)
+    def _logits(self, x: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.head(self.feat_extractor(x)["features"])
+        return scores
 
 
 def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
@@ -97,14 +68,9 @@ def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
 
     Takes the arguments of `crnn_vgg16_bn`, with the options of `VIPTR`.
     """
-    arch = "viptr_tiny"
-    cfg = deepcopy(default_cfgs[arch])
-    for name in ("vocab", "input_shape"):
-        cfg[name] = kwargs.setdefault(name, cfg[name])
-    pretrained_backbone = kwargs.pop("pretrained_backbone", False) and not pretrained
-    features = VIPFeatures(vip_tiny(pretrained_backbone, input_shape=cfg["input_shape"]))
-    model = VIPTR(features, cfg=cfg, **kwargs)
-    if pretrained:
-        other_vocabulary = cfg["vocab"] != default_cfgs[arch]["vocab"]
-        load_weights(model, arch, ignore_keys=("head.weight", "head.bias") if other_vocabulary else ())
-    return model
+
+    def make_features(is_pretrained: bool, shape: Sequence[int]) -> nn.Module:
+        return BackboneFeatures(vip_tiny(is_pretrained, input_shape=shape), range(6))
+
+    arch, head = "viptr_tiny", ("head.weight", "head.bias")
+    return build_recognizer(VIPTR, arch, default_cfgs[arch], make_features, head, pretrained, kwargs)

@@ -10,16 +10,15 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from .._networks.weights import load_weights
 from ..classification.vit import VisionTransformer, vit_b, vit_s
 from .core import (
-    PatchFeatures,
     RecognitionModel,
     SequencePostProcessor,
+    build_recognizer,
     encode_with_marks,
+    make_patch_features,
     masked_cross_entropy,
     recognition_cfg,
-    take_backbone_arguments,
 )
 
 __all__ = ["ViTSTR", "ViTSTRPostProcessor", "vitstr_base", "vitstr_small"]
@@ -91,40 +90,25 @@ class ViTSTR(RecognitionModel):
         steps = min(model_output.shape[1], gt.shape[1] - 1)
         return masked_cross_entropy(model_output[:, :steps], gt[:, 1 : steps + 1], (seq_len + 1).clamp(max=steps))
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        target: Sequence[str] | None = None,
-        return_model_output: bool = False,
-        return_preds: bool = False,
-    ) -> dict[str, Any]:
-        """Read words; see `RecognitionModel`.
-
-        Raises:
-            InvalidArgumentError: The size of the images is not a multiple of the patch size, or ``target`` does not
-                fit.
-        """
-        self._check_target(target, x)
+    def _score(
+        self, x: torch.Tensor, target: Sequence[str] | None, needs_scores: bool
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         features = self.feat_extractor(x)["features"]
         # Skip the class token.
         logits = self.head(features[:, 1 : self.max_length])
-        loss = None
-        if target is not None and not self.exportable:
-            encoded, lengths = self.build_target(target)
-            classes = torch.from_numpy(encoded).long().to(x.device)
-            loss = self.compute_loss(logits, classes, torch.tensor(lengths, device=x.device))
-        return self._results(logits, loss, return_model_output, return_preds)
+        if target is None or self.exportable:
+            return logits, None
+        return logits, self.compute_loss(logits, *self._encode(target, x.device))
 
 
 def _vitstr(
     arch: str, pretrained: bool, backbone: Callable[..., VisionTransformer], units: int, kwargs: dict[str, Any]
 ) -> ViTSTR:
-    cfg, backbone_arguments = take_backbone_arguments(default_cfgs[arch], kwargs)
-    features = PatchFeatures(backbone(False, **backbone_arguments))
-    model = ViTSTR(features, embedding_units=units, cfg=cfg, **kwargs)
-    if pretrained:
-        load_weights(model, arch, ignore_keys=() if cfg["vocab"] == default_cfgs[arch]["vocab"] else _HEAD)
-    return model
+    def network(features: nn.Module, **options: Any) -> ViTSTR:
+        return ViTSTR(features, embedding_units=units, **options)
+
+    make_features = make_patch_features(backbone, kwargs)
+    return build_recognizer(network, arch, default_cfgs[arch], make_features, _HEAD, pretrained, kwargs)
 
 
 def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
