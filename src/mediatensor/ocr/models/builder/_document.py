@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,14 +15,12 @@ from ...io.elements import (
     Block,
     Character,
     Document,
-    Field,
     KIEDocument,
     KIEPage,
     LayoutElement,
     Line,
     Page,
     Prediction,
-    UnreadLine,
     Word,
 )
 from ...io.exporters import ordered_line_words, page_reading_order
@@ -33,18 +31,12 @@ from .._pages.straightening import Straightening
 from ._lines import block_numbers, frame_order, line_numbers, upright_boxes
 from ._structure import fields_of, found_tables, layout_of, tables_of_grids
 
-__all__ = ["BuilderSettings", "PageWords", "Structured", "build_document"]
+__all__ = ["DocumentBuilder", "KIEDocumentBuilder", "PageWords", "Structured"]
 
 
 @dataclass(frozen=True)
 class Structured:
-    """The structure of a page.
-
-    Attributes:
-        found: The structure found by rules; None if the rules were not used.
-        regions: The regions found by a network: ``{"class_names", "boxes", "scores"}``.
-        grids: The tables found by a network, in the format of `DocumentBuilder`.
-    """
+    """The structure of a page: found by rules, and regions and tables found by networks, as for `DocumentBuilder`."""
 
     found: PageStructure | None = None
     regions: Mapping[str, Any] | None = None
@@ -55,15 +47,8 @@ class Structured:
 class PageWords:
     """All recognition results for a page.
 
-    Attributes:
-        image: The page image for display.
-        shape: Height and width of the image to which boxes are relative.
-        words: Words by class. Text documents have a single class with any name.
-        orientation: The turn of the input page, if it was requested.
-        language: The language of the page's text, if it was requested.
-        error: The reason why the page could not be read.
-        straightened: The transform from ``image`` to the image to which boxes are relative, if they differ.
-        structure: Regions, tables and fields, if they were requested.
+    Text documents have a single class of ``words`` with any name. Boxes are relative to an image of ``shape`` (height,
+    width). ``straightened`` is the transform from ``image`` to that image, if they differ.
     """
 
     image: Any
@@ -107,33 +92,209 @@ class BuilderSettings:
         return f"{type(self).__name__}({self.extra_repr()})"
 
 
-@overload
-def build_document(settings: BuilderSettings, pages: Sequence[PageWords], by_class: Literal[False]) -> Document: ...
+class DocumentBuilder(BuilderSettings):
+    """Arranges the words of pages into lines and blocks.
 
+    Words at about the same height form a row. A row is split into lines at gaps wider than the usual gap between words
+    of the page, and at every gap wider than ``paragraph_break``. The order of the input words does not affect the
+    result.
 
-@overload
-def build_document(settings: BuilderSettings, pages: Sequence[PageWords], by_class: Literal[True]) -> KIEDocument: ...
+    >>> import numpy as np
+    >>> from mediatensor.ocr.models.builder import DocumentBuilder
+    >>> boxes = np.array([[0.30, 0.1, 0.40, 0.14], [0.10, 0.1, 0.29, 0.14], [0.10, 0.2, 0.25, 0.24]])
+    >>> document = DocumentBuilder()(
+    ...     [np.zeros((100, 100, 3), np.uint8)],
+    ...     [boxes],
+    ...     [np.array([0.9, 0.8, 0.7])],
+    ...     [[("world", 0.99), ("Hello", 0.98), ("again", 0.97)]],
+    ...     [(100, 100)],
+    ...     [[{"value": 0, "confidence": None}] * 3],
+    ... )
+    >>> [line.render() for line in document.pages[0].blocks[0].lines]
+    ['Hello world', 'again']
 
-
-@overload
-def build_document(settings: BuilderSettings, pages: Sequence[PageWords], by_class: bool) -> Document | KIEDocument: ...
-
-
-def build_document(settings: BuilderSettings, pages: Sequence[PageWords], by_class: bool) -> Document | KIEDocument:
-    """Build a document of lines and blocks, or, if ``by_class``, a document of predictions by class.
+    Args:
+        resolve_lines: Whether to group words into lines; otherwise all words of a page form one line.
+        resolve_blocks: Whether to group lines into blocks; otherwise all lines of a page form one block.
+        paragraph_break: Two words of a row are in different lines if the gap between them is at least this share of the
+            page's width.
+        export_as_straight_boxes: Whether to replace rotated boxes with their enclosing straight boxes.
+        keep_reading_order: Whether to put each page into reading order. Blocks are then paragraphs or rows of cells,
+            regardless of ``resolve_blocks``, and words are in reading order.
+        line_break: With ``resolve_blocks``, the widest gap between two lines of a block, in line heights.
 
     Raises:
-        InvalidArgumentError: if the arrays of a class do not describe the same words, or boxes are not finite or have
-            another shape.
+        InvalidArgumentError: if a break is negative or not a number.
     """
-    if by_class:
-        return KIEDocument([_build_kie_page(settings, number, page) for number, page in enumerate(pages)])
-    return Document([_build_text_page(settings, number, page) for number, page in enumerate(pages)])
+
+    def __call__(
+        self,
+        pages: Sequence[Any],
+        boxes: Sequence[np.ndarray],
+        objectness_scores: Sequence[np.ndarray],
+        text_preds: Sequence[Sequence[tuple[str, float]]],
+        page_shapes: Sequence[tuple[int, int]],
+        crop_orientations: Sequence[Sequence[dict[str, Any]]],
+        orientations: Sequence[dict[str, Any]] | None = None,
+        languages: Sequence[dict[str, Any]] | None = None,
+        regions: Sequence[Mapping[str, Any] | None] | None = None,
+        tables: Sequence[Any] | None = None,
+        *,
+        line_ids: Sequence[np.ndarray | None] | None = None,
+        characters: Sequence[Sequence[Sequence[Character]] | None] | None = None,
+        errors: Sequence[str | None] | None = None,
+        structures: Sequence[PageStructure | None] | None = None,
+    ) -> Document:
+        """Build a document.
+
+        Args:
+            pages: The images of the pages.
+            boxes: For each page, relative boxes of its N words: ``(N, 4)``, or ``(N, 4, 2)`` with corners in reading
+                direction.
+            objectness_scores: For each page, N scores of the detector.
+            text_preds: For each page, N texts with their confidences.
+            page_shapes: For each page, height and width in pixels.
+            crop_orientations: For each page, N dictionaries ``{"value": degrees, "confidence": ...}``.
+            orientations: For each page, its orientation as ``{"value": degrees, "confidence": ...}``.
+            languages: For each page, a dictionary ``{"value": code, "confidence": ...}``.
+            regions: For each page, its layout ``{"boxes": ..., "class_names": [...], "scores": [...]}``, or None.
+            tables: For each page, None, or its tables as ``{"cells": [{"geometry", "score", "row_start", "row_end",
+                "col_start", "col_end"}, ...]}``. Words whose center lies in a cell belong to the cell and not to a
+                block.
+            line_ids: For each page, N integers: the detected line that each word was cut from, or negative for none.
+                Words of one detected line stay together unless the gap between them is at least two line heights, as
+                between form fields.
+            characters: For each page, the characters of its N words.
+            errors: For each page, the reason why it could not be read, or None.
+            structures: For each page, the regions, tables and fields found by rules, or None. If there are regions, the
+                blocks of the page are these regions, in the same order.
+
+        Returns:
+            The document.
+
+        Raises:
+            InvalidArgumentError: if arguments do not describe the same pages and words, or boxes are not finite or
+                have another shape.
+        """
+        given = locals()
+        number = _check_lengths(given)
+        words = [
+            {"words": ClassWords(*arrays)}
+            for arrays in zip(
+                boxes,
+                objectness_scores,
+                text_preds,
+                crop_orientations,
+                _per_page(line_ids, number, "line_ids"),
+                _per_page(characters, number, "characters"),
+                strict=True,
+            )
+        ]
+        return self._build(_gather_pages(given, words))
+
+    def _build(self, pages: Sequence[PageWords]) -> Document:
+        return Document([_build_text_page(self, number, page) for number, page in enumerate(pages)])
+
+
+class KIEDocumentBuilder(BuilderSettings):
+    """Arranges the words of pages by class (key information extraction). Takes the arguments of `DocumentBuilder`.
+
+    Only ``export_as_straight_boxes`` has an effect, because predictions are not grouped into lines or blocks.
+    """
+
+    def __call__(
+        self,
+        pages: Sequence[Any],
+        boxes: Sequence[Mapping[str, np.ndarray]],
+        objectness_scores: Sequence[Mapping[str, np.ndarray]],
+        text_preds: Sequence[Mapping[str, Sequence[tuple[str, float]]]],
+        page_shapes: Sequence[tuple[int, int]],
+        crop_orientations: Sequence[Mapping[str, Sequence[dict[str, Any]]]],
+        orientations: Sequence[dict[str, Any]] | None = None,
+        languages: Sequence[dict[str, Any]] | None = None,
+        regions: Sequence[Mapping[str, Any] | None] | None = None,
+        tables: Sequence[Any] | None = None,
+        *,
+        characters: Sequence[Mapping[str, Sequence[Sequence[Character]]] | None] | None = None,
+        errors: Sequence[str | None] | None = None,
+        structures: Sequence[PageStructure | None] | None = None,
+    ) -> KIEDocument:
+        """Build a document of predictions.
+
+        Args:
+            boxes, objectness_scores, text_preds, crop_orientations, characters: As for `DocumentBuilder`, but as a
+                dictionary by class for each page.
+            pages, page_shapes, orientations, languages, regions, errors: As for `DocumentBuilder`.
+            tables: Must be None, or None for each page: tables are not supported.
+            structures: For each page, the regions and fields found by rules in the words of all its classes, or None.
+                Fields with a name also become predictions of the class with that name.
+
+        Returns:
+            The document; predictions of a class are sorted from top to bottom and from left to right.
+
+        Raises:
+            InvalidArgumentError: as for `DocumentBuilder`.
+        """
+        given = locals()
+        number = _check_lengths(given)
+        if tables is not None and any(tables):
+            raise InvalidArgumentError(
+                "pages of predictions have no tables: leave the argument out, or None for every page"
+            )
+        words = [
+            {
+                name: ClassWords(
+                    class_boxes,
+                    objectness_scores[index][name],
+                    list(text_preds[index][name]),
+                    list(crop_orientations[index][name]),
+                    characters=None if spelled is None or name not in spelled else list(spelled[name]),
+                )
+                for name, class_boxes in boxes[index].items()
+            }
+            for index, spelled in enumerate(_per_page(characters, number, "characters"))
+        ]
+        return self._build(_gather_pages({**given, "tables": None}, words))
+
+    def _build(self, pages: Sequence[PageWords]) -> KIEDocument:
+        return KIEDocument([_build_kie_page(self, number, page) for number, page in enumerate(pages)])
+
+
+_SAME_LENGTHS = ("boxes", "pages", "text_preds", "crop_orientations", "objectness_scores", "page_shapes")
+
+
+def _check_lengths(given: Mapping[str, Any]) -> int:
+    """Return the number of pages; raise an error if the arguments of a builder have different lengths."""
+    lengths = {name: len(given[name]) for name in _SAME_LENGTHS}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        raise InvalidArgumentError(f"All arguments are expected to be lists of the same size: {listed}")
+    return lengths["boxes"]
+
+
+def _per_page(argument: Sequence[Any] | None, number: int, name: str) -> Sequence[Any]:
+    """Return an optional argument as a list with one item for each page, all None if the argument is None."""
+    if argument is None:
+        return [None] * number
+    if len(argument) != number:
+        raise InvalidArgumentError(f"{name} has {len(argument)} items for {number} pages: give one for each page")
+    return argument
+
+
+def _gather_pages(given: Mapping[str, Any], words: Sequence[dict[str, ClassWords]]) -> list[PageWords]:
+    names = ("orientations", "languages", "errors", "structures", "regions", "tables")
+    optional = [_per_page(given[name], len(words), name) for name in names]
+    return [
+        PageWords(image, shape, by_class, orientation, language, error, structure=Structured(*structure))
+        for image, shape, by_class, orientation, language, error, *structure in zip(
+            given["pages"], given["page_shapes"], words, *optional, strict=True
+        )
+    ]
 
 
 def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) -> Page:
     (given,) = read.words.values()
-    check_words(given, f"page {number}")
+    _check_words(given, f"page {number}")
     words = _make_elements(Word, given, settings.export_as_straight_boxes)
     structure, is_rotated = read.structure.found or PageStructure(1.0, 1.0), given.boxes.ndim == 3
     tables, is_used = tables_of_grids(read.structure.grids, given.boxes, words, read.shape)
@@ -166,52 +327,45 @@ def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) ->
 def _build_kie_page(settings: BuilderSettings, number: int, read: PageWords) -> KIEPage:
     classes = {}
     for name, given in read.words.items():
-        check_words(given, f"class {name!r} of page {number}")
+        _check_words(given, f"class {name!r} of page {number}")
         classes[name] = _make_elements(Prediction, given, settings.export_as_straight_boxes)
     structure = read.structure.found or PageStructure(1.0, 1.0)
     is_rotated = any(given.boxes.ndim == 3 for given in read.words.values())
     fields = fields_of(structure, [word for words in classes.values() for word in words], is_rotated)
-    predictions = {
-        name: _sort_predictions(words, read.words[name].boxes, read.shape) for name, words in classes.items()
-    }
+    predictions = {}
+    for name, words in classes.items():
+        order = frame_order(upright_boxes(read.words[name].boxes, read.shape)[0]) if words else np.arange(0)
+        predictions[name] = [words[index] for index in order.tolist()]
     for one in fields:
         if one.name:
-            predictions.setdefault(one.name, []).append(_prediction_of(one))
-    return KIEPage(
-        predictions=predictions,
-        fields=fields,
-        **_common_arguments(settings, number, read, structure, is_rotated),
-    )
+            upright = {"value": 0, "confidence": None}
+            found = Prediction(one.value, one.confidence, one.geometry, one.confidence, upright)
+            predictions.setdefault(one.name, []).append(found)
+    common = _common_arguments(settings, number, read, structure, is_rotated)
+    return KIEPage(predictions=predictions, fields=fields, **common)
 
 
 def _common_arguments(
     settings: BuilderSettings, number: int, read: PageWords, structure: PageStructure, is_rotated: bool
 ) -> dict[str, Any]:
-    unread = [line for words in read.words.values() for line in words.unread]
+    unread = [copy(line) for words in read.words.values() for line in words.unread]
+    if settings.export_as_straight_boxes:
+        for line in unread:
+            line.geometry = to_corners(box_around(line.geometry))
     return {
         "page": read.image,
         "page_idx": number,
         "dimensions": read.shape,
         "orientation": read.orientation,
         "language": read.language,
-        "layout": [*layout_elements(read.structure.regions), *layout_of(structure, is_rotated)],
+        "layout": [*_layout_elements(read.structure.regions), *layout_of(structure, is_rotated)],
         "error": read.error,
-        "unread": [_straighten_line(line) for line in unread] if settings.export_as_straight_boxes else unread,
+        "unread": unread,
     }
 
 
-def _straighten_line(line: UnreadLine) -> UnreadLine:
-    straightened = copy(line)
-    straightened.geometry = to_corners(box_around(line.geometry))
-    return straightened
-
-
-def check_words(words: ClassWords, place: str) -> None:
-    """Check that every array of a class has one item for each word.
-
-    Raises:
-        InvalidArgumentError: if the boxes have another shape or are not finite, or an array has another length.
-    """
+def _check_words(words: ClassWords, place: str) -> None:
+    """Check that every array of a class has one item for each word."""
     _check_boxes(
         words.boxes,
         place,
@@ -236,19 +390,8 @@ def _check_boxes(boxes: np.ndarray, page: str, **arguments: Sequence[Any] | np.n
             )
 
 
-def straight(boxes: np.ndarray) -> np.ndarray:
-    """Return the straight boxes ``(N, 4)`` around quads ``(N, 4, 2)``; return straight boxes unchanged."""
-    return boxes_around(boxes) if boxes.ndim == 3 else boxes
-
-
-def layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
-    """Return layout elements for ``{"boxes": (R, 4) or (R, 4, 2), "class_names": [...], "scores": [...]}``.
-
-    ``class_names`` and ``scores`` are optional.
-
-    Raises:
-        InvalidArgumentError: if the number of names or scores differs from the number of boxes.
-    """
+def _layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
+    """Return layout elements for regions in the format of `DocumentBuilder`; names and scores are optional."""
     if regions is None or len(regions.get("boxes", ())) == 0:
         return []
     boxes = np.asarray(regions["boxes"], dtype=np.float64)
@@ -258,11 +401,11 @@ def layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
     _check_boxes(boxes, "the layout", class_names=names, scores=scores)
     return [
         LayoutElement(str(name), float(score), geometry)
-        for name, score, geometry in zip(names, scores, geometries(boxes), strict=True)
+        for name, score, geometry in zip(names, scores, _geometries(boxes), strict=True)
     ]
 
 
-def geometries(boxes: np.ndarray) -> list[tuple[tuple[float, float], ...]]:
+def _geometries(boxes: np.ndarray) -> list[tuple[tuple[float, float], ...]]:
     """Return boxes as geometries of elements: two corners for a straight box, four points for a quad."""
     corners = boxes if boxes.ndim == 3 else boxes[:, :4].reshape(-1, 2, 2)
     return [tuple((x, y) for x, y in points) for points in corners.tolist()]
@@ -275,14 +418,14 @@ _WordType = TypeVar("_WordType", Word, Prediction)
 
 
 def _make_elements(kind: type[_WordType], words: ClassWords, straight_boxes: bool) -> list[_WordType]:
-    exported = straight(words.boxes) if straight_boxes else words.boxes
-    parts: Sequence[Sequence[Character]] = [()] * len(exported) if words.characters is None else words.characters
+    boxes = boxes_around(words.boxes) if straight_boxes and words.boxes.ndim == 3 else words.boxes
+    parts: Sequence[Sequence[Character]] = [()] * len(boxes) if words.characters is None else words.characters
     if straight_boxes:
         parts = [_straighten_characters(part) for part in parts]
     return [
         kind(value, confidence, geometry, float(score), orientation, characters=part)
         for (value, confidence), geometry, score, orientation, part in zip(
-            words.texts, geometries(exported), words.scores, words.orientations, parts, strict=True
+            words.texts, _geometries(boxes), words.scores, words.orientations, parts, strict=True
         )
     ]
 
@@ -290,10 +433,8 @@ def _make_elements(kind: type[_WordType], words: ClassWords, straight_boxes: boo
 def _straighten_characters(characters: Sequence[Character]) -> Sequence[Character]:
     if not characters or len(characters[0].geometry) == 2:
         return characters
-    boxes = geometries(straight(np.asarray([character.geometry for character in characters])))
-    return [
-        Character(character.value, character.confidence, box) for character, box in zip(characters, boxes, strict=True)
-    ]
+    boxes = _geometries(boxes_around(np.asarray([one.geometry for one in characters])))
+    return [Character(one.value, one.confidence, box) for one, box in zip(characters, boxes, strict=True)]
 
 
 def _build_blocks(
@@ -365,15 +506,3 @@ def _sort_in_reading_direction(words: list[Word]) -> list[Word]:
     if direction is None or len(words[0].geometry) != 2:
         return words
     return sorted(words, key=lambda word: float(np.mean(word.geometry, axis=0) @ direction))
-
-
-def _sort_predictions(predictions: list[Prediction], boxes: np.ndarray, shape: tuple[int, int]) -> list[Prediction]:
-    if not predictions:
-        return []
-    return [predictions[index] for index in frame_order(upright_boxes(boxes, shape)[0]).tolist()]
-
-
-def _prediction_of(field: Field) -> Prediction:
-    """Convert a field to a prediction of the class with the field's name."""
-    upright = {"value": 0, "confidence": None}
-    return Prediction(field.value, field.confidence, field.geometry, field.confidence, upright)

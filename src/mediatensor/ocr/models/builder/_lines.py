@@ -76,9 +76,9 @@ def line_numbers(
     """
     order = frame_order(boxes)
     units = _units(len(boxes), line_ids)
-    rows = _rows(boxes, order, units)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
+    rows = _rows(boxes, rank, units)
     words = np.lexsort((rank, boxes[:, 0], rows))
     same_row = np.diff(rows[words]) == 0
     # Gaps are measured from the rightmost end so far, because a long word may enclose a short word.
@@ -100,9 +100,6 @@ def block_numbers(boxes: np.ndarray, aspect: float, line_break: float) -> np.nda
     A line joins the block of the line above it if the two overlap horizontally, are close, and have similar heights. In
     addition they must be aligned at the left, right or center, unless the line has no other candidate. ``boxes`` are
     upright. ``line_break`` is the widest gap between two lines of a block, in line heights.
-
-    Raises:
-        MissingDependencyError: if SciPy is not installed.
     """
     try:
         from scipy.sparse import coo_array
@@ -111,9 +108,8 @@ def block_numbers(boxes: np.ndarray, aspect: float, line_break: float) -> np.nda
         raise MissingDependencyError('Blocks of lines need SciPy: pip install "mediatensor[ocr]".') from None
 
     upper, lower = _stacked_pairs(boxes, line_break)
-    alone = (np.bincount(upper, minlength=len(boxes))[upper] == 1) & (
-        np.bincount(lower, minlength=len(boxes))[lower] == 1
-    )
+    num_below, num_above = (np.bincount(lines, minlength=len(boxes)) for lines in (upper, lower))
+    alone = (num_below[upper] == 1) & (num_above[lower] == 1)
     edges = np.stack([boxes[:, 0], boxes[:, 2], (boxes[:, 0] + boxes[:, 2]) / 2], axis=1)
     tolerance = aspect * (boxes[:, 3] - boxes[:, 1])[upper]
     aligned = (np.abs(edges[upper] - edges[lower]) < tolerance[:, None]).any(axis=1)
@@ -139,17 +135,15 @@ def _units(number: int, line_ids: np.ndarray | None) -> np.ndarray:
     return np.unique(np.where(ids < 0, single, ids), return_inverse=True)[1]
 
 
-def _rows(boxes: np.ndarray, order: np.ndarray, units: np.ndarray) -> np.ndarray:
+def _rows(boxes: np.ndarray, rank: np.ndarray, units: np.ndarray) -> np.ndarray:
     """Return row numbers, int64 ``(N,)``; a word joins a row if it is within half a word height of the row's mean.
 
-    The mean of the centers in a row changes with each added word, so words are processed one by one in order.
+    The mean of the centers in a row changes with each added word, so words are processed one by one by ``rank``.
     """
     sizes = np.bincount(units)
     middles = np.bincount(units, (boxes[:, 1] + boxes[:, 3]) / 2) / sizes
-    ranks = np.empty(len(order))
-    ranks[order] = np.arange(len(order))
     first = np.full(len(sizes), np.inf)
-    np.minimum.at(first, units, ranks)
+    np.minimum.at(first, units, rank)
     if len(sizes) < len(units):
         # A detected line is sorted by the center of the whole line, not by its highest word.
         bottoms = np.bincount(units, boxes[:, 3]) / sizes

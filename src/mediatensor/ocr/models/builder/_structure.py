@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ....errors import InvalidArgumentError
 from ...io.elements import Field, LayoutElement, Table, TableCell, Word
-from ...structure import FoundTable, PageStructure
-from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_corners, to_quad
+from ...structure import PageStructure
+from ...utils.geometry import box_around, boxes_to_polygons, to_corners, to_quad
 
 __all__ = ["fields_of", "found_tables", "layout_of", "tables_of_grids"]
 
@@ -23,7 +23,7 @@ _ROW_SHARE = 0.5
 
 def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]:
     """Return layout elements for the regions, in reading order. The elements have four points if words are rotated."""
-    place = _Places(structure, is_rotated)
+    place = _relative_geometry(structure, is_rotated)
     return [
         LayoutElement(region.kind, region.confidence, place(region.box), level=region.level)
         for region in structure.regions
@@ -32,22 +32,21 @@ def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]
 
 def found_tables(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Table]:
     """Return table elements; ``words`` must be in the order of the page content."""
-    place = _Places(structure, is_rotated)
-    return [_table(table, words, place) for table in structure.tables]
-
-
-def _table(table: FoundTable, words: Sequence[Word], place: _Places) -> Table:
-    cells = [
-        _cell(
-            [words[index] for index in cell.words],
-            1.0,
-            place(cell.box),
-            (cell.row_start, cell.row_end, cell.col_start, cell.col_end),
-            is_header=cell.is_header,
-        )
-        for cell in table.cells
-    ]
-    return Table(cells, table.num_rows, table.num_cols, place(table.box), table.confidence)
+    place = _relative_geometry(structure, is_rotated)
+    tables = []
+    for table in structure.tables:
+        cells = [
+            _cell(
+                [words[index] for index in cell.words],
+                1.0,
+                place(cell.box),
+                (cell.row_start, cell.row_end, cell.col_start, cell.col_end),
+                is_header=cell.is_header,
+            )
+            for cell in table.cells
+        ]
+        tables.append(Table(cells, table.num_rows, table.num_cols, place(table.box), table.confidence))
+    return tables
 
 
 def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Field]:
@@ -71,15 +70,10 @@ def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool)
     ]
 
 
-class _Places:
-    """Converts pixel boxes on a page to relative geometries."""
-
-    def __init__(self, structure: PageStructure, is_rotated: bool) -> None:
-        self._size = np.array([structure.width, structure.height] * 2, dtype=np.float64)
-        self._is_rotated = is_rotated
-
-    def __call__(self, box: Sequence[float]) -> Any:
-        return _geometry((np.asarray(box) / self._size).clip(0, 1), self._is_rotated)
+def _relative_geometry(structure: PageStructure, is_rotated: bool) -> Callable[[Sequence[float]], Any]:
+    """Return a function that converts pixel boxes on a page to relative geometries."""
+    size = np.array([structure.width, structure.height] * 2, dtype=np.float64)
+    return lambda box: _geometry((np.asarray(box) / size).clip(0, 1), is_rotated)
 
 
 def _geometry(box: np.ndarray, is_rotated: bool) -> Any:
@@ -89,12 +83,7 @@ def _geometry(box: np.ndarray, is_rotated: bool) -> Any:
 
 
 def _cell(
-    words: Sequence[Word],
-    score: float,
-    geometry: Any,
-    spans: tuple[int, int, int, int],
-    *,
-    is_header: bool = False,
+    words: Sequence[Word], score: float, geometry: Any, spans: tuple[int, int, int, int], *, is_header: bool = False
 ) -> TableCell:
     """Return a cell with the mean confidence of its words, or with ``score`` if the cell is empty."""
     confidence = float(np.mean([word.confidence for word in words])) if words else score
@@ -123,7 +112,8 @@ def tables_of_grids(
     for grid in given:
         try:
             cells = list(grid["cells"])
-            quads = np.stack([_quad(cell["geometry"]) for cell in cells]) if cells else np.zeros((0, 4, 2))
+            points = [np.asarray(cell["geometry"], dtype=np.float64) for cell in cells]
+            quads = np.array([to_quad(one if one.size == 4 else one.reshape(4, 2)) for one in points])
             spans = np.array(
                 [[int(cell[key]) for key in ("row_start", "row_end", "col_start", "col_end")] for cell in cells]
             ).reshape(-1, 4)
@@ -133,39 +123,25 @@ def tables_of_grids(
                 f"a table is {{'cells': [{{'geometry', 'score', 'row_start', 'row_end', 'col_start', 'col_end'}}, "
                 f"...]}}; this one cannot be read ({error})."
             ) from None
-        if cells:
-            members = _words_in_cells(quads, boxes, ~is_used, shape)
-            is_used[[word for cell_words in members for word in cell_words]] = True
-            tables.append(_table_of_grid(quads, spans, scores, members, words, boxes.ndim == 3))
+        if not cells:
+            continue
+        members = _words_in_cells(quads, boxes, ~is_used, shape)
+        is_used[[word for cell_words in members for word in cell_words]] = True
+        spans -= spans.min(axis=0)[[0, 0, 2, 2]]
+        is_rotated = boxes.ndim == 3
+        elements = [
+            _cell(
+                [words[index] for index in cell_words],
+                score,
+                tuple((x, y) for x, y in quad.tolist()) if is_rotated else to_corners(box_around(quad)),
+                (rows[0], rows[1], rows[2], rows[3]),
+            )
+            for cell_words, score, quad, rows in zip(members, scores, quads, spans.tolist(), strict=True)
+        ]
+        num_rows, num_columns = int(spans[:, 1].max()) + 1, int(spans[:, 3].max()) + 1
+        around = _geometry(box_around(quads), is_rotated)
+        tables.append(Table(elements, num_rows, num_columns, around, float(np.mean(scores))))
     return tables, is_used
-
-
-def _quad(geometry: Any) -> np.ndarray:
-    points = np.asarray(geometry, dtype=np.float64)
-    return to_quad(points if points.size == 4 else points.reshape(4, 2))
-
-
-def _table_of_grid(
-    quads: np.ndarray,
-    spans: np.ndarray,
-    scores: Sequence[float],
-    members: Sequence[Sequence[int]],
-    words: Sequence[Word],
-    is_rotated: bool,
-) -> Table:
-    spans = spans - spans.min(axis=0)[[0, 0, 2, 2]]
-    boxes = boxes_around(quads)
-    cells = [
-        _cell(
-            [words[index] for index in cell_words],
-            score,
-            tuple((x, y) for x, y in quad.tolist()) if is_rotated else _geometry(box, False),
-            (rows[0], rows[1], rows[2], rows[3]),
-        )
-        for cell_words, score, quad, box, rows in zip(members, scores, quads, boxes, spans.tolist(), strict=True)
-    ]
-    num_rows, num_columns = int(spans[:, 1].max()) + 1, int(spans[:, 3].max()) + 1
-    return Table(cells, num_rows, num_columns, _geometry(box_around(quads), is_rotated), float(np.mean(scores)))
 
 
 def _words_in_cells(

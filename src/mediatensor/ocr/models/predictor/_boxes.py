@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ....errors import InvalidArgumentError
 from ..._reading_order.ordering import sort_reading_order
-from ...io.elements import Document, Field, KIEPage, Page, Word
+from ...io.elements import Field, KIEPage, Page, Word
 from ...utils.geometry import boxes_around
 from .._lines.cutting import box_quads, cut_words, signed_turn, turn_quads
 from .._pages.inputs import as_tensor
@@ -37,14 +37,7 @@ def set_located_upright(located: Located, plan: Straightening) -> Located:
     return Located(boxes, None)
 
 
-def restore_original(document: Document, read: Sequence[PageWords]) -> None:
-    """Transform boxes of straightened pages back to the original pages, in place."""
-    for page, words in zip(document.pages, read, strict=True):
-        if words.straightened is not None:
-            _restore(page, words.straightened)
-
-
-def _restore(page: Page | KIEPage, plan: Straightening) -> None:
+def restore_original(page: Page | KIEPage, plan: Straightening) -> None:
     """Transform the boxes of a page and of all its elements back to the original page, in place.
 
     The page was built from upright words, so that lines and reading order are correct for any orientation.
@@ -136,11 +129,7 @@ def take_hook_boxes(
 
 
 def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
-    """Return the regions as an array (N, 4).
-
-    Raises:
-        InvalidArgumentError: A region is not a box, is not relative, or has reversed corners.
-    """
+    """Return the regions as an array (N, 4); raise an error for wrong boxes."""
     try:
         boxes = np.array([] if regions is None else list(regions), dtype=np.float64).reshape(-1, 4)
     except (TypeError, ValueError):

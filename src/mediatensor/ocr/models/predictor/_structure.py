@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError
 from ..._reading_order.labels import normalize_layout_label
-from ...io.elements import Block, Character, KIEPage, Page, Table, Word
+from ...io.elements import Block, Character, KIEPage, Page, Prediction, Table, Word
 from ...io.exporters import page_reading_order
 from ...structure import (
     REGION_KINDS,
@@ -24,7 +24,7 @@ from ...structure import (
     find_structure,
     rules_of,
 )
-from ...utils.geometry import box_around, boxes_around
+from ...utils.geometry import box_around, boxes_around, to_corners
 from .._lines.cutting import as_quads, signed_turn
 from .._lines.page_lines import ClassWords
 from .._pages.straightening import Straightening, map_boxes
@@ -40,6 +40,13 @@ _WORD_MARGIN = 0.2
 _TABLE_MARGIN = 20
 
 
+def _are_centers_in(boxes: npt.NDArray[np.float64], frames: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return which of the boxes (N, 4) have their center in which of the frames (R, 4): bool (N, R)."""
+    centers = (boxes[:, None, :2] + boxes[:, None, 2:]) / 2
+    is_in: npt.NDArray[np.bool_] = np.all((centers >= frames[:, :2]) & (centers <= frames[:, 2:]), axis=2)
+    return is_in
+
+
 def words_of_layer(
     stored: Sequence[Word], content: PageContent, ignored: npt.NDArray[np.float64]
 ) -> tuple[ClassWords, npt.NDArray[np.intp]]:
@@ -48,9 +55,7 @@ def words_of_layer(
     Words whose center lies in one of the boxes ``ignored`` (R, 4) are dropped.
     """
     boxes = np.array([np.ravel(word.geometry) for word in stored], dtype=np.float64).reshape(-1, 4)
-    middles = (boxes[:, :2] + boxes[:, 2:]) / 2
-    is_in = np.logical_and(middles[:, None] >= ignored[None, :, :2], middles[:, None] <= ignored[None, :, 2:])
-    kept = np.flatnonzero(~np.any(np.all(is_in, axis=2), axis=1))
+    kept = np.flatnonzero(~_are_centers_in(boxes, ignored).any(axis=1))
     chosen = [stored[index] for index in kept.tolist()]
     words = ClassWords(
         boxes[kept],
@@ -69,22 +74,19 @@ def set_upright(words: ClassWords, content: PageContent, plan: Straightening) ->
     def moved(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         return np.asarray(map_boxes(np.asarray(boxes, dtype=np.float64), plan.forward))
 
-    letters = [letter for own in words.characters or [] for letter in own]
-    places = iter(moved(np.array([np.ravel(letter.geometry) for letter in letters]).reshape(-1, 4)).tolist())
-    characters: list[Sequence[Character]] = [
-        [
-            Character(letter.value, letter.confidence, ((left, top), (right, bottom)))
-            for letter, (left, top, right, bottom) in zip(own, places, strict=False)
-        ]
-        for own in words.characters or []
-    ]
+    characters = words.characters or []
+    letters = [np.ravel(letter.geometry) for own in characters for letter in own]
+    places = iter(moved(np.array(letters).reshape(-1, 4)))
     quarter_turn = round(plan.angle)
     own_turns = [(orientation["value"] - quarter_turn) % 360 for orientation in words.orientations]
     upright = replace(
         words,
         boxes=moved(words.boxes),
         orientations=[{"value": signed_turn(turn), "confidence": None} for turn in own_turns],
-        characters=characters,
+        characters=[
+            [Character(letter.value, letter.confidence, to_corners(next(places))) for letter in own]
+            for own in characters
+        ],
     )
     return upright, content.turned_back(quarter_turn)
 
@@ -92,9 +94,8 @@ def set_upright(words: ClassWords, content: PageContent, plan: Straightening) ->
 def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
     """Return boxes (R, 4) of the areas that need not be read: all but the pictures without words of the text layer.
 
-    If the page is a scan, the boxes enclose the words that were added to it. ``None`` means that
-    no picture needs reading.
-
+    If the page is a scan, the boxes enclose the words that were added to it. ``None`` means that no picture needs
+    reading.
     """
     size = np.array([content.width, content.height] * 2)
     if content.is_unread_scan:
@@ -102,12 +103,11 @@ def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | No
         margins = _WORD_MARGIN * sides.min(axis=1, keepdims=True)
         around: npt.NDArray[np.float64] = (content.boxes + margins * np.array([-1, -1, 1, 1])) / size
         return around.clip(0, 1)
-    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
     unread = [
         box / size
         for box in content.pictures
         if np.prod(box[2:] - box[:2]) >= _MIN_PICTURE * content.width * content.height
-        and not ((middles >= box[:2]) & (middles <= box[2:])).all(axis=1).any()
+        and not _are_centers_in(content.boxes, box[None]).any()
     ]
     if not unread:
         return None
@@ -118,9 +118,7 @@ def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | No
     left, top = np.meshgrid(across[:-1], down[:-1])
     right, bottom = np.meshgrid(across[1:], down[1:])
     pieces = np.stack([left, top, right, bottom], axis=-1).reshape(-1, 4)
-    centres = (pieces[:, None, :2] + pieces[:, None, 2:]) / 2
-    is_in = ((centres >= pictures[None, :, :2]) & (centres <= pictures[None, :, 2:])).all(axis=2).any(axis=1)
-    outside: npt.NDArray[np.float64] = pieces[~is_in]
+    outside: npt.NDArray[np.float64] = pieces[~_are_centers_in(pieces, pictures).any(axis=1)]
     return outside
 
 
@@ -130,8 +128,9 @@ def join_words(words: ClassWords, more: ClassWords) -> ClassWords:
         return replace(words, unread=more.unread, found=more.found)
     known = np.zeros(0, np.int64) if words.line_ids is None else words.line_ids
     lines = np.arange(len(more.texts)) if more.line_ids is None else more.line_ids
+    places = more.boxes[:, :4]
     return ClassWords(
-        np.concatenate([words.boxes, more.boxes[:, :4] if more.boxes.ndim == 2 else boxes_around(more.boxes[:, :4])]),
+        np.concatenate([words.boxes, places if places.ndim == 2 else boxes_around(places)]),
         np.concatenate([words.scores, more.scores]),
         [*words.texts, *more.texts],
         [*words.orientations, *more.orientations],
@@ -158,17 +157,9 @@ def replace_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.
 
 
 class StructureFinder(nn.Module):
-    """Finds regions, tables and fields of pages whose words are known.
+    """Finds regions, tables and fields of pages whose words are known, by rules or by the given networks.
 
-    Args:
-        layout: Whether to find regions.
-        tables: Whether to find tables.
-        fields: The fields to find: name of a set, sequence of rules, true for all key-value pairs, or false for none.
-        layout_predictor: A network that finds regions; if None, rules find them.
-        table_predictor: A network that finds the cells of the tables found by ``layout_predictor``.
-
-    Raises:
-        InvalidArgumentError: The set of fields is unknown, or ``layout_predictor`` is missing.
+    ``fields`` is the name of a set, a sequence of rules, true for all key-value pairs, or false for none.
     """
 
     def __init__(
@@ -229,18 +220,12 @@ class StructureFinder(nn.Module):
         (regions,) = self.layout_predictor([image])
         if self.table_predictor is None or not self.tables:
             return regions, None
-        size = np.array([page.shape[1], page.shape[0]] * 2)
-        boxes = [
-            box_around(points) * size
-            for name, points in zip(
-                regions["class_names"],
-                np.asarray(regions["boxes"]).reshape(len(regions["class_names"]), -1, 2),
-                strict=True,
-            )
-            if name == "Table"
-        ]
+        size = np.array([page.shape[1], page.shape[0]])
         grids = []
-        for left, top, right, bottom in np.array(boxes).reshape(-1, 4).round().astype(int).tolist():
+        for name, box in zip(regions["class_names"], regions["boxes"], strict=True):
+            if name != "Table":
+                continue
+            left, top, right, bottom = (box_around(box) * [*size, *size]).round().astype(int).tolist()
             # The network was trained on crops with a margin around the table, as docTR cuts them.
             margin = max(_TABLE_MARGIN, round(0.01 * max(right - left, bottom - top)))
             widened = np.pad(page, ((margin, margin), (margin, margin), (0, 0)), mode="edge")
@@ -251,7 +236,7 @@ class StructureFinder(nn.Module):
             scale, shift = np.array(crop.shape[1::-1]), np.array([left - margin, top - margin])
             for cell in grid["cells"]:
                 points = np.asarray(cell["geometry"], dtype=np.float64).reshape(-1, 2)
-                placed = (points * scale + shift) / size[:2]
+                placed = (points * scale + shift) / size
                 cell["geometry"] = placed.ravel() if len(placed) == 2 else placed
             grids.append(grid)
         return regions, grids
@@ -280,11 +265,7 @@ def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWord
 
 
 def check_kinds(names: Sequence[str]) -> frozenset[str]:
-    """Convert names of region kinds to the form of `normalize_layout_label`.
-
-    Raises:
-        InvalidArgumentError: A name is not one of the eleven kinds.
-    """
+    """Check names of region kinds, and convert them to the form of `normalize_layout_label`."""
     known = {normalize_layout_label(kind) for kind in REGION_KINDS}
     for given in names:
         if normalize_layout_label(given) not in known:
@@ -303,12 +284,11 @@ def remove_kinds(page: Page | KIEPage, kinds: frozenset[str]) -> None:
         page.blocks = [item for item in kept if isinstance(item, Block)]
         page.tables = [item for item in kept if isinstance(item, Table)]
         return
-    frames = [np.asarray(region.geometry) for region in page.layout if normalize_layout_label(region.type) in kinds]
-    page.predictions = {
-        name: [one for one in found if not any(_is_in(np.mean(one.geometry, axis=0), frame) for frame in frames)]
-        for name, found in page.predictions.items()
-    }
+    regions = [box_around(region.geometry) for region in page.layout if normalize_layout_label(region.type) in kinds]
+    frames = np.array(regions).reshape(-1, 4)
 
+    def is_kept(prediction: Prediction) -> bool:
+        center = np.mean(prediction.geometry, axis=0)
+        return not ((center >= frames[:, :2]) & (center <= frames[:, 2:])).all(axis=1).any()
 
-def _is_in(point: npt.NDArray[np.float64], frame: npt.NDArray[np.float64]) -> bool:
-    return bool((point >= frame.min(axis=0)).all() and (point <= frame.max(axis=0)).all())
+    page.predictions = {name: list(filter(is_kept, found)) for name, found in page.predictions.items()}

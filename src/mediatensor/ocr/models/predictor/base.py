@@ -44,7 +44,7 @@ from .._pages.inputs import Image, as_tensor, check_values, get_language, page_s
 from .._pages.preprocessing import FlexiblePreProcessor
 from .._pages.straightening import estimate_page_skew, plan_straightening, straighten
 from ..builder import DocumentBuilder, KIEDocumentBuilder
-from ..builder._document import PageWords, build_document
+from ..builder._document import PageWords
 from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
@@ -379,15 +379,15 @@ class TextPredictor(nn.Module):
         by_class = {self._class_names[0]: words}
         structure = self.structure_finder.of_content(replace_words(content, words, kept))
         orientation = {"value": signed_turn(turn), "confidence": 1.0} if turn or self.detect_orientation else None
-        original, language = _result_image(sources, index), self._language(by_class)
-        if plan is None:
-            return PageWords(original, shape, by_class, orientation, language, structure=structure)
-        if image is None or not self.straighten_pages or self.preserve_original_coords:
-            return PageWords(
-                original, plan.shape, by_class, orientation, language, straightened=plan, structure=structure
-            )
-        upright: Any = image.permute(1, 2, 0).cpu().numpy()
-        return PageWords(upright, plan.shape, by_class, orientation, language, structure=structure)
+        page = PageWords(_result_image(sources, index), shape, by_class, orientation, self._language(by_class))
+        page.structure = structure
+        if plan is not None:
+            page.shape = plan.shape
+            if image is None or not self.straighten_pages or self.preserve_original_coords:
+                page.straightened = plan
+            else:
+                page.image = image.permute(1, 2, 0).cpu().numpy()
+        return page
 
     def _unreadable(self, sources: Any, index: int, reason: str) -> PageWords:
         image: Any = np.zeros((0, 0, 3), np.uint8)
@@ -403,9 +403,8 @@ class TextPredictor(nn.Module):
         return self.det_predictor.locate(images, rotated=True)
 
     def _boxes_for_hooks(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        if boxes.ndim == 2:
-            return boxes[:, :4]
-        return boxes_around(boxes[:, :4]).clip(0, 1) if self.assume_straight_pages else boxes[:, :4]
+        places = boxes[:, :4]
+        return boxes_around(places).clip(0, 1) if places.ndim == 3 and self.assume_straight_pages else places
 
     def _read_page(self, original: Image, image: Tensor, located: Located) -> PageWords:
         shape = (image.shape[1], image.shape[2])
@@ -446,12 +445,13 @@ class TextPredictor(nn.Module):
         # If there are hooks, their boxes are transformed; a new detection would discard the hooks' changes.
         found = set_located_upright(located, plan) if self.hooks else next(self._locate([upright]))
         words = self._words(upright, found, {})
-        shape, language = (upright.shape[1], upright.shape[2]), self._language(words)
-        structure = self.structure_finder(upright, words)
+        page = PageWords(original, plan.shape, words, orientation, self._language(words))
+        page.structure = self.structure_finder(upright, words)
         if in_original_coordinates:
-            return PageWords(original, shape, words, orientation, language, straightened=plan, structure=structure)
-        shown: Any = upright if isinstance(original, Tensor) else upright.permute(1, 2, 0).cpu().numpy()
-        return PageWords(shown, shape, words, orientation, language, structure=structure)
+            page.straightened = plan
+        else:
+            page.image = upright if isinstance(original, Tensor) else upright.permute(1, 2, 0).cpu().numpy()
+        return page
 
     def _straight_readings(
         self, image: Tensor, located: Located
@@ -560,17 +560,16 @@ class TextPredictor(nn.Module):
 
     def _read_document(self, pages: Any) -> Any:
         read = list(self._read(pages))
-        for number, page in enumerate(read):
-            if page.straightened is not None and page.orientation is not None:
-                logger.info("page %d is turned by %d degrees, and was read so", number, page.orientation["value"])
-
-        document = build_document(self.doc_builder, read, by_class=self._keeps_classes_apart)
-        for page in document.pages:
+        document = self.doc_builder._build(read)
+        for number, (page, words) in enumerate(zip(document.pages, read, strict=True)):
             if self.ignored_kinds:
                 remove_kinds(page, self.ignored_kinds)
             if not (self.detect_layout or self.detect_tables):
                 page.layout = []
-        restore_original(document, read)
+            if words.straightened is not None:
+                if words.orientation is not None:
+                    logger.info("page %d is turned by %d degrees, and was read so", number, words.orientation["value"])
+                restore_original(page, words.straightened)
         return document
 
 
@@ -584,10 +583,9 @@ def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
 
 def _result_image(sources: Any, index: int) -> Any:
     """Return the image for the result. Pages of files are loaded again on demand, to save memory."""
-    return PageOfFile(sources, index) if isinstance(sources, Pages) else _convert_for_result(sources[index])
-
-
-def _convert_for_result(source: Image) -> Any:
+    if isinstance(sources, Pages):
+        return PageOfFile(sources, index)
+    source = sources[index]
     if isinstance(source, PIL.Image.Image):
         return np.asarray(source.convert("RGB"))
     return source.data if isinstance(source, Frame) else source
