@@ -33,7 +33,16 @@ from ..shared.machine import machine_stamp
 from ..shared.panels import Bar, Panel, draw_panels
 from .ocr_scores import box_iou
 
-__all__ = ["LinkScore", "add_command", "box_of_words", "form_contents", "form_links", "score_links", "score_values"]
+__all__ = [
+    "LinkScore",
+    "add_command",
+    "box_of_words",
+    "form_contents",
+    "form_links",
+    "score_links",
+    "score_values",
+    "words_in_lines",
+]
 
 Box = tuple[float, float, float, float]
 Link = tuple[Box, Box]
@@ -231,7 +240,7 @@ def form_contents(image: NDArray[np.uint8], annotation: Any) -> dict[str, PageCo
     ]
     return {
         "true entities": make_content(image, entities),
-        "true words": make_content(image, _in_lines(annotation["form"])),
+        "true words": make_content(image, words_in_lines(annotation["form"])),
     }
 
 
@@ -249,7 +258,7 @@ def _form_rows(pages: Sequence[tuple[Path, Any]], reader: _Reader) -> list[dict[
     return [_link_row("forms", source, len(pages), scores[source], seconds[source]) for source in scores]
 
 
-def _in_lines(entities: Iterable[Any]) -> list[ReadWord]:
+def words_in_lines(entities: Iterable[Any]) -> list[ReadWord]:
     """Group true words into lines without using entities: neighbours with a gap of up to two heights."""
     words = [
         (word["text"].strip(), tuple(word["box"]))

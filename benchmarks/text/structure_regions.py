@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mediatensor.ocr.drawing import draw_random_page
+from mediatensor.ocr.drawing import DrawnPage, draw_random_page
 from mediatensor.ocr.models import ocr_predictor
 from mediatensor.ocr.structure import (
     FoundRegion,
@@ -49,10 +49,12 @@ __all__ = [
     "average_precision",
     "count_right",
     "docbank_page",
+    "drawn_region_page",
     "five_kinds",
     "in_columns",
     "in_columns_or_rows",
     "kendall_tau",
+    "label_share",
     "publaynet_truth",
 ]
 
@@ -273,19 +275,25 @@ def five_kinds(regions: Sequence[FoundRegion]) -> list[Part]:
 def _drawn_pages(count: int) -> list[Any]:
     pages = []
     for seed in range(count):
-        page = draw_random_page(random.Random(seed), kind=_DRAWN_KINDS[seed % len(_DRAWN_KINDS)], style="clean")
-        words = [(word, number) for number, line in enumerate(page.lines) for word in line.words]
-        places = [_around(word.polygon) for word, _ in words]
-        content = content_of_picture(
-            page.image, places, [word.text for word, _ in words], [number for _, number in words], np.ones(len(words))
-        )
-        tables = [FoundTable(_around(part.polygon), 1, 1, ()) for part in page.regions if part.kind == "Table"]
+        _, wanted, content, tables = drawn_region_page(seed)
         start = time.process_time()
         regions = find_regions(content, tables)
         seconds = time.process_time() - start
         found = [(region.kind, region.box, region.confidence) for region in regions]
-        pages.append(([(part.kind, _around(part.polygon)) for part in page.regions], found, seconds, 0.0))
+        pages.append((wanted, found, seconds, 0.0))
     return pages
+
+
+def drawn_region_page(seed: int) -> tuple[DrawnPage, list[tuple[str, Box]], PageContent, list[FoundTable]]:
+    """Return a drawn page, its true regions, its true words in reading order, and the boxes of its tables."""
+    page = draw_random_page(random.Random(seed), kind=_DRAWN_KINDS[seed % len(_DRAWN_KINDS)], style="clean")
+    words = [(word, number) for number, line in enumerate(page.lines) for word in line.words]
+    places = [_around(word.polygon) for word, _ in words]
+    content = content_of_picture(
+        page.image, places, [word.text for word, _ in words], [number for _, number in words], np.ones(len(words))
+    )
+    tables = [FoundTable(_around(part.polygon), 1, 1, ()) for part in page.regions if part.kind == "Table"]
+    return page, [(part.kind, _around(part.polygon)) for part in page.regions], content, tables
 
 
 def _around(polygon: NDArray[np.float64]) -> Box:
@@ -295,21 +303,27 @@ def _around(polygon: NDArray[np.float64]) -> Box:
 
 def _order(options: argparse.Namespace) -> int:
     rows = []
-    taus, right, total = [], 0, 0
+    taus, right, total = [], 0.0, 0
     for path in sorted(options.folder.glob("*.txt"))[: 2 if options.quick else None]:
         boxes, labels, content = docbank_page(path)
         regions = find_regions(content, find_tables(content))
         order = np.array([word for region in regions for word in region.words], np.int64)
         taus.append(kendall_tau(np.argsort(in_columns_or_rows(path, boxes, labels))[order].tolist()))
-        kinds = {word: _LABELS[region.kind] for region in regions for word in region.words}
-        agree = sum(kinds[word] == _ONE_LABEL.get(label, label) for word, label in enumerate(labels))
-        right, total = right + agree, total + len(labels)
-        detail = f"{len(labels)} words; label right for {agree / max(1, len(labels)):.3f}"
+        agree = label_share(labels, regions)
+        right, total = right + agree * len(labels), total + len(labels)
+        detail = f"{len(labels)} words; label right for {agree:.3f}"
         rows.append({"set": path.stem[:32], "count": 1, "score": taus[-1], "detail": detail})
     detail = f"mean of the pages; label right for {right / max(1, total):.3f} of the words"
     rows.insert(0, {"set": "DocBank, words given", "count": len(taus), "score": float(np.mean(taus)), "detail": detail})
     _report(rows, "structure_order", "Order: Kendall's tau", options.output)
     return 0
+
+
+def label_share(labels: Sequence[str], regions: Sequence[FoundRegion]) -> float:
+    """Return the share of the words of a DocBank page whose region has the kind of their label."""
+    kinds = {word: _LABELS[region.kind] for region in regions for word in region.words}
+    right = sum(kinds[word] == _ONE_LABEL.get(label, label) for word, label in enumerate(labels))
+    return right / max(1, len(labels))
 
 
 def docbank_page(path: Path) -> tuple[NDArray[np.float64], list[str], PageContent]:

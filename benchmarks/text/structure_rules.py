@@ -1,50 +1,47 @@
-"""Effect of each rule of `mediatensor.ocr.structure`: ``python -m benchmarks.text.structure rules --forms ...``.
+"""Effect of each rule of `mediatensor.ocr.structure` and of the reading order of lines.
+
+``python -m benchmarks.text.structure rules --words FOLDER --forms FOLDER ...``
 
 Every named number of the rules is set to 0, to 0.7 and 1.4 times its value and to a million times its value, every
-predicate is fixed to true and to false, and every step that only corrects a result is left out. The pages are scored
-after each change: links of forms and values of receipts, cell adjacency of tables, regions and their order. The pages
-that the rules were developed on (``--known``) are scored separately. A rule that can be switched off without a
-lower score on any set is unnecessary.
+predicate is fixed to true and to false, and every step that only corrects a result is left out. With ``--conditions``,
+every condition inside a function is left out as well: a part of an ``and`` or ``or``, an ``if`` without ``else``, a
+mask, and a vote. The number of decisions says how often the condition was not neutral on unseen pages: 0 means that
+they do not test it. The pages are scored after each change: links of forms and values of receipts, cell adjacency of
+tables, regions and their order. The pages that the rules were developed on (``--known``, the first seeds of drawn
+pages, all papers and tables) are scored separately. A rule that can be switched off without a lower score on any set
+is unnecessary.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
 import json
+import signal
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from mediatensor.ocr import structure
-from mediatensor.ocr.io import DocumentFile
-from mediatensor.ocr.structure import (
-    content_of_picture,
-    extract_fields,
-    find_fields,
-    find_regions,
-    find_structure,
-    find_tables,
-)
+from mediatensor.ocr import _reading_order, structure
 
 from ..shared.machine import machine_stamp
-from .structure_adjacency import AdjacencyScore, score_relations
-from .structure_fields import LinkScore, box_of_words, form_contents, form_links, score_links, score_values
-from .structure_regions import count_right, docbank_page, five_kinds, in_columns_or_rows, kendall_tau, publaynet_truth
-from .structure_tables import read_truth, tables_of
+from .structure_measures import Measure, Scores, make_measures
 
 __all__ = ["add_command"]
 
-Scores = dict[str, float]
-Measure = Callable[[], Scores]
 # A change: its name, and (module, attribute, value) to set.
 Change = tuple[str, list[tuple[Any, str, Any]]]
+# Where a node of code has a part: the name of the attribute, and the place in it, if it is a list.
+Slot = tuple[str, int | None]
 
 _FACTORS = {"0": 0.0, "x 0.7": 0.7, "x 1.4": 1.4, "x 10^6": 1e6}
 # Steps that only correct a result: the argument that they return when they are left out, or None for no result.
@@ -60,19 +57,28 @@ _STEPS: Mapping[str, int | None] = {
     "_drop_chance_pairs": 1,
     "_add_words_of_region": 1,
     "_join_lines": None,
+    "_cut_text_at_ends": 0,
+    "_widen_to_columns": 0,
+    "_full_extents": None,
+    "_vote_with_near_gaps": 0,
 }
 _KINDS_OF_BLOCKS = ("_find_margins", "_find_captions", "_find_formulas", "_find_headings", "_find_items",
                     "_find_footnotes", "_find_references")  # fmt: skip
+# A changed condition may make a loop endless, so each measure stops after this many times its usual duration.
+_PATIENCE = 10
 
 
 def rule_modules(areas: Sequence[str]) -> list[ModuleType]:
-    """Return the modules of `mediatensor.ocr.structure` whose names begin with one of these."""
-    names = sorted(path.stem for path in Path(inspect.getfile(structure)).parent.glob("_[a-z]*.py"))
-    chosen = [name for name in names if name[1:].startswith(tuple(areas))]
-    return [import_module(f"{structure.__name__}.{name}") for name in chosen]
+    """Return the modules of rules whose names, without underscore, begin with one of these."""
+    found = []
+    for package in (structure, _reading_order):
+        names = sorted(path.stem for path in Path(inspect.getfile(package)).parent.glob("*[a-z].py"))
+        chosen = [name for name in names if name.strip("_").startswith(tuple(areas))]
+        found += [import_module(f"{package.__name__}.{name}") for name in chosen]
+    return found
 
 
-def changes_of(module: ModuleType) -> Iterator[tuple[str, Change]]:
+def changes_of(module: ModuleType, conditions: bool) -> Iterator[tuple[str, Change]]:
     """Yield the rules of a module, each with one of its changes."""
     for name, value in list(vars(module).items()):
         rule = f"{module.__name__.rpartition('.')[2]}.{name}"
@@ -82,16 +88,24 @@ def changes_of(module: ModuleType) -> Iterator[tuple[str, Change]]:
                 yield rule, (label, [(module, name, changed)])
         elif inspect.isfunction(value) and value.__module__ == module.__name__:
             yield from ((rule, change) for change in _changes_of_function(module, name, value))
+            if conditions:
+                yield from ((rule, change) for change in _changes_of_conditions(module, name, value))
         elif inspect.isclass(value) and value.__module__ == module.__name__:
-            for method in [part for part in vars(value).values() if inspect.isfunction(part)]:
-                if method.__annotations__.get("return") == "bool":
+            for part in list(vars(value).values()):
+                method = getattr(part, "func", part)
+                if inspect.isfunction(method) and method.__annotations__.get("return") == "bool":
                     for fixed in (False, True):
-                        replacement = [(value, method.__name__, lambda *_, fixed=fixed, **__: fixed)]
+                        given: Any = lambda *_, fixed=fixed, **__: fixed  # noqa: E731
+                        replacement = [(value, method.__name__, given if part is method else property(given))]
                         yield f"{rule}.{method.__name__}", (str(fixed).lower(), replacement)
 
 
+def _users(name: str, function: Callable[..., Any]) -> list[ModuleType]:
+    return [other for other in rule_modules([""]) if vars(other).get(name) is function]
+
+
 def _changes_of_function(module: ModuleType, name: str, function: Callable[..., Any]) -> Iterator[Change]:
-    users = [other for other in rule_modules([""]) if vars(other).get(name) is function]
+    users = _users(name, function)
     if function.__annotations__.get("return") == "bool":
         for fixed in (False, True):
             yield str(fixed).lower(), [(user, name, lambda *_, fixed=fixed, **__: fixed) for user in users]
@@ -99,6 +113,99 @@ def _changes_of_function(module: ModuleType, name: str, function: Callable[..., 
         yield "left out", [(module, name, lambda *_: None)]
     elif (place := _STEPS.get(name)) is not None:
         yield "left out", [(user, name, lambda *given, place=place, **__: given[place]) for user in users]
+
+
+def _changes_of_conditions(module: ModuleType, name: str, function: FunctionType) -> Iterator[Change]:
+    """Yield the function without each of its conditions in turn."""
+    source = _parse(function)
+    for place, node in enumerate(ast.walk(source)):
+        for label, slot, neutral in _conditions(node):
+            copy = deepcopy(source)
+            _set(list(ast.walk(copy))[place], slot, ast.Constant(neutral))
+            yield f"without {label}", _replacement(module, name, function, copy)
+
+
+def _parse(function: FunctionType) -> ast.Module:
+    """Return the code of a function without annotations, which hold no conditions."""
+    source = ast.parse(inspect.getsource(function))
+    for part in ast.walk(source):
+        if isinstance(part, ast.FunctionDef):
+            part.returns = None
+        elif isinstance(part, ast.arg):
+            part.annotation = None
+        elif isinstance(part, ast.AnnAssign):
+            part.annotation = ast.Constant(None)
+    return source
+
+
+def _replacement(
+    module: ModuleType, name: str, function: FunctionType, source: ast.Module
+) -> list[tuple[Any, str, Any]]:
+    namespace: dict[str, Any] = {}
+    exec(compile(ast.fix_missing_locations(source), function.__code__.co_filename, "exec"), vars(module), namespace)
+    return [(user, name, namespace[name]) for user in _users(name, function)]
+
+
+def _conditions(node: ast.AST) -> Iterator[tuple[str, Slot, bool | float]]:
+    """Yield the conditions of a node: name, slot in the node, and the value that leaves the condition out."""
+    if isinstance(node, ast.BoolOp):
+        for place, part in enumerate(node.values):
+            yield ast.unparse(part), ("values", place), isinstance(node.op, ast.And)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
+        for side in ("left", "right"):
+            yield ast.unparse(getattr(node, side)), (side, None), isinstance(node.op, ast.BitAnd)
+    elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitAnd | ast.BitOr):
+        yield ast.unparse(node), ("value", None), isinstance(node.op, ast.BitAnd)
+    elif isinstance(node, ast.If) and not node.orelse:
+        yield f"if {ast.unparse(node.test)}", ("test", None), False
+    elif isinstance(node, ast.IfExp):
+        for fixed in (False, True):
+            yield f"if {ast.unparse(node.test)}, {str(fixed).lower()}", ("test", None), fixed
+    elif isinstance(node, ast.comprehension):
+        for place, part in enumerate(node.ifs):
+            yield ast.unparse(part), ("ifs", place), True
+    elif (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Mult)
+        and isinstance(node.left, ast.Constant)
+        and isinstance(node.right, ast.Compare | ast.BoolOp | ast.Name | ast.UnaryOp | ast.Call)
+    ):
+        # A vote, or a limit.
+        yield ast.unparse(node), ("right", None), 0.0
+
+
+def _set(node: Any, slot: Slot, value: ast.expr) -> None:
+    name, place = slot
+    if place is None:
+        setattr(node, name, value)
+    else:
+        getattr(node, name)[place] = value
+
+
+def _count_conditions(module: ModuleType, measures: Sequence[Measure]) -> Counter[tuple[str, str]]:
+    """Count how often each condition of a module has a value on unseen pages that leaving it out would change."""
+    counts: Counter[tuple[str, str]] = Counter()
+
+    def note(rule: str, label: str, neutral: bool | float, value: Any) -> Any:
+        counts[rule, label] += int(np.asarray(value, dtype=object).astype(bool).ravel().__ne__(bool(neutral)).sum())
+        return value
+
+    replaced: list[tuple[Any, str, Any]] = []
+    for name, function in list(vars(module).items()):
+        if inspect.isfunction(function) and function.__module__ == module.__name__:
+            source = _parse(function)
+            for node in list(ast.walk(source)):
+                for label, slot, neutral in list(_conditions(node)):
+                    part = getattr(node, slot[0]) if slot[1] is None else getattr(node, slot[0])[slot[1]]
+                    given = [ast.Constant(value) for value in (name, f"without {label}", neutral)]
+                    _set(node, slot, ast.Call(ast.Name("__note__", ast.Load()), [*given, part], []))
+            replaced += _replacement(module, name, function, source)
+    vars(module)["__note__"] = note
+    with changed(("noted", replaced)):
+        for measure in measures:
+            measure.results()
+    del vars(module)["__note__"]
+    return counts
 
 
 @contextmanager
@@ -125,181 +232,90 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--docbank", type=Path, help="a folder in the layout of DocBank")
     parser.add_argument("--words", type=Path, required=True, help="the words as read, by the other commands")
     parser.add_argument("--known", type=Path, help="a list of the pages that the rules were made on")
+    parser.add_argument("--conditions", action="store_true", help="also leave out each condition inside a function")
+    parser.add_argument("--until-lower", action="store_true", help="skip the other sets once a score is lower")
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"), help="folder of the reports")
+    parser.add_argument("--name", default="structure_rules", help="name of the reports")
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    known = set(options.known.read_text(encoding="utf-8").split()) if options.known else set()
-    measures = _measures(options, {Path(name).stem for name in known})
+    areas = options.areas or ["field", "phrases", "table", "region", "finding", "columns", "ordering"]
+    modules = rule_modules(areas)
+    names = [module.__name__.rpartition(".")[2].strip("_") for module in modules]
+    bases = [_Base(measure) for measure in make_measures(options, names)]
+    print(*((base.scores, f"{base.seconds:.1f} s") for base in bases), sep="\n")
     rows: list[dict[str, Any]] = []
-    for module in rule_modules(options.areas or ["field", "phrases", "table", "region", "finding"]):
-        area = module.__name__.rpartition("._")[2]
-        of_area = [measure for areas, measure in measures if area.startswith(areas)]
-        base = _scores(of_area)
-        for rule, change in changes_of(module):
+    for module, area in zip(modules, names, strict=True):
+        of_area = [base for base in bases if area.startswith(base.measure.areas)]
+        unseen = [base.measure for base in of_area if any("unseen" in name for name in base.scores)]
+        decisions = _count_conditions(module, unseen) if options.conditions else Counter()
+        for rule, change in changes_of(module, options.conditions):
             with changed(change):
-                effect = _effect(base, of_area)
-            rows.append({"rule": rule, "change": change[0], "effect": effect})
-            print(rule, change[0], effect, flush=True)
-    document = {"schema": 1, "machine": machine_stamp(), "base": _scores([measure for _, measure in measures]),
-                "rows": rows}  # fmt: skip
+                effect = _effect(of_area, options.until_lower)
+            label = change[0]
+            if label.startswith("without"):
+                label += f" ({decisions[rule.rpartition('.')[2], label]} decisions)"
+            rows.append({"rule": rule, "change": label, "effect": effect})
+            print(rule, label, effect, flush=True)
+    document = {"schema": 1, "machine": machine_stamp(), "rows": rows,
+                "base": {name: score for base in bases for name, score in base.scores.items()}}  # fmt: skip
     options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "structure_rules.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    (options.output / "structure_rules.md").write_text(_markdown(document), encoding="utf-8")
+    stem = options.output / options.name
+    stem.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    stem.with_suffix(".md").write_text(_markdown(document), encoding="utf-8")
     return 0
 
 
-def _scores(measures: Sequence[Measure]) -> Scores:
-    return {name: score for measure in measures for name, score in measure().items()}
+class _Base:
+    """The results and scores of a measure without any change, and the seconds that it takes."""
+
+    def __init__(self, measure: Measure) -> None:
+        self.measure = measure
+        start = time.monotonic()
+        self.results = measure.results()
+        self.seconds = time.monotonic() - start
+        self.scores = measure.scores(self.results)
 
 
-def _effect(base: Scores, measures: Sequence[Measure]) -> Scores | str:
-    """Return the changed scores, as differences in thousandths, or the error if the change is impossible."""
+def _effect(bases: Sequence[_Base], until_lower: bool) -> Scores | str:
+    """Return differences of scores in thousandths, and numbers of other pages; the error if a change is impossible."""
+    effect: Scores = {}
+    for base in bases:
+        try:
+            with _time_limit(1 + _PATIENCE * base.seconds):
+                results = base.measure.results()
+            differing = sum(repr(one) != repr(other) for one, other in zip(results, base.results, strict=True))
+            scores = base.measure.scores(results) if differing else base.scores
+        except Exception as error:
+            return type(error).__name__
+        for name in base.scores:
+            if differing:
+                effect[f"{name} ({differing} differ)"] = round(1000 * (scores[name] - base.scores[name]), 1)
+        if until_lower and min(effect.values(), default=0.0) < 0:
+            break
+    return effect
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    def stop(*_: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        scores = _scores(measures)
-    except Exception as error:
-        return type(error).__name__
-    return {name: round(1000 * (scores[name] - base[name]), 1) for name in base if scores[name] != base[name]}
-
-
-def _measures(options: argparse.Namespace, known: set[str]) -> list[tuple[tuple[str, ...], Measure]]:
-    """Return the measures, with the prefixes of the modules that each applies to."""
-    measures: list[tuple[tuple[str, ...], Measure]] = []
-    if options.forms:
-        for split, pages in _split(options.forms, options.words, known):
-            annotations = [json.loads(page.read_text(encoding="utf-8")) for page, _, _ in pages]
-            sources = [
-                {**form_contents(image, annotation), "as read": content_of_picture(image, *_columns(words))}
-                for (_, image, words), annotation in zip(pages, annotations, strict=True)
-            ]
-            links = [form_links(annotation) for annotation in annotations]
-            measures.append(
-                (("fields_pairs", "phrases"), _links_measure(f"forms, {split}", links, sources, find_fields))
-            )
-            read = [{"as read": source["as read"]} for source in sources]
-            whole = _links_measure(f"forms by find_structure, {split}", links, read, _fields_of_structure)
-            measures.append((("table", "region", "finding"), whole))
-    if options.receipts:
-        for split, pages in _split(options.receipts, options.words, known):
-            truths = [json.loads(page.read_text(encoding="utf-8"))["fields"] for page, _, _ in pages]
-            contents = [content_of_picture(image, *_columns(words)) for _, image, words in pages]
-            measures.append(
-                (("fields_asked", "field_rules", "phrases"), _receipts_measure(f"receipts, {split}", truths, contents))
-            )
-    if options.tables:
-        measures.append((("table",), _tables_measure(options.tables)))
-    if options.publaynet:
-        measures.append((("table", "region"), _publaynet_measure(options.publaynet, options.words)))
-    if options.docbank:
-        measures.append((("region",), _docbank_measure(options.docbank)))
-    return measures
-
-
-def _split(folder: Path, words: Path, known: set[str]) -> Iterator[tuple[str, list[tuple[Path, Any, Any]]]]:
-    """Return annotation, image and words of the read pages: known pages, then unseen ones."""
-    for split, is_known in (("known", True), ("unseen", False)):
-        pages = []
-        for annotation in sorted((folder / "annotations").glob("*.json")):
-            file = words / f"{annotation.stem}.json"
-            if file.exists() and (annotation.stem in known) == is_known:
-                path = next(iter(sorted((folder / "images").glob(f"{annotation.stem}.*"))))
-                pages.append((annotation, np.array(Image.open(path).convert("RGB")), json.loads(file.read_text())))
-        if pages:
-            yield f"{len(pages)} {split}", pages
-
-
-def _columns(words: Any) -> tuple[Any, Any, Any, Any]:
-    texts, boxes, lines, confidences = zip(*words, strict=True) if words else ((), (), (), ())
-    return boxes, texts, lines, confidences
-
-
-def _fields_of_structure(content: Any) -> Any:
-    return find_structure(content, fields=True).fields
-
-
-def _links_measure(name: str, links: Sequence[Any], sources: Sequence[Mapping[str, Any]], find: Any) -> Measure:
-    def measure() -> Scores:
-        totals: dict[str, LinkScore] = {}
-        for wanted, contents in zip(links, sources, strict=True):
-            for source, content in contents.items():
-                boxes = [
-                    (box_of_words(content, field.key_words), box_of_words(content, field.value_words))
-                    for field in find(content)
-                ]
-                totals[source] = totals.get(source, LinkScore()) + score_links(wanted, boxes)
-        return {f"{name}, {source}": score.f1 for source, score in totals.items()}
-
-    return measure
-
-
-def _receipts_measure(name: str, truths: Sequence[Any], contents: Sequence[Any]) -> Measure:
-    def measure() -> Scores:
-        marks = []
-        for truth, content in zip(truths, contents, strict=True):
-            found = {field.name: field.value for field in extract_fields(content, "receipt")}
-            marks += list(score_values(truth, found).values())
-        exact, letters = np.mean(marks, axis=0).tolist()
-        return {f"{name}, exact": exact, f"{name}, letters": letters}
-
-    return measure
-
-
-def _tables_measure(folder: Path) -> Measure:
-    truths, contents = [], []
-    for truth in sorted(folder.glob("*-str.xml")):
-        pdf = folder / f"{truth.name.removesuffix('-str.xml')}.pdf"
-        if pdf.exists():
-            pages = DocumentFile.from_pdf(pdf)
-            truths.append(read_truth(truth))
-            contents.append([content for number in range(len(pages)) if (content := pages.page_content(number))])
-
-    def measure() -> Scores:
-        total = AdjacencyScore()
-        for truth, pages in zip(truths, contents, strict=True):
-            found = [relation for content in pages for relation in tables_of(content, find_tables(content))]
-            total += score_relations(truth, found)
-        return {f"tables, {len(truths)} known files": total.f1}
-
-    return measure
-
-
-def _publaynet_measure(folder: Path, words: Path) -> Measure:
-    pages = []
-    for name, wanted in publaynet_truth(folder):
-        file = words / "publaynet" / f"{name}.json"
-        if file.exists():
-            image = np.array(Image.open(folder / name).convert("RGB"))
-            pages.append((wanted, content_of_picture(image, *_columns(json.loads(file.read_text())["words"]))))
-
-    def measure() -> Scores:
-        counts = np.zeros(3)
-        for wanted, content in pages:
-            found = five_kinds(find_regions(content, find_tables(content)))
-            counts += (sum(count_right(wanted, found).values()), len(found), len(wanted))
-        return {f"regions, {len(pages)} pages": float(2 * counts[0] / max(1, counts[1] + counts[2]))}
-
-    return measure
-
-
-def _docbank_measure(folder: Path) -> Measure:
-    pages = [(path, *docbank_page(path)) for path in sorted(folder.glob("*.txt"))]
-
-    def measure() -> Scores:
-        taus = []
-        for path, boxes, labels, content in pages:
-            regions = find_regions(content, find_tables(content))
-            order = np.array([word for region in regions for word in region.words], np.int64)
-            taus.append(kendall_tau(np.argsort(in_columns_or_rows(path, boxes, labels))[order].tolist()))
-        return {f"order, {len(pages)} pages": float(np.mean(taus))}
-
-    return measure
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _markdown(document: Mapping[str, Any]) -> str:
-    lines = ["# Rules of structure", "", (__doc__ or "").partition("\n\n")[2].strip(), "", "Scores:", ""]
+    lines = ["# Rules of structure", "", (__doc__ or "").partition("...``\n\n")[2].strip(), "", "Scores:", ""]
     lines += [f"- {name}: {score:.4f}" for name, score in document["base"].items()]
-    lines += ["", "Effects are score differences in thousandths. Unnamed sets do not change.", ""]
+    note = "Effects are score differences in thousandths, with the number of pages whose results differ."
+    lines += ["", f"{note} Unnamed sets do not change.", ""]
     lines += ["| rule | changes that have no effect | effects of other changes |", "| --- | --- | --- |"]
     by_rule: dict[str, list[tuple[str, str]]] = {}
     for row in document["rows"]:
@@ -308,7 +324,14 @@ def _markdown(document: Mapping[str, Any]) -> str:
             effect = ", ".join(f"{name} {value:+.1f}" for name, value in effect.items())
         by_rule.setdefault(row["rule"], []).append((row["change"], effect))
     for rule, changes in by_rule.items():
-        without = ", ".join(change for change, effect in changes if not effect)
-        effects = "; ".join(f"{change}: {effect}" for change, effect in changes if effect)
+        without = ", ".join(_cell(change) for change, effect in changes if not effect)
+        effects = "; ".join(f"{_cell(change)}: {effect}" for change, effect in changes if effect)
         lines.append(f"| `{rule}` | {without} | {effects} |")
     return "\n".join([*lines, "", *(f"- {key}: {value}" for key, value in document["machine"].items()), ""])
+
+
+def _cell(change: str) -> str:
+    if not change.startswith("without"):
+        return change
+    label, _, count = change.rpartition(" (")
+    return f"`{label}` ({count}".replace("|", "\\|")

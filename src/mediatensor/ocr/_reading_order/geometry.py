@@ -1,8 +1,10 @@
-"""Convert geometries to arrays, and deskew pages before their elements are ordered."""
+"""Convert geometries to arrays, and turn them upright and left to right before their elements are ordered."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,22 @@ import numpy as np
 from ...errors import InvalidArgumentError
 from ..utils.geometry import box_around, boxes_around, order_points, to_quad
 
-__all__ = ["deskew_reading_geometries", "reading_angle", "rotation_matrix", "to_boxes"]
+__all__ = [
+    "DIRECTIONS",
+    "check_direction",
+    "deskew_reading_geometries",
+    "detect_text_direction",
+    "reading_angle",
+    "rotation_matrix",
+    "to_boxes",
+    "to_left_to_right",
+]
+
+DIRECTIONS = ("ltr", "rtl", "ttb-rtl", "ttb-ltr")
+# ISO 639 codes of languages written from right to left, used if a text has no letters.
+_RIGHT_TO_LEFT_LANGUAGES = frozenset(
+    ("ar", "arc", "ckb", "dv", "fa", "he", "iw", "ks", "ku", "nqo", "ps", "sd", "syr", "ug", "ur", "yi")
+)
 
 # At this angle or more, corners that were sorted by position do not show which side of a text is its top.
 _MAX_UNORIENTED_DEGREES = 45.0
@@ -138,3 +155,67 @@ def _quads(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | None:
         return None
     points = _points(geometries)
     return points if isinstance(points, np.ndarray) and points.shape[1:] == (4, 2) else None
+
+
+def detect_text_direction(texts: Iterable[str], language: str | None = None) -> str:
+    """Detect whether texts are read from left to right or from right to left.
+
+    The letters vote by their bidirectional class in Unicode; digits and punctuation do not count. Vertical writing
+    cannot be detected from characters and is never returned.
+
+    >>> from mediatensor.ocr.models.reading_order import detect_text_direction
+    >>> detect_text_direction(["Total", "12.50"])
+    'ltr'
+    >>> detect_text_direction(["שלום", "12.50"])
+    'rtl'
+    >>> detect_text_direction(["12.50"], language="fa")
+    'rtl'
+
+    Args:
+        texts: Words or lines; items that are not strings are skipped.
+        language: An ISO 639 code, used only if there are no letters.
+
+    Returns:
+        ``"ltr"`` or ``"rtl"``; ``"ltr"`` when the votes are equal.
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        if isinstance(text, str):
+            counts.update(text)
+    left = right = 0
+    for character, count in counts.items():
+        kind = unicodedata.bidirectional(character)
+        if kind == "L":
+            left += count
+        elif kind in ("R", "AL"):
+            right += count
+    if left == right == 0 and isinstance(language, str):
+        return "rtl" if language.split("-")[0].lower() in _RIGHT_TO_LEFT_LANGUAGES else "ltr"
+    return "rtl" if right > left else "ltr"
+
+
+def check_direction(direction: str, *, auto: bool = False) -> None:
+    """Check a reading direction; ``"auto"`` is accepted only with ``auto``.
+
+    Raises:
+        InvalidArgumentError: if the direction is not accepted.
+    """
+    accepted = ("auto", *DIRECTIONS) if auto else DIRECTIONS
+    if direction not in accepted:
+        raise InvalidArgumentError(f"invalid reading direction {direction!r}, should be one of {accepted}")
+
+
+def to_left_to_right(boxes: np.ndarray, direction: str) -> np.ndarray:
+    """Mirror and transpose boxes, so that text in ``direction`` is read from left to right, line by line.
+
+    Boxes are mirrored within their own extent, so that relative and absolute coordinates work.
+    """
+    if direction == "ltr" or len(boxes) == 0:
+        return boxes
+    left, top, right, bottom = boxes.T
+    if direction == "ttb-ltr":
+        return np.stack([top, left, bottom, right], axis=1)
+    extent = left.min() + right.max()
+    if direction == "rtl":
+        return np.stack([extent - right, top, extent - left, bottom], axis=1)
+    return np.stack([top, extent - right, bottom, extent - left], axis=1)

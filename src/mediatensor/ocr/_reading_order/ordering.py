@@ -10,16 +10,120 @@ import numpy as np
 
 from ...errors import InvalidArgumentError
 from .columns import Relations, has_text_columns
-from .geometry import deskew_reading_geometries, to_boxes
-from .labels import check_direction, detect_text_direction, layout_label_role, normalize_layout_label, to_left_to_right
+from .geometry import check_direction, deskew_reading_geometries, detect_text_direction, to_boxes, to_left_to_right
 
-__all__ = ["ReadingOrderPredictor", "resolve_reading_segments", "sort_reading_order"]
+__all__ = [
+    "ReadingOrderPredictor",
+    "assign_layout_labels",
+    "covering_regions",
+    "layout_label_role",
+    "normalize_layout_label",
+    "resolve_reading_segments",
+    "sort_reading_order",
+]
+
+_ROLES = {
+    **dict.fromkeys(("page_header", "header", "running_header"), "header"),
+    **dict.fromkeys(("page_footer", "footer", "running_footer"), "footer"),
+    **dict.fromkeys(("table", "picture", "figure", "image", "chart", "graphic"), "float"),
+    "footnote": "footnote",
+    "caption": "caption",
+}
+# Elements are compared with regions about this many pairs at a time, to bound memory.
+_PAIRS_AT_ONCE = 1 << 20
 
 # Time grows with the square of the number of boxes. Printed pages have hundreds. Only hostile files have more than
 # this limit; their boxes are ordered row by row.
 _MAX_RELATED = 4_000
 # Maximum gap between table rows of one segment, in median heights. Gaps between paragraphs may be smaller.
 _ROW_GAP = 2.0
+
+
+def normalize_layout_label(label: str | None) -> str:
+    """Normalise a layout label to lower case with underscores.
+
+    >>> from mediatensor.ocr.models.reading_order import normalize_layout_label
+    >>> normalize_layout_label("Page-header")
+    'page_header'
+
+    Args:
+        label: The label, or None.
+
+    Returns:
+        The normalised label; an empty string for None.
+    """
+    if label is None:
+        return ""
+    return "".join(character if character.isalnum() else "_" for character in label.strip().lower())
+
+
+def layout_label_role(label: str | None) -> str:
+    """Return the role of a layout label in the reading order.
+
+    >>> from mediatensor.ocr.models.reading_order import layout_label_role
+    >>> layout_label_role("Picture"), layout_label_role("Text")
+    ('float', 'body')
+
+    Args:
+        label: A label, such as a class of DocLayNet. None and unknown labels belong to the body.
+
+    Returns:
+        ``"header"``, ``"footer"``, ``"footnote"``, ``"caption"``, ``"float"`` or ``"body"``.
+    """
+    return _ROLES.get(normalize_layout_label(label), "body")
+
+
+def assign_layout_labels(
+    geoms: Sequence[Any] | np.ndarray,
+    layout_geoms: Sequence[Any] | np.ndarray,
+    layout_labels: Sequence[str],
+    min_coverage: float = 0.5,
+    page_shape: tuple[int, int] | None = None,
+    angle_geoms: Sequence[Any] | np.ndarray | None = None,
+) -> list[str | None]:
+    """Give each element the label of the region that covers most of it.
+
+    >>> from mediatensor.ocr.models.reading_order import assign_layout_labels
+    >>> assign_layout_labels([((0.1, 0.1), (0.3, 0.2))], [((0.0, 0.0), (0.5, 0.5))], ["Title"])
+    ['Title']
+
+    Args:
+        geoms: The elements, in any form that ``sort_reading_order`` takes.
+        layout_geoms: The regions, in the same forms.
+        layout_labels: One label for each region.
+        min_coverage: The minimum share of an element's area that a region must cover.
+        page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
+
+    Returns:
+        One label for each element, or None if no region covers enough of the element.
+
+    Raises:
+        InvalidArgumentError: if there are not as many labels as regions, or a coordinate is not finite.
+    """
+    geoms, layout_geoms = deskew_reading_geometries(geoms, layout_geoms, page_shape=page_shape, angle_geoms=angle_geoms)
+    boxes, regions = to_boxes(geoms), to_boxes(layout_geoms)
+    if len(layout_labels) != len(regions):
+        raise InvalidArgumentError(f"{len(layout_labels)} labels were given for {len(regions)} regions: give one each")
+    return [
+        None if index < 0 else str(layout_labels[index]) for index in covering_regions(boxes, regions, min_coverage)
+    ]
+
+
+def covering_regions(boxes: np.ndarray, regions: np.ndarray, min_coverage: float = 0.5) -> list[int]:
+    """Return the index of the region ``(R, 4)`` that covers most of each box ``(N, 4)``; -1 if none covers enough."""
+    if len(regions) == 0:
+        return [-1] * len(boxes)
+    indices: list[int] = []
+    step = max(1, _PAIRS_AT_ONCE // len(regions))
+    for start in range(0, len(boxes), step):
+        part = boxes[start : start + step, None]
+        overlap = np.minimum(part[..., 2:], regions[:, 2:]) - np.maximum(part[..., :2], regions[:, :2])
+        areas = (part[..., 2:] - part[..., :2]).prod(axis=2).clip(1e-9)
+        coverage = overlap.clip(0).prod(axis=2) / areas
+        best = coverage.argmax(axis=1)
+        is_covered = coverage[np.arange(len(best)), best] >= min_coverage
+        indices += np.where(is_covered, best, -1).tolist()
+    return indices
 
 
 def sort_reading_order(

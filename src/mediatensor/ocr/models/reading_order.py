@@ -6,14 +6,15 @@ is known, the labels of its regions.
 
 from __future__ import annotations
 
-from .._reading_order.geometry import deskew_reading_geometries
-from .._reading_order.labels import (
+from .._reading_order.geometry import deskew_reading_geometries, detect_text_direction
+from .._reading_order.ordering import (
+    ReadingOrderPredictor,
     assign_layout_labels,
-    detect_text_direction,
     layout_label_role,
     normalize_layout_label,
+    resolve_reading_segments,
+    sort_reading_order,
 )
-from .._reading_order.ordering import ReadingOrderPredictor, resolve_reading_segments, sort_reading_order
 
 __all__ = [
     "ReadingOrderPredictor",

@@ -63,6 +63,15 @@ class Block:
     def text(self) -> str:
         return " ".join(line.text for line in self.lines)
 
+    @cached_property
+    def is_prose(self) -> bool:
+        """Whether the block is running text: several full lines, mostly letters."""
+        if len(self.lines) < 2 or self.width < 10 * self.size:
+            return False
+        full = [line for line in self.lines if line.width > 0.75 * self.width]
+        letters = sum(character.isalpha() for character in self.text)
+        return len(full) >= 0.5 * len(self.lines) and letters > 0.5 * len(self.text.replace(" ", ""))
+
     @property
     def words(self) -> tuple[int, ...]:
         return tuple(word for line in self.lines for word in line.words)

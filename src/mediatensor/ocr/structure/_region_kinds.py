@@ -111,15 +111,6 @@ def is_captioned(block: Block) -> bool:
     return CAPTION.match(block.text) is not None
 
 
-def is_prose(block: Block) -> bool:
-    """Whether a block is running text: several full lines, mostly letters."""
-    if len(block.lines) < 2 or block.width < 10 * block.size:
-        return False
-    full = [line for line in block.lines if line.width > 0.75 * block.width]
-    letters = sum(character.isalpha() for character in block.text)
-    return len(full) >= 0.5 * len(block.lines) and letters > 0.5 * len(block.text.replace(" ", ""))
-
-
 def kinds_of(blocks: list[Block], look: PageLook) -> list[tuple[str, float]]:
     """Return the kind and the confidence of each block. Blocks are in reading order."""
     kinds: list[tuple[str, float] | None] = [None] * len(blocks)
@@ -137,7 +128,7 @@ def kinds_of(blocks: list[Block], look: PageLook) -> list[tuple[str, float]]:
 
 
 def _sureness(block: Block) -> float:
-    return 0.95 if is_prose(block) and len(block.lines) > 2 else 0.85 if len(block.lines) > 1 else 0.6
+    return 0.95 if block.is_prose and len(block.lines) > 2 else 0.85 if len(block.lines) > 1 else 0.6
 
 
 def _find_margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
@@ -219,7 +210,7 @@ def _is_margin(
     number_alone = numbered and len(tokens) <= 5
     if number_alone and gap > 0.35 * size:
         return True
-    if len(row) == 1 and is_prose(blocks[first]) and not (ruled or furniture or small):
+    if len(row) == 1 and blocks[first].is_prose and not (ruled or furniture or small):
         return False
     if any(is_captioned(blocks[index]) or LABELLED.match(blocks[index].text) for index in row):
         return False
@@ -301,7 +292,7 @@ def _find_formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     for _ in range(2):
         found = [blocks[index].box for index, kind in enumerate(kinds) if kind is not None and kind[0] == "Formula"]
         for index, block in enumerate(blocks):
-            if kinds[index] is not None or is_prose(block):
+            if kinds[index] is not None or block.is_prose:
                 continue
             words = block.text.split()
             math = sum(_is_math(word) for word in words)
@@ -324,7 +315,7 @@ def _column_left(block: Block, blocks: list[Block]) -> float:
     lefts = [
         other.box[0]
         for other in blocks
-        if is_prose(other) and other.box[0] <= block.box[0] + block.size and other.box[2] >= block.box[2] - block.size
+        if other.is_prose and other.box[0] <= block.box[0] + block.size and other.box[2] >= block.box[2] - block.size
     ]
     return max(lefts, default=block.column[0])
 
@@ -345,7 +336,7 @@ def _find_headings(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
         return
     first = max(candidates, key=lambda index: blocks[index].size)
     top = blocks[first].box[1]
-    prose_above = any(is_prose(block) and len(block.lines) > 3 and block.box[3] < top for block in blocks)
+    prose_above = any(block.is_prose and len(block.lines) > 3 and block.box[3] < top for block in blocks)
     if not prose_above and not DECIMAL.match(blocks[first].text):
         for index in candidates:
             across, down = _distance(blocks[index].box, blocks[first].box)
@@ -465,7 +456,7 @@ def _find_items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
             above_text = [
                 candidate
                 for candidate in blocks
-                if is_prose(candidate)
+                if candidate.is_prose
                 and candidate.box[0] < block.box[0] - 0.5 * look.size
                 and min(candidate.box[2], block.box[2]) > block.box[0]
             ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ._page import Box, Boxes, FoundRegion, FoundTable, PageContent, box_around, turned_back
 from ._region_blocks import Block, blocks_of
-from ._region_kinds import FIGURE, PageLook, is_captioned, is_prose, kinds_of, levels_of
+from ._region_kinds import FIGURE, PageLook, is_captioned, kinds_of, levels_of
 from ._region_lines import lines_of
 from ._region_pictures import pictures_of
 
@@ -96,7 +96,7 @@ def _find_upright(content: PageContent, tables: Sequence[FoundTable]) -> list[Fo
         content.horizontal_rules,
     )
     text = [block for index, block in enumerate(blocks) if index not in labelling]
-    columns = _boxes([block for block in text if is_prose(block)])
+    columns = _boxes([block for block in text if block.is_prose])
     text = [text[index] for index in order_of(_boxes(text), size, columns)]
     kinds = kinds_of(text, look)
     regions = [
@@ -163,7 +163,7 @@ def _boxes(parts: Sequence[Block]) -> Boxes:
 
 
 def _is_label(block: Block) -> bool:
-    if is_captioned(block) or is_prose(block):
+    if is_captioned(block) or block.is_prose:
         return False
     return max(len(line.words) for line in block.lines) <= _MAX_LABEL_WORDS
 

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..._reading_order.columns import row_numbers
-from ..._reading_order.geometry import deskew_reading_geometries
-from ..._reading_order.labels import (
+from ..._reading_order.geometry import deskew_reading_geometries, detect_text_direction
+from ..._reading_order.ordering import (
+    ReadingOrderPredictor,
     assign_layout_labels,
     covering_regions,
-    detect_text_direction,
     normalize_layout_label,
+    resolve_reading_segments,
 )
-from ..._reading_order.ordering import ReadingOrderPredictor, resolve_reading_segments
 from ...utils.geometry import box_around, reading_geometry, to_corners, to_quad
 from .._elements.leaves import Block, Line, Prediction, UnreadLine, Word
 from .._elements.pages import LayoutElement, PageBase, PredictionPage, Table, TextPage

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError
-from ..._reading_order.labels import normalize_layout_label
+from ..._reading_order.ordering import normalize_layout_label
 from ...io.elements import Block, Character, KIEPage, Page, Prediction, Table, Word
 from ...io.exporters import page_reading_order
 from ...structure import (
