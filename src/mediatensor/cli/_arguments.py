@@ -20,37 +20,6 @@ from ._console import EXIT_ERROR, emit_error
 if TYPE_CHECKING:  # --help must load neither numpy nor FFmpeg
     from .._engine.index.frame_index import FrameIndex
 
-__all__ = [
-    "FORMATS",
-    "KINDS",
-    "VIDEO_FORMATS",
-    "CommandParser",
-    "PageRanges",
-    "Region",
-    "add_command",
-    "add_files",
-    "add_folder",
-    "add_json",
-    "add_overwrite",
-    "fill",
-    "format_names",
-    "frame_indices",
-    "grid_frames",
-    "grid_times",
-    "kind_names",
-    "names_of_options",
-    "non_negative_int",
-    "page_ranges",
-    "picture_side",
-    "picture_size",
-    "port_number",
-    "positive_int",
-    "positive_number",
-    "region",
-    "share",
-    "time_in_seconds",
-]
-
 _MAX_GRID_TIMES = 10_000_000
 
 #: File extensions of the document formats that `ocr` writes.

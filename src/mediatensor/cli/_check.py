@@ -14,8 +14,6 @@ from ..datasets._check.checking import ListedDataset, is_check_state, list_datas
 from ..datasets._sources.references import files_of
 from ._console import check_manifest, emit, emit_json, write_text
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     if args.fix is not None:

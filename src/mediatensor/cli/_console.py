@@ -26,32 +26,6 @@ from ._text import one_line
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = [
-    "EXIT_ERROR",
-    "STANDARD",
-    "StopError",
-    "check_manifest",
-    "emit",
-    "emit_bytes",
-    "emit_error",
-    "emit_json",
-    "error_text",
-    "file_error",
-    "for_each_file",
-    "in_command_words",
-    "naming_options",
-    "output_stem",
-    "output_stems",
-    "progress",
-    "reading",
-    "showing_damage",
-    "shown_name",
-    "to_json",
-    "unexpected_error",
-    "write_picture",
-    "write_text",
-]
-
 EXIT_ERROR = 2
 
 #: The file name for standard input (as an input) and standard output (as an output).

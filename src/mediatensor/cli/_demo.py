@@ -24,11 +24,9 @@ from ..samplers import clips_at_random_indices, clips_at_regular_timestamps
 from ..transforms import Resize
 from . import _text
 from ._console import emit, write_picture
-from ._demo_files import FILE_NAMES, PAGE_LINES, WrittenWord, draw_page, write_files
+from ._demo_files import FILE_NAMES, WrittenWord, draw_page, write_files
 from ._sheet import SheetOptions, write_sheet
 from ._verify import compare
-
-__all__ = ["PAGE_LINES", "WrittenWord", "are_read", "draw_page", "read_texts", "run"]
 
 T = TypeVar("T")
 

@@ -17,8 +17,6 @@ from .._engine.sources.output_files import check_outputs
 from ..encoders import VideoEncoder
 from ._console import write_picture
 
-__all__ = ["FILE_NAMES", "PAGE_LINES", "WrittenWord", "draw_page", "write_files", "write_pdf"]
-
 _ROBOT_FPS = 10
 _ROBOT_EPISODES = (20, 13, 17)
 _ROBOT_TASKS = ("Push the block.", "Open the drawer.")

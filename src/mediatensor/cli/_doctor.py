@@ -23,8 +23,6 @@ from .. import __version__
 from . import _text
 from ._console import emit, emit_json
 
-__all__ = ["EXTRAS", "run"]
-
 #: Features that each extra of pyproject.toml adds; extras for contributors are not listed.
 EXTRAS = {
     "fsspec": "s3://, gs://, hf:// and other sources",

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .._engine.common.messages import counted, subrip, text_lines
+from .._engine.common.messages import counted, progress, subrip, text_lines
 from .._engine.sources.atomic_files import write_file, writing
 from .._engine.sources.output_files import check_outputs
 from ..decoders import AudioDecoder, FrameIndex, SubtitleDecoder, VideoDecoder
@@ -40,12 +40,9 @@ from ._console import (
     emit_error,
     file_error,
     output_stem,
-    progress,
     reading,
 )
 from ._sheet import check_range, choose_frames
-
-__all__ = ["image_name", "pcm16", "run", "subrip"]
 
 # Limits of decoded frames in memory: bytes, and number of frames.
 _BATCH_BYTES = 64 << 20

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from ..ocr.io import Document
     from ..ocr.models.predictor import CutLine
 
-__all__ = ["run"]
-
 # Formats whose files hold only one document.
 _SINGLE_DOCUMENT_FORMATS = ("html", "hocr", "alto", "pdf")
 

@@ -29,21 +29,6 @@ from ._console import StopError, emit_error, error_text, output_stems, shown_nam
 if TYPE_CHECKING:
     from ..ocr.io import Document
 
-__all__ = [
-    "OpenPages",
-    "PageImages",
-    "Task",
-    "choose_pages",
-    "existing_overlays",
-    "find_files",
-    "load_predictor",
-    "merge_hocr",
-    "open_pages",
-    "plan_tasks",
-    "write_document",
-    "write_each",
-]
-
 _SUFFIXES = {
     ".avif", ".bmp", ".gif", ".heic", ".heif", ".jpeg", ".jpg", ".pdf", ".png", ".tif", ".tiff", ".webp",
 }  # fmt: skip

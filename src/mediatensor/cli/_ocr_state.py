@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from .. import __version__
+from .._engine.common.messages import progress
 from .._engine.sources.atomic_files import write_file
 from .._engine.sources.output_files import check_outputs
 from ..errors import InvalidArgumentError, MediaTensorError, ReadError, WriteError
 from . import _text
-from ._console import STANDARD, StopError, emit, progress, shown_name
+from ._console import STANDARD, StopError, emit, shown_name
 
 if TYPE_CHECKING:
     from ._ocr_files import Task
-
-__all__ = ["PageStore", "ProgressStore", "Record", "WrittenOutputs", "read_missing", "source_key", "source_of"]
 
 _KEY_FILE = "key.json"
 _VIDEO_STATE_FILE = "video.state"

@@ -29,8 +29,6 @@ from ._arguments import (
 )
 from ._parser_text import add_evaluate, add_find, add_ocr, add_train
 
-__all__ = ["build_parser"]
-
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the argument parser. The attribute ``command`` of parsed arguments is the command's name."""

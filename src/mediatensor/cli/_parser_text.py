@@ -22,8 +22,6 @@ from ._arguments import (
     share,
 )
 
-__all__ = ["add_evaluate", "add_find", "add_ocr", "add_train"]
-
 
 def add_ocr(commands: Any) -> None:
     parser = add_command(

@@ -13,8 +13,6 @@ from ..decoders._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleI
 from . import _text
 from ._console import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
 
-__all__ = ["describe", "run"]
-
 # Longer lists are truncated; --json prints all items.
 _NUM_TAGS_SHOWN = 12
 _NUM_CHAPTERS_SHOWN = 30

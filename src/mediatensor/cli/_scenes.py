@@ -17,8 +17,6 @@ from . import _text
 from ._console import STANDARD, check_manifest, emit, emit_error, emit_json, for_each_file, shown_name
 from ._sheet import Mark, sheet_outputs, write_marked_sheet
 
-__all__ = ["run"]
-
 # A sheet shows only a sample of more scenes than this.
 _MAX_TILES = 60
 

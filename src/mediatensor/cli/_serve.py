@@ -14,8 +14,6 @@ from ..errors import InvalidArgumentError
 from ..serve import create_app, make_server
 from ._console import emit
 
-__all__ = ["run"]
-
 _TOKEN_VARIABLE = "MEDIATENSOR_TOKEN"
 
 

@@ -15,31 +15,13 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from .._engine.common.checks import TIME_TOLERANCE
-from .._engine.common.messages import counted
+from .._engine.common.messages import counted, progress
 from .._engine.sources.output_files import check_outputs
 from ..decoders import VideoDecoder
 from ..decoders._media_info import display_size
 from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
 from . import _text
-from ._console import STANDARD, emit, emit_bytes, for_each_file, output_stems, progress, shown_name, write_picture
-
-__all__ = [
-    "Grid",
-    "Mark",
-    "SheetOptions",
-    "Tile",
-    "check_picture_name",
-    "check_range",
-    "check_size",
-    "choose_frames",
-    "choose_grid",
-    "draw_sheet",
-    "run",
-    "sheet_outputs",
-    "tile_size",
-    "write_marked_sheet",
-    "write_sheet",
-]
+from ._console import STANDARD, emit, emit_bytes, for_each_file, output_stems, shown_name, write_picture
 
 _MARGIN = 24
 _GAP = 14

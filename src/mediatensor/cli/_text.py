@@ -5,19 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-__all__ = [
-    "bit_rate",
-    "byte_size",
-    "clock",
-    "columns",
-    "decimal",
-    "duration",
-    "one_line",
-    "ratio",
-    "seconds",
-    "shorten",
-]
-
 
 def decimal(value: float, digits: int = 3) -> str:
     """Format a number with at most ``digits`` decimals and no trailing zeros.

@@ -16,8 +16,6 @@ from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes
 if TYPE_CHECKING:
     from ..datasets import MediaDataset
 
-__all__ = ["run"]
-
 _DEFAULTS = {
     "recognition": "ppocr_v6_small_reco",
     "detection": "ppocr_v6_small_det",

@@ -16,26 +16,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._engine.common.messages import counted
+from .._engine.common.messages import counted, progress
 from .._engine.index.holes import describe_holes
 from .._engine.pyav.linear import LinearFrame, linear_decode
 from ..decoders import FrameIndex, VideoDecoder
 from ..errors import DamageWarning, DecodeError, MediaTensorError, OutOfRangeError
 from ..frames import Frame, FrameBatch
 from . import _text
-from ._console import emit, emit_json, for_each_file, progress, shown_name
-
-__all__ = [
-    "CheckResult",
-    "Comparison",
-    "Mismatch",
-    "Request",
-    "compare",
-    "describe",
-    "plan_requests",
-    "report",
-    "run",
-]
+from ._console import emit, emit_json, for_each_file, shown_name
 
 Kind = Literal["one by one", "by time", "pairs", "batches", "clips", "backwards"]
 

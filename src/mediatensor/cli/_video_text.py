@@ -25,8 +25,6 @@ from ._sheet import Mark, sheet_outputs, write_marked_sheet
 if TYPE_CHECKING:
     from ..ocr.video import TextTrack, VideoReading
 
-__all__ = ["VideoTextReader", "VideoWriter", "place_of", "run"]
-
 _EXIT_NOT_FOUND = 1
 
 

@@ -17,8 +17,6 @@ from ..errors import (
     WriteError,
 )
 
-__all__ = ["ServeError", "answer_to", "describe_error", "stopping_error"]
-
 
 class ServeError(Exception):
     """The error of a refused request or a failed job.

@@ -14,8 +14,6 @@ from torch import Tensor
 
 from ..encoders import VideoEncoder
 
-__all__ = ["EXAMPLES", "example_file"]
-
 #: Names of the example files and their media types.
 EXAMPLES: Final = {"page.png": "image/png", "video.mp4": "video/mp4"}
 

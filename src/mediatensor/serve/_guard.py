@@ -18,8 +18,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ._errors import ServeError, describe_error
 from ._settings import Settings
 
-__all__ = ["Guard", "error_answer"]
-
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _COOKIE = "mediatensor_token"
 

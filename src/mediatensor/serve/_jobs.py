@@ -26,8 +26,6 @@ from ._settings import (
     Settings,
 )
 
-__all__ = ["Arrival", "Client", "Job", "Jobs", "State", "Task", "media_type_of"]
-
 Task = Literal["auto", "page", "video", "frames", "probe"]
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 

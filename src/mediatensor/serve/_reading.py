@@ -22,8 +22,6 @@ from ._errors import ServeError, answer_to, describe_error
 from ._jobs import Job, Jobs
 from ._settings import MAX_PAGES
 
-__all__ = ["Worker", "serve_jobs", "work_on"]
-
 logger = logging.getLogger("mediatensor.serve")
 
 # Time limit of one page. After it, the page fails and its process is ended.

@@ -29,8 +29,6 @@ from ._jobs import Job, Task, media_type_of
 from ._service import Service, media_path
 from ._settings import MAX_FRAMES, MAX_PAGES, Settings
 
-__all__ = ["application"]
-
 _PAGE = Path(__file__).parent / "_page"
 _PAGE_TYPES = {
     ".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml", ".png": "image/png",

@@ -9,21 +9,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ._settings import MAX_FRAMES
 
-__all__ = [
-    "ErrorAnswer",
-    "FramesOptions",
-    "FramesResult",
-    "JobOptions",
-    "JobStatus",
-    "LayoutOptions",
-    "Limits",
-    "PageOptions",
-    "PagesResult",
-    "ProbeOptions",
-    "VideoOptions",
-    "VideoResult",
-]
-
 _MAX_ITEMS = 1000
 _PAGES = re.compile(r"[1-9][0-9]{0,6}(-([1-9][0-9]{0,6})?)?(,[1-9][0-9]{0,6}(-([1-9][0-9]{0,6})?)?){0,99}")
 

@@ -17,8 +17,6 @@ from ._errors import stopping_error
 from ._guard import error_answer
 from ._settings import LOOPBACK
 
-__all__ = ["MAX_CONNECTIONS", "MAX_CONNECTIONS_OF_ONE", "make_server"]
-
 #: Maximum number of connections: in total, and from one address other than this machine.
 MAX_CONNECTIONS = 256
 MAX_CONNECTIONS_OF_ONE = 64

@@ -27,8 +27,6 @@ from ._reading import Worker, serve_jobs
 from ._settings import LOOPBACK, Settings
 from ._upload import receive
 
-__all__ = ["Service"]
-
 logger = logging.getLogger("mediatensor.serve")
 
 # Time limit of rendering an image, which usually takes a fraction of a second.

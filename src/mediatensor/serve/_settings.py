@@ -12,21 +12,6 @@ from .._engine.common.checks import real_number, shown, whole_number
 from ..errors import InvalidArgumentError
 from ..isolate import DEFAULT_MAX_MEMORY_BYTES
 
-__all__ = [
-    "DEFAULT_KEEP_SECONDS",
-    "DEFAULT_MAX_UPLOAD_BYTES",
-    "DEFAULT_NUM_WORKERS",
-    "DEFAULT_TIMEOUT_SECONDS",
-    "LOOPBACK",
-    "MAX_FRAMES",
-    "MAX_KEPT_JOBS",
-    "MAX_KEPT_JOBS_OF_ONE",
-    "MAX_PAGES",
-    "MAX_QUEUED_JOBS",
-    "MAX_QUEUED_JOBS_OF_ONE",
-    "Settings",
-]
-
 #: Default size limit of an upload.
 DEFAULT_MAX_UPLOAD_BYTES = 1 << 30
 

@@ -16,8 +16,6 @@ from starlette.requests import ClientDisconnect, Request
 from ._errors import ServeError
 from ._jobs import Arrival
 
-__all__ = ["MAX_FORM_BYTES", "Upload", "check_length", "receive"]
-
 #: Size limit of a form without its file, that is, of boundaries, headers and options.
 MAX_FORM_BYTES = 1 << 18
 

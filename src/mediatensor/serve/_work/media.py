@@ -25,8 +25,6 @@ from ...frames import Frame
 from .pages import open_pages
 from .plain import Options, as_json, box_of, finite, jpeg_of, png_of
 
-__all__ = ["decode_frames", "frame_picture", "inspect", "probe", "read_video"]
-
 _NUM_HEAD_BYTES = 4096
 # Animated images are read as pages, unless the client requests a video.
 _ANIMATED = ("gif", "webp", "avif")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ...ocr.io import Page, Pages, Table, Word
     from ...ocr.models.predictor import OCRPredictor
 
-__all__ = ["open_pages", "page_picture", "page_reader", "read_page", "warm_up", "write_document"]
-
 # Files that `write_document` can write, with their `Document.export_as` formats.
 _FORMATS = {
     "text.txt": "text",

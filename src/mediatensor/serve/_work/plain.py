@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-__all__ = ["Options", "as_json", "box_of", "finite", "jpeg_of", "png_of", "polygon_of"]
-
 #: Options of the interface by name.
 Options = Mapping[str, Any]
 
