@@ -17,7 +17,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from mediatensor.cli._demo_files import draw_page
+from mediatensor.cli._demo import draw_page
 from mediatensor.cli._sheet import SheetOptions, write_sheet
 from mediatensor.encoders import VideoEncoder
 from mediatensor.ocr import ocr_predictor, video_text_predictor

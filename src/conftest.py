@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mediatensor.cli._demo_files import write_files
+from mediatensor.cli._demo import write_files
 
 # There is another module of this name in the tests.
 collect_ignore = ["conftest.py"]

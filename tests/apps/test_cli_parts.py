@@ -29,8 +29,7 @@ from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.cli import _text, main
 from mediatensor.cli._arguments import grid_times, page_ranges, time_in_seconds
 from mediatensor.cli._console import output_stem, to_json
-from mediatensor.cli._demo import are_read, read_texts
-from mediatensor.cli._demo_files import PAGE_LINES, WrittenWord, draw_page
+from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts
 from mediatensor.cli._extract import image_name, pcm16
 from mediatensor.cli._ocr_files import choose_pages
 from mediatensor.cli._probe import describe as probe_text
@@ -152,12 +151,12 @@ def test_rounding_to_16_bits() -> None:
 
 
 def test_times_of_a_grid() -> None:
-    assert grid_times(0.0, 1.0, None, 3.0) == [0.0, 1 / 3, 2 / 3]
-    assert grid_times(2.0, 2.05, 0.1, None) == [2.0]
-    assert len(grid_times(0.0, 10.0, 0.1, None)) == 100
+    assert grid_times(0.0, 1.0, 1 / 3) == [0.0, 1 / 3, 2 / 3]
+    assert grid_times(2.0, 2.05, 0.1) == [2.0]
+    assert len(grid_times(0.0, 10.0, 0.1)) == 100
     for every in (1e-300, 1e-8):
         with pytest.raises(InvalidArgumentError):
-            grid_times(0.0, 10.0, every, None)
+            grid_times(0.0, 10.0, every)
 
 
 @pytest.mark.parametrize(

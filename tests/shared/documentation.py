@@ -15,7 +15,7 @@ from pathlib import Path
 from mediatensor._engine.pyav.encoding import write_test_pattern
 
 # The private page of `mediatensor demo`, which the documentation reads.
-from mediatensor.cli._demo_files import draw_page, write_pdf
+from mediatensor.cli._demo import draw_page, write_pdf
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

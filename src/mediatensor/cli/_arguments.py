@@ -7,7 +7,7 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
@@ -178,6 +178,31 @@ def add_command(
     return parser
 
 
+def add_option(
+    group: Any, names: str, kind: Callable[[str], Any], help: str, default: Any = None, **settings: Any
+) -> None:
+    """Add an option with a value.
+
+    Args:
+        group: The parser, or a group of it.
+        names: The option and the name of its value as the help shows them, such as ``"-o, --output PATH"``.
+        kind, settings: Arguments of ``add_argument``.
+        help: The help, to which ``default`` is added.
+        default: The default, unless the help itself describes it.
+    """
+    *options, metavar = names.split(" ")
+    if default not in (None, []):
+        help += f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
+    group.add_argument(
+        *(option.rstrip(",") for option in options), type=kind, metavar=metavar, help=help, default=default, **settings
+    )
+
+
+def add_flag(group: Any, option: str, help: str) -> None:
+    """Add an option without a value."""
+    group.add_argument(option, action="store_true", help=help)
+
+
 def add_files(parser: argparse.ArgumentParser, kind: str) -> None:
     """Add the argument ``FILE ...``; ``kind`` is ``"media"`` or ``"video"``."""
     parser.add_argument("files", nargs="+", metavar="FILE", help=f"a {kind} file, a URL, or - for standard input")
@@ -186,20 +211,16 @@ def add_files(parser: argparse.ArgumentParser, kind: str) -> None:
 def add_folder(parser: argparse.ArgumentParser, default: str, *, or_standard: bool = True) -> None:
     """Add ``--output``, which accepts a folder or ``-`` for standard output."""
     standard = ", or - for standard output" if or_standard else ""
-    parser.add_argument(
-        "-o", "--output", type=Path, default=Path(default), metavar="FOLDER",
-        help=f"folder of the outputs, made if missing{standard} (default: {default})",
-    )  # fmt: skip
+    add_option(parser, "-o, --output FOLDER", Path, f"folder of the outputs, made if missing{standard}", Path(default))
 
 
-def add_overwrite(parser: Any) -> None:
-    """Add ``--overwrite``."""
-    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
+def add_overwrite(parser: argparse.ArgumentParser) -> None:
+    add_flag(parser, "--overwrite", "replace files that exist")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``. The help of each command describes the keys of its JSON output."""
-    parser.add_argument("--json", action="store_true", help="print JSON (described below)")
+    add_flag(parser, "--json", "print JSON (described below)")
 
 
 def positive_number(text: str) -> float:
@@ -362,33 +383,31 @@ def region(text: str) -> Region:
     return left, top, right, bottom
 
 
-def grid_times(start: float, stop: float, every_seconds: float | None, fps: float | None) -> list[float]:
-    """Return times in [start, stop): one every ``every_seconds`` or, if that is ``None``, ``fps`` times per second.
+def grid_times(start: float, stop: float, step: float) -> list[float]:
+    """Return times in [start, stop), one every ``step`` seconds.
 
-    >>> grid_times(1.0, 2.0, 0.4, None), grid_times(0.0, 0.2, None, 10.0)
-    ([1.0, 1.4, 1.8], [0.0, 0.1])
+    >>> grid_times(1.0, 2.0, 0.4)
+    [1.0, 1.4, 1.8]
     """
     from .._engine.common.checks import TIME_TOLERANCE
 
-    step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
     if step <= 0 or (stop - start) / step > _MAX_GRID_TIMES:
         raise InvalidArgumentError(
             f"That would be more than {_MAX_GRID_TIMES} times in the video; take frames less often."
         )
-    count = int((stop - start) / step) + 1
-    times = [start + (k / fps if fps else k * step) for k in range(count)]
+    times = [start + k * step for k in range(int((stop - start) / step) + 1)]
     return times[:1] + [time for time in times[1:] if time < stop - TIME_TOLERANCE]
 
 
 def grid_frames(
     index: FrameIndex, start: float, stop: float, every_seconds: float | None, fps: float | None
 ) -> list[int]:
-    """Return the indices of the frames shown at the times of `grid_times`, without duplicates."""
+    """Return the indices of the frames shown every ``every_seconds`` or ``fps`` times a second, without duplicates."""
     import numpy as np
 
     from .._engine.index.frame_index import clock_of_index
 
     step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
     clock = clock_of_index(index).for_steps(step)
-    times = grid_times(clock.exact_start(start), clock.exact_end(stop), clock.exact_step(step), None)
+    times = grid_times(clock.exact_start(start), clock.exact_end(stop), clock.exact_step(step))
     return list(dict.fromkeys(clock.played_at(np.array(times)).tolist()))

@@ -13,7 +13,7 @@ import wave
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -75,17 +75,15 @@ class TimeRange(NamedTuple):
 class Job(ABC):
     """An open stream, and the files to write from it."""
 
-    @abstractmethod
-    def outputs(self) -> Sequence[Path]:
-        """Return the paths of the files to write."""
+    _decoder: VideoDecoder | AudioDecoder | SubtitleDecoder
+    outputs: Sequence[Path]
 
     @abstractmethod
     def write(self) -> str:
         """Write the files and return a summary."""
 
-    @abstractmethod
     def close(self) -> None:
-        """Close the stream."""
+        self._decoder.close()
 
 
 @dataclass(frozen=True)
@@ -112,6 +110,8 @@ class FramesJob(Job):
             overwritten.
     """
 
+    _decoder: VideoDecoder
+
     def __init__(
         self,
         file: str,
@@ -135,17 +135,14 @@ class FramesJob(Job):
     def _plan(self, index: FrameIndex) -> None:
         """Select frames from ``index`` and name their images."""
         self._index = index
-        chosen = _choose_frames(index, self._options, self._span)
         pts_seconds = index.pts_seconds.tolist()
         self._paths = {
             number: self._target.with_name(
                 image_name(self._target.name, number, pts_seconds[number], len(index), self._options.suffix)
             )
-            for number in chosen
+            for number in _choose_frames(index, self._options, self._span)
         }
-
-    def outputs(self) -> Sequence[Path]:
-        return list(self._paths.values())
+        self.outputs = list(self._paths.values())
 
     def write(self) -> str:
         self._damaged: list[int] = []
@@ -203,9 +200,6 @@ class FramesJob(Job):
         width, height = self._options.size or (self._decoder.metadata.width or 1, self._decoder.metadata.height or 1)
         return max(1, min(_MAX_BATCH, _BATCH_BYTES // (width * height * 3)))
 
-    def close(self) -> None:
-        self._decoder.close()
-
 
 def write_image(picture: Tensor, path: Path) -> Path:
     """Write an image (3, H, W) in the format that the path's suffix selects."""
@@ -257,8 +251,10 @@ class SoundOptions:
 class SoundJob(Job):
     """Writes the audio of a file as WAV."""
 
+    _decoder: AudioDecoder
+
     def __init__(self, file: str, target: Path, options: SoundOptions, span: TimeRange) -> None:
-        self._path = target.with_name(f"{target.name}.wav")
+        self.outputs = [target.with_name(f"{target.name}.wav")]
         self._options = options
         self._span = span
         self._decoder = AudioDecoder(
@@ -276,14 +272,11 @@ class SoundJob(Job):
             check_range(start, stop, begin, end)
         self._start = max(start, begin)
 
-    def outputs(self) -> Sequence[Path]:
-        return [self._path]
-
     def write(self) -> str:
-        pieces = self._pieces()
+        (path,), pieces = self.outputs, self._pieces()
         first = next(pieces)  # raises for an empty range, before the file is created
         num_channels, num_samples = first.data.shape[0], 0
-        with writing(self._path) as output:
+        with writing(path) as output:
             file = wave.open(output, "wb")  # noqa: SIM115 - closing it without parameters hides the error
             file.setparams((num_channels, _SAMPLE_BYTES, first.sample_rate, 0, "NONE", "not compressed"))
             with file:
@@ -298,7 +291,7 @@ class SoundJob(Job):
         seconds = _text.seconds(num_samples / first.sample_rate)
         start = f" from {_text.seconds(first.pts_seconds)} on" if first.pts_seconds else ""
         channels = counted(num_channels, "channel")
-        return f"wrote {self._path}: {seconds}{start}, {first.sample_rate} Hz, {channels}"
+        return f"wrote {path}: {seconds}{start}, {first.sample_rate} Hz, {channels}"
 
     def _pieces(self) -> Iterator[AudioSamples]:
         """Yield the audio in consecutive blocks of samples; the first block may be empty."""
@@ -329,9 +322,6 @@ class SoundJob(Job):
         num_channels = self._options.num_channels or metadata.num_channels or 2
         return float(max(1, _PIECE_BYTES // (rate * num_channels * _FLOAT_BYTES)))
 
-    def close(self) -> None:
-        self._decoder.close()
-
 
 def pcm16(data: Tensor) -> Tensor:
     """Convert float samples (C, N) to interleaved int16 (N, C), rounded half to even and clipped.
@@ -347,39 +337,33 @@ def pcm16(data: Tensor) -> Tensor:
 class SubtitlesJob(Job):
     """Writes the subtitles of a file as SubRip."""
 
+    _decoder: SubtitleDecoder
+
     def __init__(
         self, file: str, target: Path, stream_index: int | None, encoding: str | None, span: TimeRange
     ) -> None:
         if span.start is not None and span.stop is not None:
             check_range(span.start, span.stop, -math.inf, math.inf)
-        self._path = target.with_name(f"{target.name}.srt")
+        self.outputs = [target.with_name(f"{target.name}.srt")]
         self._decoder = SubtitleDecoder(file, stream_index=stream_index, encoding=encoding)
         self._span = span
 
-    def outputs(self) -> Sequence[Path]:
-        return [self._path]
-
     def write(self) -> str:
-        start = 0.0 if self._span.start is None else self._span.start
         subtitles = (
             self._decoder.get_all_subtitles()
             if self._span == TimeRange(None, None)
-            else self._decoder.get_subtitles_played_in_range(start, self._span.stop)
+            else self._decoder.get_subtitles_played_in_range(self._span.start or 0.0, self._span.stop)
         )
+
+        def milliseconds(seconds: float) -> int:  # SubRip has no negative times
+            return max(round(seconds * 1000), 0)
+
         cues = (
-            (_milliseconds(one.start_seconds), _milliseconds(one.end_seconds), text_lines(one.text))
-            for one in subtitles
+            (milliseconds(one.start_seconds), milliseconds(one.end_seconds), text_lines(one.text)) for one in subtitles
         )
-        write_file(self._path, subrip(cues).encode())
-        return f"wrote {self._path}: {counted(len(subtitles), 'subtitle')}"
-
-    def close(self) -> None:
-        self._decoder.close()
-
-
-def _milliseconds(seconds: float) -> int:
-    """Round seconds to the milliseconds of SubRip; negative times become 0."""
-    return max(round(seconds * 1000), 0)
+        (path,) = self.outputs
+        write_file(path, subrip(cues).encode())
+        return f"wrote {path}: {counted(len(subtitles), 'subtitle')}"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -399,18 +383,14 @@ def run(args: argparse.Namespace) -> int:
 def _extract_to_standard_output(args: argparse.Namespace, path: str) -> None:
     """Write the single output to a temporary folder, and copy it to standard output."""
     with tempfile.TemporaryDirectory(prefix="mediatensor-") as folder:
-        jobs = _jobs(args, path, Path(folder))
-        try:
-            outputs = [output for job in jobs for output in job.outputs()]
+        with _open_jobs(args, path, Path(folder)) as jobs:
+            outputs = [output for job in jobs for output in job.outputs]
             if len(outputs) != 1:
                 raise InvalidArgumentError(
                     f"Standard output takes one file, and these are {len(outputs)}: ask for one image (--frames 0), "
                     "--audio or --subtitles, or name a folder with -o."
                 )
             jobs[0].write()
-        finally:
-            for job in jobs:
-                job.close()
         emit_bytes(outputs[0].read_bytes())
 
 
@@ -418,39 +398,38 @@ def _extract(args: argparse.Namespace, path: str) -> None:
     def check(outputs: Sequence[Path]) -> None:
         check_outputs(outputs, [path], overwrite=args.overwrite, makes_folders=True)
 
-    jobs = _jobs(args, path, args.output, check)
-    is_new = not args.output.exists()
-    try:
-        check([output for job in jobs for output in job.outputs()])
-        args.output.mkdir(parents=True, exist_ok=True)
-        failures = []
-        for job in jobs:
-            try:
-                emit(job.write())
-            except DecodeError as failure:  # continue, because the remaining streams may be intact
-                failures.append(failure)
-        if failures:
-            raise failures[0]
-    except KeyboardInterrupt as stop:
-        outputs = [output for job in jobs for output in job.outputs()]
-        num_written = sum(output.exists() for output in outputs)
-        stop.add_note(
-            f"{num_written} of {counted(len(outputs), 'file')} are in {args.output}{os.sep}, whole; "
-            "the same command with --overwrite starts over"
-        )
-        raise
-    finally:
-        for job in jobs:
-            job.close()
-        if is_new:
-            with suppress(OSError):  # keep the folder if it is not empty
-                args.output.rmdir()
+    with _open_jobs(args, path, args.output, check) as jobs:
+        is_new = not args.output.exists()
+        try:
+            check([output for job in jobs for output in job.outputs])
+            args.output.mkdir(parents=True, exist_ok=True)
+            failures = []
+            for job in jobs:
+                try:
+                    emit(job.write())
+                except DecodeError as failure:  # continue, because the remaining streams may be intact
+                    failures.append(failure)
+            if failures:
+                raise failures[0]
+        except KeyboardInterrupt as stop:
+            outputs = [output for job in jobs for output in job.outputs]
+            num_written = sum(output.exists() for output in outputs)
+            stop.add_note(
+                f"{num_written} of {counted(len(outputs), 'file')} are in {args.output}{os.sep}, whole; "
+                "the same command with --overwrite starts over"
+            )
+            raise
+        finally:
+            if is_new:
+                with suppress(OSError):  # keep the folder if it is not empty
+                    args.output.rmdir()
 
 
-def _jobs(
+@contextmanager
+def _open_jobs(
     args: argparse.Namespace, path: str, folder: Path, check: Callable[[Sequence[Path]], None] = lambda outputs: None
-) -> list[Job]:
-    """Open all requested streams before any output is written."""
+) -> Iterator[list[Job]]:
+    """Open all requested streams before any output is written; close them after a ``with`` block."""
     picks_images = (args.images, args.every, args.fps, args.frames, args.size, args.stream)
     wants_images = any(option is not None for option in picks_images) or not (args.audio or args.subtitles)
     if (args.sample_rate or args.num_channels or args.audio_stream is not None) and not args.audio:
@@ -461,18 +440,15 @@ def _jobs(
     if args.frames is not None and span != TimeRange(None, None):
         raise InvalidArgumentError("--frames names the frames; it does not go with --start and --stop.")
     target = folder / output_stem(args.file)
-    jobs: list[Job] = []
-    try:
+    with ExitStack() as stack:
+        jobs: list[Job] = []
         if wants_images:
             options = FrameOptions(args.images or "png", args.every, args.fps, args.frames, args.size, args.stream)
-            jobs.append(FramesJob(path, target, options, span, check))
+            jobs.append(stack.enter_context(closing(FramesJob(path, target, options, span, check))))
         if args.audio:
             sound = SoundOptions(args.sample_rate, args.num_channels, args.audio_stream)
-            jobs.append(SoundJob(path, target, sound, span))
+            jobs.append(stack.enter_context(closing(SoundJob(path, target, sound, span))))
         if args.subtitles:
-            jobs.append(SubtitlesJob(path, target, args.subtitle_stream, args.encoding, span))
-    except BaseException:
-        for job in jobs:
-            job.close()
-        raise
-    return jobs
+            subtitles = SubtitlesJob(path, target, args.subtitle_stream, args.encoding, span)
+            jobs.append(stack.enter_context(closing(subtitles)))
+        yield jobs

@@ -15,8 +15,10 @@ from ._arguments import (
     CommandParser,
     add_command,
     add_files,
+    add_flag,
     add_folder,
     add_json,
+    add_option,
     add_overwrite,
     fill,
     frame_indices,
@@ -78,19 +80,15 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_time_range(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--start", type=time_in_seconds, metavar="TIME",
-        help="start time, such as 83.5, 1:23.5 or 0:01:23.5 (default: the start of the stream)",
+    add_option(
+        parser, "--start TIME", time_in_seconds,
+        "start time, such as 83.5, 1:23.5 or 0:01:23.5 (default: the start of the stream)",
     )  # fmt: skip
-    parser.add_argument(
-        "--stop", type=time_in_seconds, metavar="TIME", help="stop time, not included (default: the end of the stream)"
-    )
+    add_option(parser, "--stop TIME", time_in_seconds, "stop time, not included (default: the end of the stream)")
 
 
 def _add_stream(group: Any, name: str = "--stream", kind: str = "video") -> None:
-    group.add_argument(
-        name, type=non_negative_int, metavar="N", help=f"index of the {kind} stream in the file (default: the best)"
-    )
+    add_option(group, f"{name} N", non_negative_int, f"index of the {kind} stream in the file (default: the best)")
 
 
 _PROBE_JSON = """\
@@ -146,11 +144,10 @@ def _add_probe(commands: Any) -> None:
     )
     add_files(parser, "media")
     add_json(parser)
-    parser.add_argument(
-        "--stream", type=non_negative_int, metavar="N",
-        help="index of the stream to describe (default: the best of each kind)",
-    )  # fmt: skip
-    parser.add_argument("--no-scan", action="store_true", help="read only the headers: fast, but not exact")
+    add_option(
+        parser, "--stream N", non_negative_int, "index of the stream to describe (default: the best of each kind)"
+    )
+    add_flag(parser, "--no-scan", "read only the headers: fast, but not exact")
 
 
 def _add_sheet(commands: Any) -> None:
@@ -169,18 +166,15 @@ def _add_sheet(commands: Any) -> None:
         ),
     )
     add_files(parser, "video")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="PATH",
-        help="picture to write: .png, .jpg or .webp (default: sheet.png), or - for a PNG to standard output; for "
-        "several files, a folder (default: sheets)",
+    add_option(
+        parser, "-o, --output PATH", Path,
+        "picture to write: .png, .jpg or .webp (default: sheet.png), or - for a PNG to standard output; for several "
+        "files, a folder (default: sheets)",
     )  # fmt: skip
     add_overwrite(parser)
-    parser.add_argument("--frames", type=positive_int, default=16, metavar="N", help="number of frames (default: 16)")
-    parser.add_argument("--columns", type=positive_int, metavar="N", help="frames in a row (default: a balanced grid)")
-    parser.add_argument(
-        "--width", type=positive_int, metavar="PX",
-        help="width of a frame in pixels (default: the area of 320x180)",
-    )  # fmt: skip
+    add_option(parser, "--frames N", positive_int, "number of frames", 16)
+    add_option(parser, "--columns N", positive_int, "frames in a row (default: a balanced grid)")
+    add_option(parser, "--width PX", positive_int, "width of a frame in pixels (default: the area of 320x180)")
     _add_time_range(parser)
     _add_stream(parser)
 
@@ -206,27 +200,20 @@ def _add_scenes(commands: Any) -> None:
         ),
     )
     add_files(parser, "video")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="PATH",
-        help="write a row for each scene, .csv or .jsonl: path, start_seconds, end_seconds, first_frame, last_frame, "
-        "score (empty for the first scene of a file)",
+    add_option(
+        parser, "-o, --output PATH", Path,
+        "write a row for each scene, .csv or .jsonl: path, start_seconds, end_seconds, first_frame, last_frame, score "
+        "(empty for the first scene of a file)",
     )  # fmt: skip
-    parser.add_argument(
-        "--sheet", type=Path, metavar="PATH",
-        help="draw a frame of each scene: into a picture, or for several files into a folder",
-    )  # fmt: skip
+    add_option(
+        parser, "--sheet PATH", Path, "draw a frame of each scene: into a picture, or for several files into a folder"
+    )
     add_overwrite(parser)
-    parser.add_argument(
-        "--min-seconds", type=positive_number, default=0.5, metavar="S",
-        help="length of the shortest scene in seconds (default: 0.5)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--threshold", type=positive_number, default=20.0, metavar="N",
-        help="smallest difference of a cut, in levels of 255 (default: 20)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--key-frames-only", action="store_true",
-        help="decode only key frames: many times faster, but a cut is found at the next key frame",
+    add_option(parser, "--min-seconds S", positive_number, "length of the shortest scene in seconds", 0.5)
+    add_option(parser, "--threshold N", positive_number, "smallest difference of a cut, in levels of 255", 20.0)
+    add_flag(
+        parser, "--key-frames-only",
+        "decode only key frames: many times faster, but a cut is found at the next key frame",
     )  # fmt: skip
     add_json(parser)
 
@@ -261,40 +248,30 @@ def _add_extract(commands: Any) -> None:
     _add_time_range(parser)
     _add_image_options(parser.add_argument_group("images"))
     audio = parser.add_argument_group("audio")
-    audio.add_argument("--audio", action="store_true", help="write NAME.wav")
-    audio.add_argument(
-        "--sample-rate", type=positive_int, metavar="HZ", help="sample rate in hertz (default: unchanged)"
-    )
-    audio.add_argument(
-        "--num-channels", type=positive_int, metavar="N",
-        help="number of channels; fewer are the mean (default: unchanged)",
-    )  # fmt: skip
+    add_flag(audio, "--audio", "write NAME.wav")
+    add_option(audio, "--sample-rate HZ", positive_int, "sample rate in hertz (default: unchanged)")
+    add_option(audio, "--num-channels N", positive_int, "number of channels; fewer are the mean (default: unchanged)")
     _add_stream(audio, "--audio-stream", "audio")
     subtitles = parser.add_argument_group("subtitles")
-    subtitles.add_argument("--subtitles", action="store_true", help="write NAME.srt, as plain text")
+    add_flag(subtitles, "--subtitles", "write NAME.srt, as plain text")
     _add_stream(subtitles, "--subtitle-stream", "subtitle")
-    subtitles.add_argument(
-        "--encoding", metavar="NAME", help="encoding of the subtitles, such as cp1252 (default: utf-8)"
-    )
+    add_option(subtitles, "--encoding NAME", str, "encoding of the subtitles, such as cp1252 (default: utf-8)")
 
 
 def _add_image_options(group: Any) -> None:
-    group.add_argument(
-        "--images", choices=("png", "jpg"), metavar="png|jpg",
-        help="format of the images (default: png); with --audio or --subtitles, write images as well",
+    add_option(
+        group, "--images png|jpg", str,
+        "format of the images (default: png); with --audio or --subtitles, write images as well",
+        choices=("png", "jpg"),
     )  # fmt: skip
     which = group.add_mutually_exclusive_group()
-    which.add_argument(
-        "--every", type=positive_number, metavar="SECONDS", help="write the frame shown at each multiple of this time"
-    )
-    which.add_argument("--fps", type=positive_number, metavar="RATE", help="write this many frames a second")
-    which.add_argument(
-        "--frames", type=frame_indices, metavar="I,J,...",
-        help="write these frames; negative ones count from the end (--frames=-2,-1)",
+    add_option(which, "--every SECONDS", positive_number, "write the frame shown at each multiple of this time")
+    add_option(which, "--fps RATE", positive_number, "write this many frames a second")
+    add_option(
+        which, "--frames I,J,...", frame_indices,
+        "write these frames; negative ones count from the end (--frames=-2,-1)",
     )  # fmt: skip
-    group.add_argument(
-        "--size", type=picture_size, metavar="WxH", help="size of the images in pixels (default: unchanged)"
-    )
+    add_option(group, "--size WxH", picture_size, "size of the images in pixels (default: unchanged)")
     _add_stream(group)
 
 
@@ -322,12 +299,12 @@ def _add_verify(commands: Any) -> None:
     )
     add_files(parser, "video")
     amount = parser.add_mutually_exclusive_group()
-    amount.add_argument(
-        "--frames", type=positive_int, default=300, metavar="N",
-        help="number of frames to fetch one by one; the other ways fetch about as many (default: 300)",
+    add_option(
+        amount, "--frames N", positive_int,
+        "number of frames to fetch one by one; the other ways fetch about as many", 300,
     )  # fmt: skip
-    amount.add_argument("--all", action="store_true", help="fetch every frame one by one")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the random order (default: 0)")
+    add_flag(amount, "--all", "fetch every frame one by one")
+    add_option(parser, "--seed S", int, "seed of the random order", 0)
     _add_stream(parser)
     add_json(parser)
 
@@ -368,38 +345,29 @@ def _add_check(commands: Any) -> None:
         "files", nargs="+", metavar="DATASET",
         help="a folder, a manifest (.csv, .tsv, .jsonl, .json, .parquet), tar shards, or media files",
     )  # fmt: skip
-    parser.add_argument(
-        "--kind", choices=("video", "audio"), default="video",
-        help="kind of files to find in a folder, and of the stream that each must have (default: video)",
+    add_option(
+        parser, "--kind {video,audio}", str,
+        "kind of files to find in a folder, and of the stream that each must have", "video", choices=("video", "audio"),
     )  # fmt: skip
-    parser.add_argument(
-        "--media-column", metavar="NAME", help="column of a manifest with the files (default: found by its name)"
-    )
-    parser.add_argument(
-        "--label-column", metavar="NAME", help="column of a manifest with the labels (default: found by its name)"
-    )
-    parser.add_argument(
-        "--classes", type=positive_int, metavar="N",
-        help="number of classes: report labels that are not whole numbers from 0 to N - 1",
+    add_option(parser, "--media-column NAME", str, "column of a manifest with the files (default: found by its name)")
+    add_option(parser, "--label-column NAME", str, "column of a manifest with the labels (default: found by its name)")
+    add_option(
+        parser, "--classes N", positive_int,
+        "number of classes: report labels that are not whole numbers from 0 to N - 1",
     )  # fmt: skip
-    parser.add_argument(
-        "--bad", action="append", default=[], metavar="KIND",
-        help="kind of finding that also makes a file bad; may be repeated",
+    add_option(
+        parser, "--bad KIND", str,
+        "kind of finding that also makes a file bad; may be repeated", action="append", default=[],
     )  # fmt: skip
-    parser.add_argument(
-        "--no-decode", action="store_true", help="read only headers and packets: faster, but finds less"
-    )
-    parser.add_argument(
-        "--workers", type=non_negative_int, metavar="N",
-        help="number of worker processes; 0 checks in this one (default: one a core)",
+    add_flag(parser, "--no-decode", "read only headers and packets: faster, but finds less")
+    add_option(
+        parser, "--workers N", non_negative_int,
+        "number of worker processes; 0 checks in this one (default: one a core)",
     )  # fmt: skip
-    parser.add_argument(
-        "--timeout", type=positive_number, default=600.0, metavar="SECONDS",
-        help="seconds after which a file counts as unreadable (default: 600)",
-    )  # fmt: skip
-    parser.add_argument("--state", metavar="FILE", help="file that keeps the results, to resume from")
-    parser.add_argument("--html", metavar="FILE", help="write a page with a picture of each reported file")
-    parser.add_argument("--fix", metavar="FILE", help="write a manifest of the rows that are not bad, .csv or .jsonl")
+    add_option(parser, "--timeout SECONDS", positive_number, "seconds after which a file counts as unreadable", 600.0)
+    add_option(parser, "--state FILE", str, "file that keeps the results, to resume from")
+    add_option(parser, "--html FILE", str, "write a page with a picture of each reported file")
+    add_option(parser, "--fix FILE", str, "write a manifest of the rows that are not bad, .csv or .jsonl")
     add_overwrite(parser)
     add_json(parser)
 
@@ -417,7 +385,7 @@ def _add_doctor(commands: Any) -> None:
         ),
         examples=(("mediatensor doctor", ""), ("mediatensor doctor --json > doctor.json", "for a bug report")),
     )
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    add_flag(parser, "--json", "print a JSON object")
 
 
 def _add_serve(commands: Any) -> None:
@@ -441,40 +409,25 @@ def _add_serve(commands: Any) -> None:
             "The connection is not encrypted: if someone else can listen, put a server with TLS in front of it."
         ),
     )
-    parser.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)"
-    )
-    parser.add_argument(
-        "--port", type=port_number, default=8000, metavar="N", help="port; 0 for any free one (default: 8000)"
-    )
-    parser.add_argument("--token", metavar="TEXT", help="token that clients must send; safer in MEDIATENSOR_TOKEN")
-    parser.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME",
-        help="host name under which clients may call, in addition to this machine's; may be repeated",
+    add_option(parser, "--host ADDRESS", str, "address to listen on", "127.0.0.1")
+    add_option(parser, "--port N", port_number, "port; 0 for any free one", 8000)
+    add_option(parser, "--token TEXT", str, "token that clients must send; safer in MEDIATENSOR_TOKEN")
+    add_option(
+        parser, "--allow-host NAME", str,
+        "host name under which clients may call, in addition to this machine's; may be repeated",
+        action="append", default=[],
     )  # fmt: skip
     limits = parser.add_argument_group("limits")
-    limits.add_argument(
-        "--max-upload-bytes", type=positive_int, default=1 << 30, metavar="N",
-        help="size of the largest upload in bytes (default: 1073741824)",
-    )  # fmt: skip
-    limits.add_argument(
-        "--timeout", type=positive_number, default=600.0, metavar="SECONDS",
-        help="seconds to work on one upload (default: 600)",
-    )  # fmt: skip
-    limits.add_argument(
-        "--max-memory-bytes", type=positive_int, default=4 << 30, metavar="N",
-        help="memory for reading in bytes, in addition to the models (default: 4294967296)",
-    )  # fmt: skip
-    limits.add_argument(
-        "--jobs", type=positive_int, default=2, metavar="N", help="uploads read at the same time (default: 2)"
+    add_option(limits, "--max-upload-bytes N", positive_int, "size of the largest upload in bytes", 1 << 30)
+    add_option(limits, "--timeout SECONDS", positive_number, "seconds to work on one upload", 600.0)
+    add_option(
+        limits, "--max-memory-bytes N", positive_int, "memory for reading in bytes, in addition to the models", 4 << 30
     )
-    limits.add_argument(
-        "--keep", type=positive_number, default=1800.0, metavar="SECONDS",
-        help="seconds to keep uploads and results of finished jobs (default: 1800)",
-    )  # fmt: skip
-    limits.add_argument(
-        "--folder", type=Path, metavar="FOLDER", help="folder of uploads and results (default: a temporary one)"
+    add_option(limits, "--jobs N", positive_int, "uploads read at the same time", 2)
+    add_option(
+        limits, "--keep SECONDS", positive_number, "seconds to keep uploads and results of finished jobs", 1800.0
     )
+    add_option(limits, "--folder FOLDER", Path, "folder of uploads and results (default: a temporary one)")
 
 
 def _add_demo(commands: Any) -> None:
@@ -494,8 +447,6 @@ def _add_demo(commands: Any) -> None:
         ),
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="your video (default: make one)")
-    parser.add_argument(
-        "--files", type=Path, metavar="DIR", help="only write the files that the documentation uses into DIR"
-    )
+    add_option(parser, "--files DIR", Path, "only write the files that the documentation uses into DIR")
     add_folder(parser, "mediatensor-demo", or_standard=False)
     add_overwrite(parser)

@@ -9,8 +9,10 @@ from typing import Any
 from ._arguments import (
     KINDS,
     add_command,
+    add_flag,
     add_folder,
     add_json,
+    add_option,
     add_overwrite,
     format_names,
     kind_names,
@@ -66,71 +68,54 @@ def add_ocr(commands: Any) -> None:
         "files", nargs="+", metavar="FILE", help="an image, a PDF file, a folder of these, a video, a URL, or -"
     )
     add_folder(parser, "read")
-    parser.add_argument(
-        "--format", type=format_names, action="extend", metavar="NAME,...",
-        help="formats of the output, such as txt,pdf (default: txt; srt for videos)",
+    add_option(
+        parser, "--format NAME,...", format_names,
+        "formats of the output, such as txt,pdf (default: txt; srt for videos)", action="extend",
     )  # fmt: skip
-    parser.add_argument(
-        "--layout", action="store_true",
-        help="find regions: headings, lists, captions, headers and footers, in reading order",
-    )  # fmt: skip
-    parser.add_argument("--tables", action="store_true", help="find tables (csv and xlsx always do)")
-    parser.add_argument(
-        "--fields", metavar="NAME", help="find keys with their values: invoice, receipt or all; written to json"
+    add_flag(parser, "--layout", "find regions: headings, lists, captions, headers and footers, in reading order")
+    add_flag(parser, "--tables", "find tables (csv and xlsx always do)")
+    add_option(parser, "--fields NAME", str, "find keys with their values: invoice, receipt or all; written to json")
+    add_flag(
+        parser, "--text-layer", "take the words that a PDF file contains, and read only pages and pictures without them"
     )
-    parser.add_argument(
-        "--text-layer", action="store_true",
-        help="take the words that a PDF file contains, and read only pages and pictures without them",
+    add_flag(parser, "--keep-look", "keep the look of the pages in text files, with columns side by side")
+    add_flag(parser, "--overlay", "write pictures of the pages with the text found")
+    add_option(
+        parser, "--export-lines FOLDER", Path,
+        "write pictures of all lines, with texts to correct, instead of documents",
     )  # fmt: skip
-    parser.add_argument(
-        "--keep-look", action="store_true", help="keep the look of the pages in text files, with columns side by side"
-    )
-    parser.add_argument("--overlay", action="store_true", help="write pictures of the pages with the text found")
-    parser.add_argument(
-        "--export-lines", type=Path, metavar="FOLDER",
-        help="write pictures of all lines, with texts to correct, instead of documents",
-    )  # fmt: skip
-    parser.add_argument("--overwrite", action="store_true", help="read everything again, and replace files that exist")
+    add_flag(parser, "--overwrite", "read everything again, and replace files that exist")
     pages = parser.add_argument_group("pages")
-    pages.add_argument("--pages", type=page_ranges, metavar="1-3,7,10-", help="read these pages, counted from 1")
-    pages.add_argument(
-        "--dpi", type=positive_number, default=144.0, metavar="N",
-        help="resolution of rendered PDF pages in dots per inch (default: 144)",
-    )  # fmt: skip
-    pages.add_argument("--password", metavar="TEXT", help="password of PDF files")
-    pages.add_argument(
-        "--page-timeout", type=positive_number, metavar="SECONDS",
-        help="seconds to render a page of a PDF file (default: 60)",
-    )  # fmt: skip
-    pages.add_argument(
-        "--every", type=positive_number, metavar="SECONDS",
-        help="read videos as pages: the frame shown at each multiple of this time",
-    )  # fmt: skip
+    add_option(pages, "--pages 1-3,7,10-", page_ranges, "read these pages, counted from 1")
+    add_option(pages, "--dpi N", positive_number, "resolution of rendered PDF pages in dots per inch", 144.0)
+    add_option(pages, "--password TEXT", str, "password of PDF files")
+    add_option(pages, "--page-timeout SECONDS", positive_number, "seconds to render a page of a PDF file (default: 60)")
+    add_option(
+        pages, "--every SECONDS", positive_number, "read videos as pages: the frame shown at each multiple of this time"
+    )
     _add_video_options(parser.add_argument_group("videos"), "in subtitles (default: caption); other formats have all")
     models = parser.add_argument_group("models")
     _add_model_options(models)
-    models.add_argument("--rotated", action="store_true", help="draw rotated boxes around rotated text")
-    models.add_argument("--straighten", action="store_true", help="turn pages upright before reading them")
+    add_flag(models, "--rotated", "draw rotated boxes around rotated text")
+    add_flag(models, "--straighten", "turn pages upright before reading them")
 
 
 def _add_video_options(group: Any, purpose: str) -> None:
-    group.add_argument(
-        "--kinds", type=kind_names, metavar="NAME,...", help=f"kinds of text {purpose}: {', '.join(KINDS)}"
-    )
-    group.add_argument(
-        "--region", type=region, metavar="X0,Y0,X1,Y1",
-        help="part of the frame to read, in shares of its size; 0,0.7,1,1 is the lower third (default: all)",
+    add_option(group, "--kinds NAME,...", kind_names, f"kinds of text {purpose}: {', '.join(KINDS)}")
+    add_option(
+        group, "--region X0,Y0,X1,Y1", region,
+        "part of the frame to read, in shares of its size; 0,0.7,1,1 is the lower third (default: all)",
     )  # fmt: skip
-    group.add_argument(
-        "--languages", type=lambda text: tuple(text.split(",")), metavar="NAME,...",
-        help="languages whose letters are read, such as german,english (default: all)",
+    add_option(
+        group, "--languages NAME,...", lambda text: tuple(text.split(",")),
+        "languages whose letters are read, such as german,english (default: all)",
     )  # fmt: skip
 
 
 def _add_model_options(group: Any) -> None:
-    group.add_argument("--device", default="cpu", metavar="NAME", help="device, such as cuda (default: cpu)")
-    group.add_argument("--det-arch", metavar="NAME", help="architecture or file of the detector (default: the best)")
-    group.add_argument("--reco-arch", metavar="NAME", help="architecture or file of the recogniser (default: the best)")
+    add_option(group, "--device NAME", str, "device, such as cuda", "cpu")
+    add_option(group, "--det-arch NAME", str, "architecture or file of the detector (default: the best)")
+    add_option(group, "--reco-arch NAME", str, "architecture or file of the recogniser (default: the best)")
 
 
 def add_find(commands: Any) -> None:
@@ -159,11 +144,11 @@ def add_find(commands: Any) -> None:
     )
     parser.add_argument("text", metavar="TEXT", help="text to find")
     parser.add_argument("files", nargs="+", metavar="FILE", help="a video, a JSON file of `ocr`, a URL, or -")
-    parser.add_argument("--regex", action="store_true", help="take TEXT as a regular expression of Python")
-    parser.add_argument("--case", action="store_true", help="distinguish upper and lower case")
-    parser.add_argument(
-        "--sheet", type=Path, metavar="PATH",
-        help="draw the frames with the text: into a picture, or for several files into a folder",
+    add_flag(parser, "--regex", "take TEXT as a regular expression of Python")
+    add_flag(parser, "--case", "distinguish upper and lower case")
+    add_option(
+        parser, "--sheet PATH", Path,
+        "draw the frames with the text: into a picture, or for several files into a folder",
     )  # fmt: skip
     add_overwrite(parser)
     add_json(parser)
@@ -172,28 +157,28 @@ def add_find(commands: Any) -> None:
 
 
 class _TaskHelp(argparse.Action):
-    """Prints only the options and examples of a task if ``--help`` follows the task's name."""
+    """Prints only the options and examples of a task if ``--help`` follows the task's name.
+
+    The help of an option that applies to some tasks starts with their names.
+    """
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: object, option: Any = None) -> None:
         task = getattr(namespace, "task", None)
         if task is not None:
             tasks = next(action.choices for action in parser._actions if action.dest == "task") or ()
             for action in parser._actions:
-                if action.dest == "task" or task not in getattr(action, "tasks", (task,)):
+                names, _, rest = (action.help or "").partition(": ")
+                is_for_some_tasks = set(names.split(", ")) <= set(tasks)
+                if action.dest == "task" or (is_for_some_tasks and task not in names.split(", ")):
                     action.help = argparse.SUPPRESS
-                elif hasattr(action, "tasks") and action.help is not None:
-                    action.help = action.help.partition(": ")[2]
+                elif is_for_some_tasks:
+                    action.help = rest
             examples_of_others = [f"{parser.prog} {other} " for other in tasks if other != task]
             lines = (parser.epilog or "").split("\n")
             parser.epilog = "\n".join(line for line in lines if not any(one in line for one in examples_of_others))
             parser.prog = f"{parser.prog} {task}"
         parser.print_help()
         parser.exit()
-
-
-def _add_for_tasks(group: Any, tasks: tuple[str, ...], option: str, *, help: str, **settings: Any) -> None:
-    """Add an option that applies to some tasks; its help starts with their names."""
-    group.add_argument(option, help=f"{', '.join(tasks)}: {help}", **settings).tasks = tasks
 
 
 def _add_task(parser: argparse.ArgumentParser, tasks: tuple[str, ...]) -> None:
@@ -233,85 +218,58 @@ def add_train(commands: Any) -> None:
     data = parser.add_argument_group("data")
     model = parser.add_argument_group("model")
     training = parser.add_argument_group("training")
-    data.add_argument("--train", type=Path, metavar="DATA", help="training data")
-    data.add_argument(
-        "--train-languages", metavar="L,...",
-        help="languages of generated training data, such as de,en; instead of --train",
-    )  # fmt: skip
-    data.add_argument(
-        "--num-drawn", type=positive_int, default=1000, metavar="N",
-        help="number of rows to generate for each epoch (default: 1000)",
-    )  # fmt: skip
-    _add_for_tasks(
-        data, ("detection",), "--text-unit", choices=("word", "line"), metavar="word|line",
-        help="boxes on generated pages (default: as the detector of --start finds)",
-    )  # fmt: skip
-    data.add_argument(
-        "--validation", type=Path, metavar="DATA",
-        help="validation data, which select the best weights (default with --train-languages: generated)",
-    )  # fmt: skip
-    data.add_argument("--keep", type=Path, metavar="DATA", help="rehearsal data, which the model must not forget")
-    data.add_argument(
-        "--keep-languages", metavar="L,...", help="languages of generated rehearsal data; instead of --keep"
+    add_option(data, "--train DATA", Path, "training data")
+    add_option(
+        data, "--train-languages L,...", str, "languages of generated training data, such as de,en; instead of --train"
     )
-    data.add_argument(
-        "--on-error", choices=("raise", "skip", "replace"), default="raise",
-        help="treatment of a row that cannot be read: raise (stop), skip or replace (default: raise)",
+    add_option(data, "--num-drawn N", positive_int, "number of rows to generate for each epoch", 1000)
+    add_option(
+        data, "--text-unit word|line", str,
+        "detection: boxes on generated pages (default: as the detector of --start finds)", choices=("word", "line"),
     )  # fmt: skip
-    data.add_argument("--no-augment", action="store_true", help="leave the pictures as they are")
-    model.add_argument(
-        "--start", metavar="MODEL", help="architecture or .pt file to start with (default: as for `ocr`)"
-    )
-    _add_for_tasks(
-        model, ("recognition",), "--extend-vocab", action="store_true",
-        help="learn characters that the model does not know",
+    add_option(
+        data, "--validation DATA", Path,
+        "validation data, which select the best weights (default with --train-languages: generated)",
     )  # fmt: skip
-    model.add_argument("--random-weights", action="store_true", help="start with random weights")
-    _add_for_tasks(
-        model, ("recognition",), "--vocab", metavar="CHARACTERS",
-        help="characters of a model with random weights (default: set by the architecture)",
+    add_option(data, "--keep DATA", Path, "rehearsal data, which the model must not forget")
+    add_option(data, "--keep-languages L,...", str, "languages of generated rehearsal data; instead of --keep")
+    add_option(
+        data, "--on-error {raise,skip,replace}", str,
+        "treatment of a row that cannot be read: raise (stop), skip or replace",
+        "raise", choices=("raise", "skip", "replace"),
     )  # fmt: skip
-    _add_for_tasks(
-        model, ("detection", "orientation"), "--page-size", type=picture_side, metavar="PIXELS",
-        help="side of the squares to which pages are scaled, in pixels, a multiple of 32 "
+    add_flag(data, "--no-augment", "leave the pictures as they are")
+    add_option(model, "--start MODEL", str, "architecture or .pt file to start with (default: as for `ocr`)")
+    add_flag(model, "--extend-vocab", "recognition: learn characters that the model does not know")
+    add_flag(model, "--random-weights", "start with random weights")
+    add_option(
+        model, "--vocab CHARACTERS", str,
+        "recognition: characters of a model with random weights (default: set by the architecture)",
+    )  # fmt: skip
+    add_option(
+        model, "--page-size PIXELS", picture_side,
+        "detection, orientation: side of the squares to which pages are scaled, in pixels, a multiple of 32 "
         "(default: set by the architecture)",
     )  # fmt: skip
-    _add_for_tasks(
-        model, ("detection",), "--crop-size", type=picture_side, metavar="PIXELS",
-        help="side of squares cut out of the pages, in pixels, a multiple of 32 (default: whole pages)",
+    add_option(
+        model, "--crop-size PIXELS", picture_side,
+        "detection: side of squares cut out of the pages, in pixels, a multiple of 32 (default: whole pages)",
     )  # fmt: skip
-    training.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="checkpoint to write, .pt")
-    training.add_argument("--epochs", type=positive_int, default=20, metavar="N", help="number of epochs (default: 20)")
-    training.add_argument("--batch-size", type=positive_int, default=16, metavar="N", help="rows a step (default: 16)")
-    training.add_argument(
-        "--learning-rate", type=float, metavar="X",
-        help="peak learning rate (default: 2e-4; 1e-3 with random weights)",
-    )  # fmt: skip
-    training.add_argument(
-        "--blend", type=share, default=1.0, metavar="X",
-        help="share of the trained weights in the written ones; less forgets less (default: 1)",
-    )  # fmt: skip
-    training.add_argument(
-        "--ema-decay", type=float, default=0.998, metavar="X",
-        help="decay of the moving average of the weights; lower for few steps (default: 0.998)",
-    )  # fmt: skip
-    training.add_argument(
-        "--patience", type=positive_int, metavar="N", help="stop after N epochs without a better score (default: never)"
+    add_option(training, "-o, --output FILE", Path, "checkpoint to write, .pt", required=True)
+    add_option(training, "--epochs N", positive_int, "number of epochs", 20)
+    add_option(training, "--batch-size N", positive_int, "rows a step", 16)
+    add_option(training, "--learning-rate X", float, "peak learning rate (default: 2e-4; 1e-3 with random weights)")
+    add_option(training, "--blend X", share, "share of the trained weights in the written ones; less forgets less", 1.0)
+    add_option(
+        training, "--ema-decay X", float, "decay of the moving average of the weights; lower for few steps", 0.998
     )
-    training.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random choices (default: 0)")
-    training.add_argument("--device", metavar="NAME", help="device, such as cuda (default: cuda if there is one)")
-    training.add_argument(
-        "--half", action="store_true", help="compute in half precision even on a CPU (default: only on CUDA)"
-    )
-    training.add_argument(
-        "--workers", type=int, default=0, metavar="N", help="number of processes that load rows (default: 0)"
-    )
-    training.add_argument(
-        "--no-resume", action="store_true", help="start over, and replace the files of an earlier training"
-    )
-    training.add_argument(
-        "--overwrite", action="store_true", help="start over, and replace files that exist, of any origin"
-    )
+    add_option(training, "--patience N", positive_int, "stop after N epochs without a better score (default: never)")
+    add_option(training, "--seed N", int, "seed of all random choices", 0)
+    add_option(training, "--device NAME", str, "device, such as cuda (default: cuda if there is one)")
+    add_flag(training, "--half", "compute in half precision even on a CPU (default: only on CUDA)")
+    add_option(training, "--workers N", int, "number of processes that load rows", 0)
+    add_flag(training, "--no-resume", "start over, and replace the files of an earlier training")
+    add_flag(training, "--overwrite", "start over, and replace files that exist, of any origin")
 
 
 def add_evaluate(commands: Any) -> None:
@@ -343,22 +301,17 @@ def add_evaluate(commands: Any) -> None:
     )
     _add_task(parser, ("recognition", "detection"))
     parser.add_argument("data", metavar="DATA", help="a manifest, a folder, or docTR's labels.json")
-    parser.add_argument("--model", metavar="MODEL", help="architecture, or path of a model (default: as for `ocr`)")
-    parser.add_argument("--device", default="cpu", metavar="NAME", help="device, such as cuda (default: cpu)")
-    _add_for_tasks(
-        parser, ("recognition",), "--images", type=Path, metavar="FOLDER",
-        help="folder of the pictures of a manifest (default: next to it)",
-    )  # fmt: skip
-    parser.add_argument("--batch-size", type=positive_int, default=1, metavar="N", help="rows a call (default: 1)")
-    _add_for_tasks(
-        parser, ("detection",), "--iou", type=share, default=0.5, metavar="X",
-        help="smallest overlap of a box with a true one, as intersection over union (default: 0.5)",
-    )  # fmt: skip
-    parser.add_argument("--json", metavar="FILE", help="write all scores as JSON; - prints them instead of the table")
-    parser.add_argument(
-        "--picture", type=Path, metavar="FILE", help="draw the worst lines or pages: .png, .jpg or .webp"
+    add_option(parser, "--model MODEL", str, "architecture, or path of a model (default: as for `ocr`)")
+    add_option(parser, "--device NAME", str, "device, such as cuda", "cpu")
+    add_option(
+        parser, "--images FOLDER", Path, "recognition: folder of the pictures of a manifest (default: next to it)"
     )
+    add_option(parser, "--batch-size N", positive_int, "rows a call", 1)
+    add_option(
+        parser, "--iou X", share,
+        "detection: smallest overlap of a box with a true one, as intersection over union", 0.5,
+    )  # fmt: skip
+    add_option(parser, "--json FILE", str, "write all scores as JSON; - prints them instead of the table")
+    add_option(parser, "--picture FILE", Path, "draw the worst lines or pages: .png, .jpg or .webp")
     add_overwrite(parser)
-    parser.add_argument(
-        "--worst", type=positive_int, default=20, metavar="N", help="number of lines or pages to draw (default: 20)"
-    )
+    add_option(parser, "--worst N", positive_int, "number of lines or pages to draw", 20)
