@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -104,11 +105,7 @@ class TextReader:
         return lines
 
     def read(self, images: PageImages, number: int) -> Any:
-        """Read one page; return its `Page` element.
-
-        Raises:
-            MediaTensorError: if the page cannot be read.
-        """
+        """Read one page; return its `Page` element."""
         from ..ocr.io import Pages
         from ..ocr.io._documents.pages import PageOfFile
 
@@ -205,11 +202,8 @@ class _Run:
             self._lines.check_outputs(tasks, files)
             return
         task_of = {str(task.output(kind)): task for task in tasks for kind in task.formats}
-        documents = [task for task in tasks if not task.is_video]
-        overlays = (
-            {str(path): task for path, task in existing_overlays(documents).items()} if self._args.overlay else {}
-        )
-
+        documents = [task for task in tasks if not task.is_video] if self._args.overlay else []
+        overlays = {str(path): task for path, task in existing_overlays(documents).items()}
         records = {str(self._written.path), *(str(_state_file(task)) for task in tasks)}
 
         def is_own(output: str, existing: str) -> bool:
@@ -354,14 +348,12 @@ class LineExporter:
         task_of = {task.source: task for task in missing if not task.is_video}
         existing = self._folder.pictures_of({source: task.stem for source, task in task_of.items()})
         pictures = {str(path): task_of[source] for path, source in existing.items()}
-
         records = {str(self._complete.path), *(str(_state_file(task)) for task in tasks)}
 
         def is_own(output: str, existing: str) -> bool:
             if output in records:
                 return True
-            is_ours = self._folder.is_own(existing)
-            return is_ours or (output in pictures and PageStore.has_pages_of(pictures[output]))
+            return self._folder.is_own(existing) or (output in pictures and PageStore.has_pages_of(pictures[output]))
 
         outputs = [str(self._folder.file), str(self._folder.page), *pictures, *records]
         check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
@@ -429,15 +421,12 @@ class LineExporter:
 
     def _without_repeats(self, frames: Sequence[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
         """Drop lines that repeat a line of the previous frame, and delete the pictures of the dropped lines."""
-        new_rows: list[list[dict[str, Any]]] = []
-        previous: list[dict[str, Any]] = []
-        for rows in frames:
-            new = [row for row in rows if not any(_is_same_line(row, other) for other in previous)]
+        new_rows = []
+        for previous, rows in pairwise([[], *frames]):
+            new_rows.append([row for row in rows if not any(_is_same_line(row, other) for other in previous)])
             for row in rows:
-                if row not in new:
+                if row not in new_rows[-1]:
                     self._folder.delete_picture(row)
-            new_rows.append(new)
-            previous = rows
         return new_rows
 
 

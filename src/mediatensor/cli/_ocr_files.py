@@ -50,10 +50,14 @@ def load_predictor(make: Callable[[], Any], device: str) -> Any:
     Raises:
         StopError: if weights or packages are missing, or the device or architecture does not exist.
     """
+
+    def unusable_device(error: Exception) -> StopError:
+        return StopError(f"--device {device} cannot be used: {str(error).partition(chr(10))[0]}")
+
     try:
         torch_device = checked_device(device)
     except MediaTensorError as error:
-        raise _unusable_device(device, error) from error
+        raise unusable_device(error) from error
     try:
         predictor = make()
     except MediaTensorError as error:
@@ -61,12 +65,7 @@ def load_predictor(make: Callable[[], Any], device: str) -> Any:
     try:
         return predictor.to(torch_device)
     except RuntimeError as error:  # out of memory on the device
-        raise _unusable_device(device, error) from error
-
-
-def _unusable_device(device: str, error: Exception) -> StopError:
-    reason = str(error).partition("\n")[0]
-    return StopError(f"--device {device} cannot be used: {reason}")
+        raise unusable_device(error) from error
 
 
 class PageImages(Protocol):
@@ -80,13 +79,7 @@ class PageImages(Protocol):
 
 @dataclass(frozen=True)
 class OpenPages:
-    """An open document.
-
-    Attributes:
-        images: The page images.
-        times: Time in seconds by page index, if the pages are video frames.
-        dpi: Resolution of the pages in pixels per inch.
-    """
+    """An open document. ``times`` are seconds by page index, if the pages are video frames."""
 
     images: PageImages
     times: Mapping[int, float] = field(default_factory=dict)
@@ -116,11 +109,7 @@ def open_pages(
     every_seconds: float | None = None,
     timeout_seconds: float | None = None,
 ) -> Iterator[OpenPages]:
-    """Open a PDF file or an image; with ``every_seconds``, a video, whose pages are frames at this interval.
-
-    Raises:
-        MediaTensorError: if the file cannot be opened.
-    """
+    """Open a PDF file or an image; with ``every_seconds``, a video, whose pages are frames at this interval."""
     if every_seconds is not None:
         with VideoDecoder(file, dimension_order="NHWC") as decoder:
             index = decoder.frame_index
@@ -164,9 +153,7 @@ class Task:
 
     Attributes:
         source: A path or a URL; ``-`` is standard input.
-        folder: The folder of the outputs.
         stem: The output file name without its suffix.
-        formats: The formats of the outputs.
         is_video: Whether text is tracked over time instead of being read page by page.
     """
 
@@ -223,7 +210,7 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
     tasks = []
     for file, stem in zip(files, output_stems(files), strict=True):
         is_video = every is None and (
-            _has_video_suffix(file) or not (set(formats) <= set(FORMATS) or _is_document(file))
+            _suffix(file) in _VIDEO_SUFFIXES or not (set(formats) <= set(FORMATS) or _is_document(file))
         )
         accepted_formats = VIDEO_FORMATS if is_video else FORMATS
         for name in formats:
@@ -253,16 +240,14 @@ def existing_overlays(tasks: Sequence[Task]) -> dict[Path, Task]:
     return overlays
 
 
-def _has_video_suffix(file: str) -> bool:
-    path = urlsplit(file).path if "://" in file else file
-    return os.path.splitext(path)[1].lower() in _VIDEO_SUFFIXES
+def _suffix(file: str) -> str:
+    return os.path.splitext(urlsplit(file).path if "://" in file else file)[1].lower()
 
 
 def _is_document(file: str) -> bool:
     """Return whether a file is a PDF file or a still image, judged by its content, or by its suffix if unreadable."""
     if "://" in file or not os.path.isfile(file):
-        path = urlsplit(file).path if "://" in file else file
-        return os.path.splitext(path)[1].lower() in _SUFFIXES - _ANIMATED_SUFFIXES
+        return _suffix(file) in _SUFFIXES - _ANIMATED_SUFFIXES
     with suppress(OSError), open(file, "rb") as opened:
         beginning = opened.read(NUM_SNIFFED_BYTES)
         kind = sniff(beginning)
@@ -332,7 +317,11 @@ def write_document(
 def _export(document: Document, kind: str, name: str, times: Mapping[int, float]) -> str | bytes:
     match kind:
         case "json":
-            return _json(document, times)
+            exported = document.export()
+            for page in exported["pages"]:
+                if page["page_idx"] in times:
+                    page["pts_seconds"] = times[page["page_idx"]]
+            return json_bytes(exported, indent=1) + b"\n"
         case "md":
             return f"{document.export_as_markdown()}\n"
         case "adoc":
@@ -354,14 +343,6 @@ def _export(document: Document, kind: str, name: str, times: Mapping[int, float]
             return document.export_as_pdf()
         case _:
             return document.export_as_tsv()
-
-
-def _json(document: Document, times: Mapping[int, float]) -> bytes:
-    exported: dict[str, Any] = document.export()
-    for page in exported["pages"]:
-        if page["page_idx"] in times:
-            page["pts_seconds"] = times[page["page_idx"]]
-    return json_bytes(exported, indent=1) + b"\n"
 
 
 def _plain_text(document: Document, times: Mapping[int, float], keep_look: bool) -> str:

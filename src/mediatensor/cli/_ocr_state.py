@@ -61,10 +61,7 @@ class Record:
 
     Lines are only appended, and the last line about an item counts. Several programs can therefore use one folder.
 
-    Args:
-        path: The file.
-        name: The JSON key of an item's name.
-        fold: Normalizes a name. Names that become equal mean the same item.
+    ``name`` is the JSON key of an item's name. Names that ``fold`` makes equal mean the same item.
     """
 
     def __init__(self, path: Path, name: str, fold: Callable[[str], str] = str) -> None:
@@ -103,10 +100,7 @@ class WrittenOutputs:
 
     def __init__(self, folder: Path) -> None:
         self._record = Record(folder / ".mediatensor-ocr.jsonl", "output", str.casefold)
-
-    @property
-    def path(self) -> Path:
-        return self._record.path
+        self.path = self._record.path
 
     def is_of(self, output: str, source: str) -> bool:
         """Return whether an output was made from this source, and the output file is unchanged since."""
@@ -116,10 +110,7 @@ class WrittenOutputs:
     def is_own(self, output: str, key: Mapping[str, Any], is_again: bool) -> bool:
         """Return whether this command wrote an existing output from the same source, and so may keep or replace it.
 
-        Args:
-            output: The path of the output.
-            key: The source and the options.
-            is_again: Whether the output is written again after an interrupted run.
+        ``key`` has the source and the options; ``is_again`` is whether an interrupted run is repeated.
 
         Raises:
             InvalidArgumentError: if the output was made from another source.
@@ -177,11 +168,8 @@ def _file_state(path: Path) -> list[int]:
 class PageStore:
     """Storage for the pages of a document that were read: one or two files per page in a hidden folder.
 
-    Files are written atomically. The folder is created by the first call of `put` or `claim`.
-
-    Args:
-        task: The document.
-        key: The source and the options that affect the pages. Stored pages with another key are deleted.
+    Files are written atomically. The folder is created by the first call of `put` or `claim`. ``key`` has the source
+    and the options that affect the pages; stored pages with another key are deleted.
     """
 
     def __init__(self, task: Task, key: Mapping[str, Any]) -> None:
@@ -302,9 +290,7 @@ def read_missing(
 class ProgressStore:
     """Storage for the progress of reading a video, in one file of a hidden folder, written atomically.
 
-    Args:
-        task: The video.
-        key: The source and the options that affect the result. A stored state with another key is ignored.
+    ``key`` has the source and the options that affect the result; a stored state with another key is ignored.
     """
 
     def __init__(self, task: Task, key: Mapping[str, Any]) -> None:

@@ -38,7 +38,7 @@ _BRIGHT = (236, 238, 242)
 _MUTED = (150, 156, 168)
 _KEY_FRAME = (255, 184, 46)
 
-# Default area of a tile in pixels; the tile has the frame's aspect ratio.
+# Default area of a tile in pixels.
 _TILE_AREA = 320 * 180
 # Minimum width in pixels for labels and the header.
 _LEAST_TILE_WIDTH = 100
@@ -46,6 +46,8 @@ _LEAST_SHEET_WIDTH = 320
 # Target aspect ratio (width / height) of a sheet.
 _PREFERRED_SHAPE = 1.7
 _MAX_PIXELS = 1 << 28
+# Maximum side in pixels that each format can store, by suffix.
+_SIDE_LIMITS = {".png": 1 << 16, ".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_383}
 
 _MARK_WIDTH = 16
 
@@ -134,12 +136,8 @@ def check_size(grid: Grid, side_limit: int) -> None:
 def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[str], key_frames: str) -> Image.Image:
     """Draw a contact sheet as an RGB picture.
 
-    Args:
-        tiles: The frames, in drawing order.
-        grid: The layout.
-        title: The first line of the header; long titles are shortened.
-        details: The entries of the second line of the header, which is wrapped if it is too long.
-        key_frames: The last entry, such as "3 key frames", drawn after the key-frame symbol as its legend.
+    The header has the title, shortened if it is long, and below it, wrapped if necessary, the details and the number of
+    key frames, such as "3 key frames", after the symbol of key frames.
     """
     inner_width = grid.width - 2 * _MARGIN
     font = _font(_TEXT_SIZE)
@@ -231,10 +229,6 @@ def _font_for(text: str, size: int) -> _Font:
     return _font(size)
 
 
-# Maximum side in pixels that each format can store, by suffix.
-_SIDE_LIMITS = {".png": 1 << 16, ".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_383}
-
-
 def run(args: argparse.Namespace) -> int:
     options = SheetOptions(args.frames, args.columns, args.width, args.start, args.stop)
     outputs = sheet_outputs(args.files, args.output, overwrite=args.overwrite)
@@ -264,13 +258,8 @@ def sheet_outputs(
     >>> [path.as_posix() for path in outputs.values()]
     ['out/talk.png', 'out/talk.2.png']
 
-    A file given twice gets one sheet, but counts as two files: ``output`` is a folder.
-
-    Args:
-        files: The videos as the user gave them.
-        output: The picture or the folder; ``None`` for the default one.
-        overwrite: Whether existing files are replaced.
-        more_outputs: Additional outputs of the command.
+    A file given twice gets one sheet, but counts as two files: ``output`` is a folder. ``more_outputs`` are additional
+    outputs of the command.
 
     Raises:
         InvalidArgumentError: if ``output`` is a picture for several files, or a file must not be overwritten.
@@ -280,7 +269,7 @@ def sheet_outputs(
         path = output or Path("sheet.png")
         outputs = {files[0]: path}
         if str(path) != STANDARD:
-            check_picture_name(path)
+            _side_limit(path)  # raises
             check_outputs([path, *more_outputs], files, overwrite=overwrite)
         return outputs
     files = list(dict.fromkeys(files))
@@ -334,16 +323,8 @@ class SheetOptions:
 def write_sheet(
     file: str, output: Path, options: SheetOptions, stream_index: int | None = None, name: str | None = None
 ) -> str:
-    """Write a contact sheet of ``file`` to ``output``; return a summary. The title is ``name`` or the file name.
-
-    Raises:
-        InvalidArgumentError: if the suffix of ``output`` is not supported, or the sheet would be too large.
-        OutOfRangeError: if the video has no frames in the range.
-        MediaTensorError: if the video cannot be read.
-        WriteError: if ``output`` cannot be written.
-    """
-    check_picture_name(output)
-    side_limit = _SIDE_LIMITS[output.suffix.lower()]
+    """Write a contact sheet of ``file`` to ``output``; return a summary. The title is ``name`` or the file name."""
+    side_limit = _side_limit(output)
     title = os.path.basename(name or file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
         sheet, num_frames = _draw_stable(decoder, title, options, side_limit)
@@ -363,9 +344,8 @@ class Mark:
 
 
 def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: str) -> str:
-    """Write a sheet of the marked frames with their boxes; return a summary. Errors are as for `write_sheet`."""
-    check_picture_name(output)
-    side_limit = _SIDE_LIMITS[output.suffix.lower()]
+    """Write a sheet of the marked frames with their boxes; return a summary."""
+    side_limit = _side_limit(output)
     with VideoDecoder(file, dimension_order="NHWC") as decoder:
         last = len(decoder) - 1
         marks = [replace(mark, frame_index=min(mark.frame_index, last)) for mark in marks]
@@ -375,14 +355,8 @@ def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: st
     return f"wrote {output}: {counted(len(chosen), 'frame')}, {sheet.width}x{sheet.height} pixels"
 
 
-def _draw_box(picture: Image.Image, box: tuple[tuple[float, float], tuple[float, float]]) -> None:
-    (left, top), (right, bottom) = box
-    place = (left * picture.width - 3, top * picture.height - 3, right * picture.width + 2, bottom * picture.height + 2)
-    ImageDraw.Draw(picture).rectangle(place, outline=_KEY_FRAME, width=2)
-
-
 def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
-    """Draw a sheet; draw it again if decoding corrects the frame index, which was built from packets."""
+    """Draw a sheet; return it with its number of frames. Draw it again if decoding corrects the frame index."""
     index = decoder.frame_index
     try:
         drawn = _draw(decoder, title, options, side_limit)
@@ -396,7 +370,6 @@ def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_
 
 
 def _draw(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
-    """Draw a sheet; return it with its number of frames."""
     index = decoder.frame_index
     begin = index.begin_seconds if options.start_seconds is None else options.start_seconds
     end = index.end_seconds if options.stop_seconds is None else options.stop_seconds
@@ -427,17 +400,24 @@ def _draw_frames(
         picture = _picture(decoder, number, size)
         for mark in marks:
             if picture is not None and mark.box is not None and mark.frame_index == number:
-                _draw_box(picture, mark.box)
+                (left, top), (right, bottom), (width, height) = *mark.box, picture.size
+                place = (left * width - 3, top * height - 3, right * width + 2, bottom * height + 2)
+                ImageDraw.Draw(picture).rectangle(place, outline=_KEY_FRAME, width=2)
         tiles.append(Tile(picture, number, pts_seconds[number], is_key_frame[number]))
-    key_frames = counted(sum(is_key_frame), "key frame")
-    return draw_sheet(tiles, grid, title, [*_details(decoder), *more_details], key_frames)
+    details = [f"{metadata.width}x{metadata.height}", metadata.codec or "unknown codec"]
+    if metadata.average_fps:
+        details.append(f"{_text.decimal(metadata.average_fps)} fps")
+    details += [_text.seconds(metadata.duration_seconds), counted(len(decoder), "frame"), *more_details]
+    return draw_sheet(tiles, grid, title, details, counted(sum(is_key_frame), "key frame"))
 
 
-def check_picture_name(output: Path) -> None:
-    """Raise `InvalidArgumentError` if the suffix of ``output`` is not a supported picture format."""
-    if output.suffix.lower() not in _SIDE_LIMITS:
+def _side_limit(output: Path) -> int:
+    """Return the maximum side of a picture in pixels; raise if its suffix is not a supported format."""
+    suffix = output.suffix.lower()
+    if suffix not in _SIDE_LIMITS:
         accepted = ", ".join(_SIDE_LIMITS)
         raise InvalidArgumentError(f"The name of the sheet must end in one of {accepted} (got {str(output)!r}).")
+    return _SIDE_LIMITS[suffix]
 
 
 def check_range(start: float, stop: float, begin: float, end: float) -> None:
@@ -470,13 +450,3 @@ def _picture(decoder: VideoDecoder, frame_index: int, size: tuple[int, int]) -> 
     target = (max(round(width * scale), 1), max(round(height * scale), 1))
     # Enlarge without smoothing, which would suggest detail that a tiny frame does not have.
     return picture.resize(target, Image.Resampling.NEAREST if scale >= 2 else Image.Resampling.LANCZOS)
-
-
-def _details(decoder: VideoDecoder) -> list[str]:
-    metadata = decoder.metadata
-    details = [f"{metadata.width}x{metadata.height}", metadata.codec or "unknown codec"]
-    if metadata.average_fps:
-        details.append(f"{_text.decimal(metadata.average_fps)} fps")
-    details.append(_text.seconds(metadata.duration_seconds))
-    details.append(counted(len(decoder), "frame"))
-    return details

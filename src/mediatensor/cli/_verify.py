@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,13 +59,10 @@ class Mismatch:
     """A fetched frame that differs from the linear decode.
 
     Attributes:
-        kind: The kind of the request, such as ``"one by one"``.
-        frame_index: The index of the requested frame.
         expected_pts_seconds: The frame's time in the linear decode; ``None`` if unknown.
         pts_seconds: The time of the returned frame; ``None`` if the call failed.
         max_abs_difference: The largest pixel difference, 0 to 255; ``None`` if pixels cannot be compared.
         is_frame: The index of the frame that was returned instead; ``None`` if it equals no frame of the linear decode.
-        reason: A description of the difference.
     """
 
     kind: Kind
@@ -94,7 +91,6 @@ class Comparison:
     Attributes:
         num_frames_at_open: Number of frames according to the packets, before decoding.
         num_frames: Number of frames after the checks; the decoder recounts if a packet cannot be decoded.
-        num_frames_linear: Number of frames of the linear decode.
         mismatches: The first few mismatches; `num_mismatches` counts all.
         damage: Sentences about frames that the codec flags as damaged, and about packets without a frame.
     """
@@ -208,7 +204,7 @@ def _describe_damage(index: FrameIndex) -> tuple[str, ...]:
 
 
 # A mismatch, and the returned pixels if the call succeeded.
-_MismatchAndPixels = tuple["Mismatch", Pixels | None]
+_MismatchAndPixels = tuple[Mismatch, Pixels | None]
 
 
 def _run_checks(
@@ -218,7 +214,11 @@ def _run_checks(
     checks: list[CheckResult] = []
     mismatches_found: list[_MismatchAndPixels] = []
     by_digest = {frame.digest: index for index, frame in reversed(list(enumerate(reference)))}
-    runnable = [request for request in requests if _has_times(request, reference)]
+    runnable = [
+        request
+        for request in requests
+        if request.kind != "by time" or all(reference[i].pts_seconds is not None for i in request.indices)
+    ]
     for kind, group in groupby(progress(runnable, "random access"), key=lambda request: request.kind):
         num_requests = num_frames = num_mismatches = 0
         for request in group:
@@ -234,15 +234,14 @@ def _run_checks(
     return tuple(checks), mismatches_found
 
 
-def _has_times(request: Request, reference: Reference) -> bool:
-    return request.kind != "by time" or all(reference[i].pts_seconds is not None for i in request.indices)
-
-
 def _check(
     decoder: VideoDecoder, request: Request, reference: Reference, by_digest: dict[bytes, int]
 ) -> Iterator[_MismatchAndPixels | None]:
     """Yield a mismatch or ``None`` for each frame of the request."""
-    for indices in _group_by_size(request.indices, reference):
+    groups: dict[tuple[int, ...], list[int]] = {}  # all frames of a batch must have one size
+    for index in request.indices:
+        groups.setdefault(reference[index].shape, []).append(index)
+    for indices in groups.values():
         try:
             fetched = list(_fetch(decoder, request.kind, indices, reference))
         except MediaTensorError as error:
@@ -254,21 +253,13 @@ def _check(
             yield _judge(request, index, pixels, pts_seconds, reference, by_digest)
 
 
-def _group_by_size(indices: Sequence[int], reference: Reference) -> list[list[int]]:
-    """Group indices by frame size, because all frames of a batch must have one size."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for index in indices:
-        groups.setdefault(reference[index].shape, []).append(index)
-    return list(groups.values())
-
-
 def _fetch(
     decoder: VideoDecoder, kind: Kind, indices: Sequence[int], reference: Reference
 ) -> Iterator[tuple[Pixels, float]]:
     result: Frame | FrameBatch
     if kind == "by time":
         pts_seconds = reference[indices[0]].pts_seconds
-        assert pts_seconds is not None  # see _has_times
+        assert pts_seconds is not None  # see _run_checks
         result = decoder.get_frame_played_at(pts_seconds)
     elif kind in ("one by one", "backwards"):
         result = decoder.get_frame_at(indices[0])
@@ -339,18 +330,13 @@ def run(args: argparse.Namespace) -> int:
             comparison = compare(path, args.stream, num_singles=num_singles, seed=args.seed)
         comparison = replace(comparison, file=shown_name(file))
         if args.json:
-            emit_json(report(comparison))
+            totals = {"identical": comparison.identical, "num_mismatches": comparison.num_mismatches}
+            emit_json(vars(comparison) | totals)
         else:
             emit(describe(comparison))
         return 0 if comparison.identical else 1
 
     return for_each_file(args.files, verify)
-
-
-def report(comparison: Comparison) -> dict[str, Any]:
-    """Return the object that ``--json`` prints."""
-    totals = {"identical": comparison.identical, "num_mismatches": comparison.num_mismatches}
-    return {**vars(comparison), **totals}
 
 
 def describe(comparison: Comparison) -> str:
@@ -401,5 +387,5 @@ def _mismatch_text(mismatch: Mismatch) -> str:
 
 
 def _pts(value: float | None) -> str:
-    # Print microseconds, because frames may be less than a millisecond apart.
+    """Format a time with microseconds, because frames may be less than a millisecond apart."""
     return "none" if value is None else f"{_text.decimal(value, 6)} s"

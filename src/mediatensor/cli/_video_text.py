@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -52,9 +52,6 @@ class VideoTextReader:
         """Read all text of a video; resume from the state in ``store``, and store progress there.
 
         The video stays open in the ``with`` block, because pictures of slides are decoded only when they are written.
-
-        Raises:
-            MediaTensorError: if the video cannot be read.
         """
         with VideoDecoder(path) as decoder:
             predictor = self._load()
@@ -69,11 +66,7 @@ class VideoTextReader:
             yield replace(reading, name=name)
 
     def read_on(self, path: str) -> Iterator[TextTrack | str]:
-        """Yield each text when it has disappeared from the video, then messages about unreadable parts.
-
-        Raises:
-            MediaTensorError: if the video cannot be read.
-        """
+        """Yield each text when it has disappeared from the video, then messages about unreadable parts."""
         with VideoDecoder(path) as decoder, closing(self._load().stream(decoder)) as stream:
             yield from stream
             yield from stream.problems
@@ -155,14 +148,6 @@ def place_of(track: TextTrack) -> str:
     return f"{row} {column}".strip() or "middle"
 
 
-@dataclass(frozen=True)
-class _Hit:
-    """A matching text; ``alternative`` is the alternative reading that matched, if the text itself did not."""
-
-    track: TextTrack
-    alternative: str | None
-
-
 def run(args: argparse.Namespace) -> int:
     pattern = _compile_pattern(args.text, args.regex, args.case)
     files = list(dict.fromkeys(args.files))
@@ -177,8 +162,12 @@ def run(args: argparse.Namespace) -> int:
         for track in _load_reading(path) if _is_stored_reading(file) else reader.read_on(path):
             if isinstance(track, str):
                 emit(f"{name}: warning: {track}", sys.stderr)
-            elif (hit := _match(track, pattern, args.kinds, args.region)) is not None:
-                _print_hit(hit, name, args.json)
+            elif (not args.kinds or track.kind in args.kinds) and _is_in_region(track, args.region):
+                texts = [track.text, *(other.text for other in track.alternatives)]
+                number = next((number for number, text in enumerate(texts) if pattern.search(text)), None)
+                if number is None:
+                    continue
+                _print_hit(track, texts[number] if number else None, name, args.json)
                 marks.append(Mark((track.first_frame + track.last_frame) // 2, track.geometry))
         if marks:
             files_with_hits.add(file)
@@ -209,30 +198,24 @@ def _compile_pattern(text: str, is_regex: bool, has_case: bool) -> re.Pattern[st
         raise InvalidArgumentError(f"{text!r} is not a regular expression: {error}.") from error
 
 
-def _match(track: TextTrack, pattern: re.Pattern[str], kinds: list[str] | None, region: Region | None) -> _Hit | None:
-    if (kinds and track.kind not in kinds) or (region and not _is_in_region(track, region)):
-        return None
-    texts = [track.text, *(other.text for other in track.alternatives)]
-    number = next((number for number, text in enumerate(texts) if pattern.search(text)), None)
-    return None if number is None else _Hit(track, texts[number] if number else None)
-
-
-def _is_in_region(track: TextTrack, region: Region) -> bool:
+def _is_in_region(track: TextTrack, region: Region | None) -> bool:
     """Return whether the centre of a text is in a region of the frame."""
+    if region is None:
+        return True
     (left, top), (right, bottom) = track.geometry
     x, y = (left + right) / 2, (top + bottom) / 2
     return region[0] <= x <= region[2] and region[1] <= y <= region[3]
 
 
-def _print_hit(hit: _Hit, file: str, is_json: bool) -> None:
-    track = hit.track
+def _print_hit(track: TextTrack, alternative: str | None, file: str, is_json: bool) -> None:
+    """Print a text; ``alternative`` is the other reading that matched, if the text itself did not."""
     if is_json:
         names = ("text", "kind", "start_seconds", "end_seconds", "first_frame", "last_frame", "geometry", "confidence")
-        emit_json({"file": file} | {name: getattr(track, name) for name in names} | {"alternative": hit.alternative})
+        emit_json({"file": file} | {name: getattr(track, name) for name in names} | {"alternative": alternative})
         return
     text = " / ".join(track.text.split("\n"))
-    if hit.alternative is not None:
-        text += f" (or: {' / '.join(hit.alternative.split(chr(10)))})"
+    if alternative is not None:
+        text += f" (or: {' / '.join(alternative.split(chr(10)))})"
     emit(f"{file}  {_text.clock(track.start_seconds)}  {place_of(track)}  {track.kind}  {_text.one_line(text)}")
 
 
