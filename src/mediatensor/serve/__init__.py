@@ -7,9 +7,11 @@ command ``mediatensor serve`` runs the service. It needs the extra ``serve``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from .._engine.common.checks import whole_number
 from ..errors import MissingDependencyError
 from ..isolate import DEFAULT_MAX_MEMORY_BYTES
 from ._settings import (
@@ -18,6 +20,9 @@ from ._settings import (
     DEFAULT_NUM_WORKERS,
     DEFAULT_TIMEOUT_SECONDS,
     Settings,
+    check_host,
+    check_seconds,
+    check_token,
 )
 
 if TYPE_CHECKING:
@@ -70,16 +75,19 @@ def create_app(
         >>> app.title
         'mediatensor'
     """
-    settings = Settings.from_arguments(
-        token=token,
+    max_upload_bytes = whole_number("max_upload_bytes", max_upload_bytes, at_least=1)
+    if max_stored_bytes is None:
+        max_stored_bytes = 4 * max_upload_bytes
+    settings = Settings(
+        token=check_token(token),
         max_upload_bytes=max_upload_bytes,
-        max_stored_bytes=max_stored_bytes,
-        timeout_seconds=timeout_seconds,
-        max_memory_bytes=max_memory_bytes,
-        num_workers=num_workers,
-        keep_seconds=keep_seconds,
-        allowed_hosts=allowed_hosts,
-        folder=folder,
+        max_stored_bytes=whole_number("max_stored_bytes", max_stored_bytes, at_least=max_upload_bytes),
+        timeout_seconds=check_seconds("timeout_seconds", timeout_seconds),
+        max_memory_bytes=whole_number("max_memory_bytes", max_memory_bytes, at_least=1 << 20),
+        num_workers=whole_number("num_workers", num_workers, at_least=1, at_most=256),
+        keep_seconds=check_seconds("keep_seconds", keep_seconds),
+        allowed_hosts=tuple(check_host(host) for host in allowed_hosts),
+        folder=None if folder is None else Path(folder),
     )
     try:
         from ._routes import application
@@ -88,23 +96,10 @@ def create_app(
     return application(settings)
 
 
-def make_server(
-    app: FastAPI,
-    host: str,
-    port: int,
-    *,
-    head_seconds: float | None = None,
-    max_connections: int | None = None,
-    when_started: Callable[[], object] | None = None,
-) -> Server:
+def make_server(app: FastAPI, host: str, port: int, **options: Any) -> Server:
     """Return a server for an application, with the connection and time limits of ``mediatensor serve``.
 
-    Args:
-        app: The application.
-        host, port: The address to listen on.
-        head_seconds: Time limit for receiving the head of a request; ``None`` for the default.
-        max_connections: Maximum number of connections; ``None`` for the default.
-        when_started: Called when the server accepts requests.
+    The options are described in ``_server.py``.
 
     Raises:
         MissingDependencyError: if the packages of the extra ``serve`` are not installed.
@@ -113,7 +108,7 @@ def make_server(
         from . import _server
     except ImportError as error:
         raise _missing(error) from error
-    return _server.make_server(app, host, port, head_seconds, max_connections, when_started)
+    return _server.make_server(app, host, port, **options)
 
 
 def _missing(error: ImportError) -> MissingDependencyError:

@@ -102,12 +102,10 @@ class VideoOptions(_Options):
     answer: Literal["json", "srt", "vtt"] = Field("json", description="Format of the answer: JSON or subtitles.")
 
 
-class JobOptions(_Reading):
+class JobOptions(LayoutOptions):
     """Options of `/jobs`, for documents and videos."""
 
     task: Literal["auto", "page", "video"] = Field("auto", description="Kind of the upload; auto detects it.")
-    layout: bool = Field(True, description="Find regions.")
-    tables: bool = Field(True, description="Find tables.")
     fields: Fields = Field("all", description="Find keys with their values.")
     region: Region | None = Field(None, description="Part of the frame of a video to read.")
 

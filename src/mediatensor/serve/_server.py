@@ -128,12 +128,21 @@ def make_server(
     app: FastAPI,
     host: str,
     port: int,
-    head_seconds: float | None = None,
-    max_connections: int | None = None,
-    when_started: Callable[[], object] | None = None,
+    *,
+    head_seconds: float = _HEAD_SECONDS,
+    max_connections: int = MAX_CONNECTIONS,
+    when_started: Callable[[], object] = lambda: None,
 ) -> Server:
-    """Return a server for an application; its ``run()`` serves until a signal stops the process."""
-    limits = {"head_seconds": head_seconds or _HEAD_SECONDS, "max_connections": max_connections or MAX_CONNECTIONS}
+    """Return a server for an application; its ``run()`` serves until a signal stops the process.
+
+    Args:
+        app: The application.
+        host, port: The address to listen on.
+        head_seconds: Time limit for receiving the head of a request.
+        max_connections: Maximum number of connections.
+        when_started: Called when the server accepts requests.
+    """
+    limits = {"head_seconds": head_seconds, "max_connections": max_connections}
     return _Server(
         app,
         Config(
@@ -152,5 +161,5 @@ def make_server(
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
         ),
-        when_started or (lambda: None),
+        when_started,
     )

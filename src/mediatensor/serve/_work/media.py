@@ -22,8 +22,7 @@ from ...decoders import VideoDecoder
 from ...decoders._media_info import collect
 from ...errors import InvalidArgumentError, OpenError, OutOfRangeError
 from ...frames import Frame
-from .pages import open_pages
-from .plain import Options, as_json, box_of, finite, jpeg_of, png_of
+from .pages import Options, as_json, box_of, finite, jpeg_of, open_pages, png_of
 
 _NUM_HEAD_BYTES = 4096
 # Animated images are read as pages, unless the client requests a video.
