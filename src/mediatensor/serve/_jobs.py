@@ -49,11 +49,7 @@ _MEDIA_TYPES = {
 
 
 def media_type_of(name: str) -> str:
-    """Return the media type of a result file.
-
-    >>> media_type_of("text.md")
-    'text/markdown'
-    """
+    """Return the media type of a result file."""
     return _MEDIA_TYPES.get(name, "application/octet-stream")
 
 
@@ -75,25 +71,19 @@ class Job:
     """One upload, and the state of its processing.
 
     Attributes:
-        task: The requested task.
-        options: The options of the task.
         name: The displayed name of the upload.
-        client: The sender of the upload.
         folder: The folder of the upload and the results.
-        size_bytes: The size of the upload.
         seconds_left: The remaining processing time.
-        id: A random identifier.
-        state: The state of the job.
         progress: The finished share from 0 to 1; ``None`` if unknown.
         message: The current step.
-        error: The error of a failed job.
         facts: The kind and properties of the upload; empty until the upload was inspected.
         downloads: The names of the result files.
-        result_bytes: The total size of the results.
         pages_left: The indices of unread pages.
         failures: The errors of unreadable pages.
         num_lost: The number of worker processes that this job crashed.
         ended_at: The time at which the job ended, by ``time.monotonic``.
+        changed: Set at the next change of the job, see `show`.
+        jobs: All jobs, once this one is queued.
     """
 
     task: Task
@@ -119,9 +109,13 @@ class Job:
     jobs: Jobs | None = None
 
     def reserve(self, num_bytes: int) -> None:
-        """Reserve storage for more results; see `Jobs.reserve_result`."""
+        """Reserve storage for more results; raise `ServeError` 413 if the job's owner has no space left."""
         assert self.jobs is not None
-        self.jobs.reserve_result(self, num_bytes)
+        try:
+            self.jobs.make_room(self.client.owner, num_bytes)
+        except ServeError as error:
+            raise ServeError(413, "ResultTooLarge", f"The result cannot be stored. {error}") from error
+        self.result_bytes += num_bytes
 
     @property
     def upload(self) -> Path:
@@ -257,14 +251,6 @@ class Jobs:
             stored[client.owner] += arrival.num_bytes
         return stored
 
-    def reserve_result(self, job: Job, num_bytes: int) -> None:
-        """Reserve storage for more results of a job; raise `ServeError` 413 if its owner has no space left."""
-        try:
-            self.make_room(job.client.owner, num_bytes)
-        except ServeError as error:
-            raise ServeError(413, "ResultTooLarge", f"The result cannot be stored. {error}") from error
-        job.result_bytes += num_bytes
-
     @property
     def _num_waiting(self) -> int:
         return sum(len(queue) for queues in self._waiting.values() for queue in queues.values())
@@ -290,9 +276,8 @@ class Jobs:
         self._update_messages()
 
     def _turns(self) -> Iterator[Job]:
-        """Yield waiting jobs in the order in which `take` will return them if no job is added."""
-        owners = [_interleave(queues.values()) for queues in self._waiting.values()]
-        yield from _interleave(owners)
+        """Return waiting jobs in the order in which `take` will return them if no job is added."""
+        return _interleave(_interleave(queues.values()) for queues in self._waiting.values())
 
     def _update_messages(self) -> None:
         """Show in the message of each waiting job how many jobs precede it."""

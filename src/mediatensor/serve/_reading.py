@@ -6,12 +6,13 @@ import asyncio
 import functools
 import json
 import logging
+import math
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -44,14 +45,9 @@ class Worker:
         self._max_memory_bytes = max_memory_bytes
         self._thread = ThreadPoolExecutor(1, "mediatensor-serve")
         self._process = self._new_process()
-        self._is_busy = False
 
     def _new_process(self) -> IsolatedWorker:
         return IsolatedWorker(timeout_seconds=self._max_seconds, max_memory_bytes=self._max_memory_bytes)
-
-    @property
-    def is_busy(self) -> bool:
-        return self._is_busy
 
     async def call(
         self,
@@ -69,7 +65,6 @@ class Worker:
         """
         process, loop = self._process, asyncio.get_running_loop()
         running = loop.run_in_executor(self._thread, lambda: process.run(function, *args, **kwargs))
-        self._is_busy = True
         try:
             done, _ = await asyncio.wait({running}, timeout=seconds)
             if not done:
@@ -86,8 +81,6 @@ class Worker:
             await asyncio.wait({running})
             running.exception()
             raise
-        finally:
-            self._is_busy = False
 
     def end(self) -> None:
         """End the process immediately: the current call fails, and the next call uses a new process."""
@@ -101,13 +94,7 @@ class Worker:
 
 
 async def serve_jobs(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Awaitable[None]]) -> None:
-    """Process jobs one after another, forever.
-
-    Args:
-        jobs: The queue.
-        worker: The worker process.
-        warm_up: Called before each job; loads the models if the worker process is new.
-    """
+    """Process jobs one after another, forever; ``warm_up`` loads the models before each job if the process is new."""
     while True:
         try:
             await _serve_next(jobs, worker, warm_up)
@@ -157,18 +144,14 @@ def _fail(jobs: Jobs, job: Job, error: BaseException | None) -> None:
 async def work_on(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> bool:
     """Process a job until it is done or should wait for other jobs; return whether it is done."""
     job.show(state="running", message="" if job.facts else "opening")
-    if job.task == "probe":
-        await _store(job, await _call(job, worker, _work.probe, str(job.upload), job.options))
-        return True
-    if job.task == "frames":
-        await _store(job, await _call(job, worker, _work.decode_frames, str(job.upload), job.options))
+    if job.task in ("probe", "frames"):
+        function = _work.probe if job.task == "probe" else _work.decode_frames
+        await _store(job, await _call(job, worker, math.inf, function, str(job.upload), job.options))
         return True
     if not job.facts:
         kinds = {"page": "pages", "video": "video"}
         inspect_options = {**job.options, "kind": kinds.get(job.task), "max_pages": MAX_PAGES}
-        async with _count_time(job):
-            seconds = min(_PAGE_SECONDS, job.seconds_left)
-            facts = await worker.call(_work.inspect, seconds, str(job.upload), inspect_options)
+        facts = await _call(job, worker, _PAGE_SECONDS, _work.inspect, str(job.upload), inspect_options)
         job.pages_left = deque(facts.get("pages", ()))
         job.show(facts=facts, progress=0.0)
     if job.facts["kind"] == "pages":
@@ -182,23 +165,18 @@ async def work_on(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> 
 async def _call(
     job: Job,
     worker: Worker,
+    max_seconds: float,
     function: Callable[_Parameters, _Result],
     /,
     *args: _Parameters.args,
     **kwargs: _Parameters.kwargs,
 ) -> _Result:
-    """Call a function in the worker, limited by the job's remaining time."""
-    async with _count_time(job):
-        return await worker.call(function, job.seconds_left, *args, **kwargs)
-
-
-@asynccontextmanager
-async def _count_time(job: Job) -> AsyncIterator[None]:
+    """Call a function in the worker, limited by ``max_seconds`` and by the job's remaining time."""
     if job.seconds_left <= 0:
         raise IsolatedWorkerError("The job took too long.", "timeout")
     begin = time.monotonic()
     try:
-        yield
+        return await worker.call(function, min(max_seconds, job.seconds_left), *args, **kwargs)
     finally:
         job.seconds_left -= time.monotonic() - begin
 
@@ -220,18 +198,15 @@ async def _read_pages(job: Job, worker: Worker, should_wait: Callable[[], bool])
     job.reserve(sum(_page_file(job.folder, number).stat().st_size + 1 for number in job.facts["pages"]))
     await asyncio.to_thread(_join_pages, job)
     if file_names := job.options["files"]:
-        files = await _call(
-            job, worker, _work.write_document, str(job.upload), str(job.folder), file_names, job.options
-        )
+        paths = (str(job.upload), str(job.folder))
+        files = await _call(job, worker, math.inf, _work.write_document, *paths, file_names, job.options)
         await _store(job, files)
     return True
 
 
 async def _read_page(job: Job, worker: Worker, number: int) -> None:
-    seconds = min(_PAGE_SECONDS, job.seconds_left)
     try:
-        async with _count_time(job):
-            read = await worker.call(_work.read_page, seconds, str(job.upload), number, job.options)
+        read = await _call(job, worker, _PAGE_SECONDS, _work.read_page, str(job.upload), number, job.options)
     except MediaTensorError as error:
         answer = answer_to(error, str(job.upload), job.name)
         if answer.status not in (415, 422, 504):
@@ -296,7 +271,8 @@ async def _read_video(job: Job, worker: Worker) -> None:
     watching = asyncio.create_task(_watch(job))
     try:
         options = {**job.options, "name": job.name}
-        files = await _call(job, worker, _work.read_video, str(job.upload), str(job.folder / "progress"), options)
+        paths = (str(job.upload), str(job.folder / "progress"))
+        files = await _call(job, worker, math.inf, _work.read_video, *paths, options)
     finally:
         watching.cancel()
     await _store(job, files)

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -59,8 +58,8 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Run the service's worker processes in an ``async with`` block."""
         settings = self.settings
-        with _RunFolder(settings.folder) as folder:
-            self.jobs = Jobs(settings, folder.path)
+        with _run_folder(settings.folder) as folder:
+            self.jobs = Jobs(settings, folder)
             workers = [
                 Worker(max(settings.timeout_seconds, _START_SECONDS), settings.max_memory_bytes)
                 for _ in range(settings.num_workers)
@@ -139,11 +138,7 @@ class Service:
     async def draw(
         self, request: Request, job: Job, media_type: str, function: Callable[..., bytes], *args: Any
     ) -> Response:
-        """Return a response with an image of an upload, rendered by a function of `_work`.
-
-        Raises:
-            ServeError: if the image cannot be rendered, or too many images are being rendered.
-        """
+        """Return a response with an image of an upload, rendered by a function of `_work`."""
         owner = client_of(request).owner
         if (
             self._num_pictures.total() >= _MAX_PICTURES_WAITING
@@ -191,47 +186,41 @@ def media_path(job: Job, name: str) -> Path:
     return job.folder / name
 
 
-class _RunFolder:
-    """A private folder for a server's uploads and results, in ``parent`` or the system's temporary folder.
+@contextmanager
+def _run_folder(parent: Path | None) -> Iterator[Path]:
+    """Make a private folder for a server's uploads and results, in ``parent`` or the system's temporary folder.
 
     A killed server does not delete its folder. The next server deletes the folder, because its lock is then free.
 
     Raises:
         WriteError: if the folder cannot be made, or would not be private.
     """
-
-    def __init__(self, parent: Path | None) -> None:
-        self._parent = (Path(tempfile.gettempdir()) if parent is None else parent) / f"mediatensor-serve-{os.getuid()}"
+    top = (Path(tempfile.gettempdir()) if parent is None else parent) / f"mediatensor-serve-{os.getuid()}"
+    try:
+        top.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_own(top)
+        with _open_lock(top / _LOCK) as top_lock:
+            fcntl.flock(top_lock, fcntl.LOCK_EX)
+            _delete_stale(top)
+            folder = Path(tempfile.mkdtemp(prefix="run-", dir=top))
+            run_lock = _open_lock(folder / _LOCK)
+            fcntl.flock(run_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except WriteError:
+        raise
+    except OSError as error:
+        raise WriteError(f"Uploads cannot be kept in {top}: {error.strerror}.") from error
+    with run_lock:
         try:
-            self._parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _check_own(self._parent)
-            with _hold_lock(self._parent / _LOCK):
-                self._delete_stale()
-                self.path = Path(tempfile.mkdtemp(prefix="run-", dir=self._parent))
-                self._lock = _open_lock(self.path / _LOCK)
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except WriteError:
-            raise
-        except OSError as error:
-            raise WriteError(f"Uploads cannot be kept in {self._parent}: {error.strerror}.") from error
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def _delete_stale(self) -> None:
-        for folder in self._parent.glob("run-*"):
-            with suppress(OSError), _open_lock(folder / _LOCK) as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if its server is running
-                shutil.rmtree(folder, ignore_errors=True)
 
-    def close(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
-        self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+def _delete_stale(top: Path) -> None:
+    for folder in top.glob("run-*"):
+        with suppress(OSError), _open_lock(folder / _LOCK) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if its server is running
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_own(folder: Path) -> None:
@@ -242,10 +231,3 @@ def _check_own(folder: Path) -> None:
 
 def _open_lock(path: Path) -> IO[bytes]:
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+b")
-
-
-@contextmanager
-def _hold_lock(path: Path) -> Iterator[None]:
-    with _open_lock(path) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

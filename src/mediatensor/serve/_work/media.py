@@ -43,9 +43,6 @@ def inspect(path: str, options: Options) -> dict[str, Any]:
     Returns:
         ``kind`` and ``media_type``. Pages also have ``num_pages`` and ``pages``, the selected page indices. Videos also
         have ``duration_seconds``, ``fps``, ``width`` and ``height``.
-
-    Raises:
-        MediaTensorError: if the upload cannot be opened, or is of another kind.
     """
     with open(path, "rb") as file:
         head = file.read(max(NUM_SNIFFED_BYTES, _NUM_HEAD_BYTES))
@@ -154,14 +151,7 @@ def _choose_pages(ranges: str | None, num_pages: int, most: int) -> list[int]:
 
 
 def read_video(path: str, progress_path: str, options: Options) -> dict[str, bytes]:
-    """Read the text in a video; meanwhile write the finished share to ``progress_path``.
-
-    Returns:
-        Files by name: the result, and files such as subtitles and slides.
-
-    Raises:
-        MediaTensorError: if the video cannot be read.
-    """
+    """Read the text in a video, and write the finished share to ``progress_path`` meanwhile; return files by name."""
     predictor = _video_reader(tuple(options.get("languages") or ()), options.get("region"))
     with _open_video(path) as decoder:
         facts, total = decoder.metadata, max(len(decoder), 1)
@@ -232,12 +222,7 @@ def _describe_track(track: Any) -> dict[str, Any]:
 
 
 def frame_picture(path: str, seconds: float | None, max_width: int | None) -> bytes:
-    """Return a JPEG of the frame shown at a time in seconds; ``None`` selects the first frame.
-
-    Raises:
-        MediaTensorError: if the frame cannot be decoded.
-        OutOfRangeError: if the time is before or after the video.
-    """
+    """Return a JPEG of the frame shown at a time in seconds; ``None`` selects the first frame."""
     decoder = _open_cached(path)
     facts = decoder.metadata
     begin, end = facts.begin_stream_seconds or 0.0, facts.end_stream_seconds or 0.0
@@ -260,9 +245,6 @@ def decode_frames(path: str, options: Options) -> dict[str, bytes]:
 
     Returns:
         ``result.json`` with images as data URLs, or ``frames.zip`` with one file per frame.
-
-    Raises:
-        MediaTensorError: if a frame does not exist or cannot be decoded.
     """
     with _open_video(path) as decoder:
         decoded = [decoder.get_frame_at(index) for index in options["indices"]]

@@ -48,19 +48,11 @@ _READER_OPTIONS = (
 
 
 def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
-    """Read one page.
-
-    Args:
-        path: The upload.
-        number: The page number, counted from 0.
-        options: The options for reading.
+    """Read the page of an upload with a number, counted from 0.
 
     Returns:
         ``page``, the JSON of the HTTP interface, and ``export``, the JSON of `Page.export`. A straightened page also
         has ``picture``, a PNG, because that image is not in the file.
-
-    Raises:
-        MediaTensorError: if the page cannot be read.
     """
     pages, reader = open_pages(path, options), page_reader(options)
     source = pages.select([number]) if options.get("text_layer") else [pages[number]]
@@ -168,15 +160,7 @@ def _table_lines(table: Table) -> list[list[Word]]:
 
 
 def open_pages(path: str, options: Options) -> Pages:
-    """Open the pages of an upload. The last opened upload stays open.
-
-    Args:
-        path: The upload.
-        options: ``dpi`` and ``password``, for PDF files.
-
-    Raises:
-        MediaTensorError: if the upload cannot be opened.
-    """
+    """Open the pages of an upload. The last opened upload stays open."""
     return _open_path(path, float(options.get("dpi") or 144.0), options.get("password") or None)
 
 
@@ -188,11 +172,7 @@ def _open_path(path: str, dpi: float, password: str | None) -> Pages:
 
 
 def page_reader(options: Options) -> OCRPredictor:
-    """Return the OCR predictor for these options. Recently used predictors stay loaded.
-
-    Raises:
-        MediaTensorError: if an option has a value that is not accepted, or weights are missing.
-    """
+    """Return the OCR predictor for these options. Recently used predictors stay loaded."""
     given = {name: options.get(name) for name in _READER_OPTIONS}
     given["languages"] = tuple(given["languages"] or ())
     return _load_reader(tuple(given.items()))
@@ -224,16 +204,13 @@ def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
 
 
 def write_document(path: str, folder: str, wanted: Sequence[str], options: Options) -> dict[str, bytes]:
-    """Convert a document, whose pages were already read, to other formats.
+    """Convert a document, whose pages were already read, to other formats; return the contents of files by name.
 
     Args:
         path: The upload.
         folder: The folder with results of `read_page` as NUMBER.export.json and NUMBER.png.
         wanted: File names such as ``text.md``. Files of tables are omitted if the document has no tables.
         options: The options for reading.
-
-    Returns:
-        The contents of files by name.
     """
     from ...ocr.io import Document
     from ...ocr.io import Page as PageElement
@@ -269,18 +246,7 @@ def _picture(path: Path) -> NDArray[np.uint8]:
 
 
 def page_picture(path: str, folder: str, number: int, options: Options, max_width: int | None) -> bytes:
-    """Return a PNG of a page as OCR saw it, for example straightened.
-
-    Args:
-        path: The upload.
-        folder: The folder with straightened pages, see `write_document`.
-        number: The page number, counted from 0.
-        options: The options for reading.
-        max_width: Maximum width in pixels.
-
-    Raises:
-        MediaTensorError: if the page does not exist or cannot be read.
-    """
+    """Return a PNG of a page as OCR saw it; straightened pages are in ``folder``, see `write_document`."""
     straightened = Path(folder) / f"{number:06d}.png"
     if options.get("straighten") and straightened.is_file():
         return png_of(_picture(straightened), max_width)
@@ -288,12 +254,7 @@ def page_picture(path: str, folder: str, number: int, options: Options, max_widt
 
 
 def warm_up(num_threads: int, options: Sequence[Options]) -> bool:
-    """Load models before the first upload arrives.
-
-    Args:
-        num_threads: Number of torch threads.
-        options: The options of `page_reader` for each reader to load.
-    """
+    """Set the number of torch threads, and load the models for these options before the first upload arrives."""
     torch.set_num_threads(num_threads)
     for one in options:
         page_reader(one)
