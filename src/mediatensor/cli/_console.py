@@ -61,11 +61,7 @@ _option_names: ContextVar[Mapping[str, str]] = ContextVar("option_names")
 
 @contextmanager
 def naming_options(names: Mapping[str, str]) -> Iterator[None]:
-    """In a ``with`` block, print command options instead of library arguments in error messages.
-
-    Args:
-        names: The command option for each argument name.
-    """
+    """In a ``with`` block, print command options instead of the library arguments ``names`` in error messages."""
     token = _option_names.set(names)
     try:
         yield
@@ -215,13 +211,8 @@ class StopError(MediaTensorError):
 def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun: str = "file") -> int:
     """Call a function for every file, and return the highest exit code. After an error, continue with the next file.
 
-    Args:
-        files: Files as the user gave them; ``-`` is standard input.
-        work: Called with the path to read and the file as the user gave it; returns an exit code.
-        noun: The word for one file in messages, such as "document".
-
-    Raises:
-        StopError: if ``work`` raises it.
+    ``work`` is called with the path to read and the file as the user gave it, where ``-`` is standard input. It returns
+    an exit code, or raises `StopError`. ``noun`` is the word for one file in messages, such as "document".
     """
     code = num_done = 0
     bar = progress(files, f"{noun}s", unit=noun) if len(files) > 1 else files
@@ -233,11 +224,9 @@ def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun
                     code = max(code, work(path, file))
             except (BrokenPipeError, StopError):
                 raise
-            except (MediaTensorError, OSError) as error:
-                emit_error(file_error(file, path, error))
-                code = max(code, EXIT_ERROR)
             except Exception as error:  # a bug stops this file, not the remaining files
-                emit_error(file_error(file, path, unexpected_error(error)))
+                is_known = isinstance(error, (MediaTensorError, OSError))
+                emit_error(file_error(file, path, error if is_known else unexpected_error(error)))
                 code = max(code, EXIT_ERROR)
             num_done += 1
     except KeyboardInterrupt as stop:

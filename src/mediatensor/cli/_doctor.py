@@ -217,14 +217,11 @@ def _codecs() -> dict[str, Any]:
     from .._engine.pyav.opening import build_versions, has_codec
 
     version, libraries = build_versions()
-    return {
-        "ffmpeg": version,
-        "ffmpeg_libraries": libraries,
-        "video_decoders": [name for name, (codec, _) in _VIDEO.items() if has_codec(codec, "r")],
-        "video_encoders": [name for name, (_, codec) in _VIDEO.items() if has_codec(codec, "w")],
-        "sound_decoders": [name for name, (codec, _) in _SOUND.items() if has_codec(codec, "r")],
-        "sound_encoders": [name for name, (_, codec) in _SOUND.items() if has_codec(codec, "w")],
-    }
+    facts: dict[str, Any] = {"ffmpeg": version, "ffmpeg_libraries": libraries}
+    for kind, codecs in (("video", _VIDEO), ("sound", _SOUND)):
+        facts[f"{kind}_decoders"] = [name for name, (codec, _) in codecs.items() if has_codec(codec, "r")]
+        facts[f"{kind}_encoders"] = [name for name, (_, codec) in codecs.items() if has_codec(codec, "w")]
+    return facts
 
 
 def _gpu() -> str:
@@ -333,13 +330,9 @@ def _as_text(machine: _Machine) -> str:
         "GPU": facts.get("gpu", "not asked"),
         "cores": f"{facts['usable_cores']} of {facts['cores']}",
     }
-    for name, key in (
-        ("video in", "video_decoders"),
-        ("video out", "video_encoders"),
-        ("sound in", "sound_decoders"),
-        ("sound out", "sound_encoders"),
-    ):
-        about[name] = ", ".join(facts.get(key, [])) or "nothing"
+    for kind in ("video", "sound"):
+        about[f"{kind} in"] = ", ".join(facts.get(f"{kind}_decoders", [])) or "nothing"
+        about[f"{kind} out"] = ", ".join(facts.get(f"{kind}_encoders", [])) or "nothing"
     lines = [f"mediatensor {machine.version}", *(f"  {name:<10} {value}" for name, value in about.items()), "", "Tried"]
     marks = {True: "ok", False: "FAILED", None: "no"}
     lines += [f"  {marks[step.is_right]:<6} {step.name:<14} {step.detail}" for step in machine.steps]

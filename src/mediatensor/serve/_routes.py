@@ -30,14 +30,17 @@ from ._service import Service, media_path
 from ._settings import MAX_FRAMES, MAX_PAGES, Settings
 
 _PAGE = Path(__file__).parent / "_page"
-_PAGE_TYPES = {
-    ".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml", ".png": "image/png",
-}  # fmt: skip
+_PAGE_TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _ALL_FILES = ("text.txt", "text.md", "tables.csv", "tables.xlsx", "searchable.pdf")
 _FILE_OF_ANSWER = {
     "text": "text.txt", "markdown": "text.md", "pdf": "searchable.pdf", "csv": "tables.csv", "srt": "captions.srt",
     "vtt": "captions.vtt", "zip": "frames.zip", "json": "result.json",
 }  # fmt: skip
+# Media types that browsers may display. None of them can contain scripts.
+_SHOWN_TYPES = {
+    *(f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "avif", "bmp")),
+    *(f"video/{name}" for name in ("mp4", "quicktime", "webm", "x-matroska", "ogg")),
+}
 _STILL_HERE_SECONDS = 15.0
 # Changes within this time are sent as one event.
 _EVENT_SECONDS = 0.1
@@ -80,9 +83,8 @@ def application(settings: Settings) -> FastAPI:
     )
     app.state.service = service
     app.add_middleware(Guard, settings=settings)
-    app.add_exception_handler(ServeError, _answer_serve_error)
-    app.add_exception_handler(HTTPException, _answer_http_error)
-    app.add_exception_handler(RequestValidationError, _answer_invalid_request)
+    for kind in (ServeError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _answer_error)
     _add_page(app)
     _add_calls(app, service)
     _add_jobs(app, service)
@@ -90,22 +92,17 @@ def application(settings: Settings) -> FastAPI:
     return app
 
 
-async def _answer_serve_error(_: Request, error: Exception) -> Response:
+async def _answer_error(_: Request, error: Exception) -> Response:
+    """Return the response to an error of a route, of starlette, or of FastAPI."""
+    if isinstance(error, HTTPException):
+        names = {404: "NotFound", 405: "MethodNotAllowed"}
+        kind = names.get(error.status_code, "HTTPError")
+        error = ServeError(error.status_code, kind, f"{error.detail}.", error.headers)
+    elif isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        error = ServeError(400, "BadOption", f"{first['loc'][-1]}: {first['msg']}.")
     assert isinstance(error, ServeError)
     return error_answer(error)
-
-
-async def _answer_http_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    names = {404: "NotFound", 405: "MethodNotAllowed"}
-    answer = ServeError(error.status_code, names.get(error.status_code, "HTTPError"), f"{error.detail}.", error.headers)
-    return error_answer(answer)
-
-
-async def _answer_invalid_request(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    return error_answer(ServeError(400, "BadOption", f"{first['loc'][-1]}: {first['msg']}."))
 
 
 class _File(FileResponse):
@@ -201,7 +198,7 @@ def _success(result: type[BaseModel] | None) -> _Responses:
 def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[str, Any]:
     """Validate form fields as options, with defaults for empty fields; raise `ServeError` 400 for an invalid value."""
     try:
-        return options.model_validate({name: text for name, text in given.items() if text != ""}).model_dump()
+        return options.model_validate({name: text for name, text in given.items() if text}).model_dump()
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         name = ".".join(map(str, first["loc"][:1]))
@@ -297,34 +294,29 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
         service.jobs.forget(service.jobs[job_id])
         return Response(status_code=204)
 
+    def done_job(job_id: str) -> Job:
+        job = service.jobs[job_id]
+        if job.state == "failed" and job.error is not None:
+            raise job.error
+        if job.state != "done":
+            raise ServeError(409, "NotDone", f"The job is {job.state}; wait for its events.")
+        return job
+
     not_done: _Responses = {409: {"model": schemas.ErrorAnswer, "description": "The job is not done."}}
+    results = [{"$ref": f"#/components/schemas/{name}"} for name in ("PagesResult", "VideoResult")]
 
     @app.get(
         "/jobs/{job_id}/result",
         summary="The result: pages, or a video",
         responses={
-            200: {
-                "description": "The result.",
-                "content": {
-                    "application/json": {
-                        "schema": {
-                            "anyOf": [
-                                {"$ref": "#/components/schemas/PagesResult"},
-                                {"$ref": "#/components/schemas/VideoResult"},
-                            ]
-                        }
-                    }
-                },
-            },
+            200: {"description": "The result.", "content": {"application/json": {"schema": {"anyOf": results}}}},
             **not_found,
             **not_done,
         },
         response_class=Response,
     )
     async def get_result(job_id: str) -> Response:
-        job = service.jobs[job_id]
-        _check_done(job)
-        return _File(media_path(job, "result.json"), media_type="application/json")
+        return _File(media_path(done_job(job_id), "result.json"), media_type="application/json")
 
     @app.get(
         "/jobs/{job_id}/download/{name}",
@@ -333,8 +325,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
         response_class=Response,
     )
     async def get_download(job_id: str, name: str) -> Response:
-        job = service.jobs[job_id]
-        _check_done(job)
+        job = done_job(job_id)
         stem = re.sub(r"\.[^.]*$", "", job.name) or job.name
         return _File(media_path(job, name), media_type=media_type_of(name), filename=f"{stem}.{name}")
 
@@ -385,28 +376,10 @@ def _add_pictures(app: FastAPI, service: Service, not_found: _Responses) -> None
     )
     async def get_media(job_id: str) -> Response:
         job = service.jobs[job_id]
-        media_type = job.facts.get("media_type", "application/octet-stream")
+        media_type = job.facts.get("media_type")
         if media_type not in _SHOWN_TYPES:
             media_type = "application/octet-stream"
         return _File(job.upload, media_type=media_type, headers={"Content-Security-Policy": "sandbox"})
-
-
-# Media types that browsers may display. None of them can contain scripts.
-_SHOWN_TYPES = frozenset(
-    f"{kind}/{name}"
-    for kind, names in (
-        ("image", ("png", "jpeg", "gif", "webp", "avif", "bmp")),
-        ("video", ("mp4", "quicktime", "webm", "x-matroska", "ogg")),
-    )
-    for name in names
-)
-
-
-def _check_done(job: Job) -> None:
-    if job.state == "failed" and job.error is not None:
-        raise job.error
-    if job.state != "done":
-        raise ServeError(409, "NotDone", f"The job is {job.state}; wait for its events.")
 
 
 def _of_kind(job: Job, kind: str) -> Job:
@@ -440,14 +413,6 @@ def _add_server(app: FastAPI, settings: Settings) -> None:
 
     @app.get("/limits", summary="The limits of the server", response_model=schemas.Limits)
     async def limits() -> dict[str, Any]:
-        return {
-            "version": __version__,
-            "max_upload_bytes": settings.max_upload_bytes,
-            "max_pages": MAX_PAGES,
-            "max_frames": MAX_FRAMES,
-            "max_memory_bytes": settings.max_memory_bytes,
-            "timeout_seconds": settings.timeout_seconds,
-            "keep_seconds": settings.keep_seconds,
-            "num_workers": settings.num_workers,
-            "examples": list(EXAMPLES),
-        }
+        shown = {name: value for name, value in vars(settings).items() if name in schemas.Limits.model_fields}
+        constants = {"version": __version__, "max_pages": MAX_PAGES, "max_frames": MAX_FRAMES}
+        return {**shown, **constants, "examples": list(EXAMPLES)}
