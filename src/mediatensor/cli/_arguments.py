@@ -185,17 +185,19 @@ def add_option(
 
     Args:
         group: The parser, or a group of it.
-        names: The option and the name of its value as the help shows them, such as ``"-o, --output PATH"``.
+        names: The option and the name or choices of its value as the help shows them, such as ``"-o, --output PATH"``.
         kind, settings: Arguments of ``add_argument``.
         help: The help, to which ``default`` is added.
         default: The default, unless the help itself describes it.
     """
     *options, metavar = names.split(" ")
+    if metavar.startswith("{") or "|" in metavar:
+        settings["choices"] = tuple(re.split(r"[,|]", metavar.strip("{}")))
     if default not in (None, []):
         help += f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
-    group.add_argument(
-        *(option.rstrip(",") for option in options), type=kind, metavar=metavar, help=help, default=default, **settings
-    )
+    if not metavar.startswith("{"):  # argparse itself shows choices in braces
+        settings["metavar"] = metavar
+    group.add_argument(*(option.rstrip(",") for option in options), type=kind, help=help, default=default, **settings)
 
 
 def add_flag(group: Any, option: str, help: str) -> None:

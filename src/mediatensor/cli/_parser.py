@@ -262,7 +262,6 @@ def _add_image_options(group: Any) -> None:
     add_option(
         group, "--images png|jpg", str,
         "format of the images (default: png); with --audio or --subtitles, write images as well",
-        choices=("png", "jpg"),
     )  # fmt: skip
     which = group.add_mutually_exclusive_group()
     add_option(which, "--every SECONDS", positive_number, "write the frame shown at each multiple of this time")
@@ -347,7 +346,7 @@ def _add_check(commands: Any) -> None:
     )  # fmt: skip
     add_option(
         parser, "--kind {video,audio}", str,
-        "kind of files to find in a folder, and of the stream that each must have", "video", choices=("video", "audio"),
+        "kind of files to find in a folder, and of the stream that each must have", "video",
     )  # fmt: skip
     add_option(parser, "--media-column NAME", str, "column of a manifest with the files (default: found by its name)")
     add_option(parser, "--label-column NAME", str, "column of a manifest with the labels (default: found by its name)")

@@ -225,7 +225,7 @@ def add_train(commands: Any) -> None:
     add_option(data, "--num-drawn N", positive_int, "number of rows to generate for each epoch", 1000)
     add_option(
         data, "--text-unit word|line", str,
-        "detection: boxes on generated pages (default: as the detector of --start finds)", choices=("word", "line"),
+        "detection: boxes on generated pages (default: as the detector of --start finds)",
     )  # fmt: skip
     add_option(
         data, "--validation DATA", Path,
@@ -235,8 +235,7 @@ def add_train(commands: Any) -> None:
     add_option(data, "--keep-languages L,...", str, "languages of generated rehearsal data; instead of --keep")
     add_option(
         data, "--on-error {raise,skip,replace}", str,
-        "treatment of a row that cannot be read: raise (stop), skip or replace",
-        "raise", choices=("raise", "skip", "replace"),
+        "treatment of a row that cannot be read: raise (stop), skip or replace", "raise",
     )  # fmt: skip
     add_flag(data, "--no-augment", "leave the pictures as they are")
     add_option(model, "--start MODEL", str, "architecture or .pt file to start with (default: as for `ocr`)")
