@@ -6,7 +6,7 @@ The luma frames of the codec are processed in one pass::
     every 0.1 s ──────────► compare: are there new edges that stay still?      watching
          │
          ▼ if so
-    the band around them ─► the detector finds lines; the recogniser reads     reading, predictor
+    the band around them ─► the detector finds lines; the recogniser reads     watching, predictor
          │                  still lines twice, and their mean frame at the end
          ▼
     every frame ──────────► is it still the same page? A page that stays and   slides

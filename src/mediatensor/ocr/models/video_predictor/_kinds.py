@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
 
 import numpy as np
 
@@ -15,39 +13,35 @@ from ...video import Alternative, TextKind
 from ._tracking import MAX_GAP, WHOLE_STROKES, LineTrack, letters_of
 from ._watching import Box
 
-FEWEST_SECONDS = 0.2
-"""Still texts shown for less time are too short to read."""
+FEWEST_SECONDS = 0.2  # still texts shown for less time are too short to read
+# Lines are one text if their first and last frames differ by at most this many frames; fades differ a little.
 TOGETHER_FRAMES = 3
-"""Lines are one text if their first and last frames differ by at most this many frames; fades differ a little."""
 LEAST_LEGIBILITY = 0.3
 FEWEST_LETTERS = 2
+# Limit on the variation of visible strokes for text overlaid on the video; text on objects varies more.
 MAX_UNSTEADINESS = 0.12
-"""Limit on the variation of visible strokes for text overlaid on the video; text on objects varies more."""
+# The same limit for texts read with high confidence, which may be on a translucent panel.
 MAX_UNSTEADINESS_IF_SURE = 0.35
-"""The same limit for texts read with high confidence, which may be on a translucent panel."""
 SURE_CONFIDENCE = 0.7
 EVER_PRESENT_SHARE, EVER_PRESENT_SECONDS = 0.6, 8.0
 LONGEST_CAPTION_SECONDS = 20.0
+# Greatest horizontal distance between the centers of a caption and the frame, as a share of the frame's width.
 MAX_OFF_CENTRE = 0.1
-"""Greatest horizontal distance between the centers of a caption and the frame, as a share of the frame's width."""
+# Captions have their center above the first or below the second limit, as shares of the frame's height.
 TOP, BOTTOM = 0.3, 0.6
-"""Captions have their center above the first or below the second limit, as shares of the frame's height."""
 SPEECH_ENDS = (".", "!", "?", ",", ";", "…")
+# A text with a greater height ratio to the captions is not a caption, unless its confidence is high.
 MAX_HEIGHT_RATIO = 1.6
-"""A text with a greater height ratio to the captions is not a caption, unless its confidence is high."""
+# Least time for which roll-up captions stay in one position; credits move steadily.
 SHORTEST_STAY_SECONDS = 0.5
-"""Least time for which roll-up captions stay in one position; credits move steadily."""
-MOST_ROWS = 4
-"""Most lines of roll-up captions; more lines are a scrolling screen."""
+MOST_ROWS = 4  # most lines of roll-up captions; more lines are a scrolling screen
+# Text this near to a corner, as a share of width and height, is an overlay of the programme.
 CORNER_MARGIN = 0.15
-"""Text this near to a corner, as a share of width and height, is an overlay of the programme."""
+# A line is better than another if its number of letters times its confidence is greater by this factor.
 MIN_READING_GAIN = 1.3
-"""A line is better than another if its number of letters times its confidence is greater by this factor."""
 MOST_ALTERNATIVES = 3
-LONGEST_ROLL_FRAMES = 20
-"""Most frames for which a roll-up caption moves between two positions."""
-SAME_TEXT = 0.8
-"""Least similarity of a line's text before and after it rolls up."""
+LONGEST_ROLL_FRAMES = 20  # most frames for which a roll-up caption moves between two positions
+SAME_TEXT = 0.8  # least similarity of a line's text before and after it rolls up
 
 
 @dataclass
@@ -157,28 +151,13 @@ def is_part_of(group: TrackGroup, track: LineTrack) -> bool:
 
 
 class KindJudge:
-    """Determines the kind of text groups; it learns the usual height and position of the video's captions.
-
-    Args:
-        height: Height of the frames in pixels.
-        width: Width of the frames in pixels.
-        total_seconds: Duration of the video.
-    """
+    """Determines the kind of text groups; it learns the usual height and position of the video's captions."""
 
     def __init__(self, height: int, width: int, total_seconds: float) -> None:
         self._height, self._width, self._total_seconds = height, width, total_seconds
-        #: The heights of caption lines in pixels.
-        self.caption_heights: list[int] = []
+        self.caption_heights: list[int] = []  # in pixels
         self._rolled: list[Box] = []  # positions at which recent roll-up captions appeared
         self._scrolls = False
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state for `load_state_dict`."""
-        return copy.deepcopy(vars(self))
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a copy of a saved state."""
-        vars(self).update(copy.deepcopy(state))
 
     def kind_of(self, group: TrackGroup, seconds: float, *, is_cut: bool) -> TextKind | None:
         """Return the kind of a group, or ``None`` if it is not readable text.

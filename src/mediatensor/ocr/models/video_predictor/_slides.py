@@ -7,11 +7,9 @@ window, are excluded.
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,57 +21,41 @@ __all__ = ["SlideWatch", "StillPage", "is_on_page", "is_part_of_page", "is_slide
 
 Mask = npt.NDArray[np.bool_]
 
-SMALL_HEIGHT = 120
-"""Approximate height in pixels of the downscaled frames."""
-MAX_INK_CHANGE = 24
-"""Greatest change of an ink pixel while its page is shown."""
+SMALL_HEIGHT = 120  # approximate height in pixels of the downscaled frames
+MAX_INK_CHANGE = 24  # greatest change of an ink pixel while its page is shown
 FEWEST_INK = 40
-MAX_MOVING_SHARE = 0.2
-"""Greatest share of the frame that may keep moving."""
+MAX_MOVING_SHARE = 0.2  # greatest share of the frame that may keep moving
+# Least shares of the initial ink and of all ink that must still be visible.
 MIN_SHOWN_CORE, MIN_SHOWN_INK = 0.7, 0.5
-"""Least shares of the initial ink and of all ink that must still be visible."""
-MIN_SHARED_INK = 0.9
-"""Least share of an earlier state's ink that a page must contain."""
+MIN_SHARED_INK = 0.9  # least share of an earlier state's ink that a page must contain
 FEWEST_SECONDS = 1.5
 REMEMBERED_SECONDS = 3.5
 SECONDS_BETWEEN_UPDATES = 0.2
+# A frame without change for this long is at rest. Slow fades change little from frame to frame.
 REST_SECONDS = 0.12
-"""A frame without change for this long is at rest. Slow fades change little from frame to frame."""
+# Number of pixels of downscaled frames that may change at rest, because of blinking cursors and coding noise.
 MAX_CHANGED_PIXELS = 8
-"""Number of pixels of downscaled frames that may change at rest, because of blinking cursors and coding noise."""
 FEWEST_LINES = 3
+# Least height of large text, as a share of the frame's height; one such line makes a page a slide.
 LARGE_TEXT_HEIGHT = 0.08
-"""Least height of large text, as a share of the frame's height; one such line makes a page a slide."""
+# Range of the centers of at least two lines of a slide, as shares of the frame's height; captions are lower.
 BODY_RANGE = (0.1, 0.78)
-"""Range of the centers of at least two lines of a slide, as shares of the frame's height; captions are lower."""
 TOGETHER_FRAMES = 3
 
 
 @dataclass(eq=False)
 class StillPage:
-    """A range of frames over which a page is shown.
-
-    Attributes:
-        first_frame: The first frame that shows the page.
-        last_frame: The last frame, so far, that shows the page.
-        first_seconds: The time of the first frame.
-        small: The downscaled frame of the page's last state.
-        core: The initial ink of the page.
-        ink: All ink of the page, including ink that was added later.
-        is_established: Whether the page was shown long enough.
-        grown_frame: The last frame in which ink was added.
-        rest_frame: The last frame at rest, before the page fades out.
-    """
+    """A range of frames over which a page is shown. ``small`` frames are downscaled."""
 
     first_frame: int
     last_frame: int
     first_seconds: float
-    small: Gray
-    core: Mask
-    ink: Mask
-    is_established: bool = False
-    grown_frame: int = 0
-    rest_frame: int = -1
+    small: Gray  # the last state
+    core: Mask  # the initial ink
+    ink: Mask  # all ink, including ink that was added later
+    is_established: bool = False  # whether the page was shown long enough
+    grown_frame: int = 0  # the last frame in which ink was added
+    rest_frame: int = -1  # the last frame at rest, before the page fades out
     first_small: Gray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
 
 
@@ -89,16 +71,7 @@ class SlideWatch:
         self._rested: Gray | None = None
         self._ended_at = -1
         self._is_clear = False
-        #: The page shown now, which may not be shown for long enough.
-        self.page: StillPage | None = None
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state for `load_state_dict`."""
-        return copy.deepcopy(vars(self))
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a copy of a saved state."""
-        vars(self).update(copy.deepcopy(state))
+        self.page: StillPage | None = None  # shown now, perhaps not for long enough
 
     def see(self, frame: int, seconds: float, luma: Gray) -> StillPage | None:
         """Take the next frame; return an established page that is no longer shown."""

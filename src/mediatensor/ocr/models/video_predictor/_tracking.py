@@ -9,75 +9,55 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ._watching import Band, Box, Brightness, ChangeWatch, Gray, Template, is_sung
+from ._watching import Box, Brightness, ChangeWatch, FrameReader, Gray, Reading, Template, is_sung
 
-__all__ = ["LineTrack", "LineTracker", "Picture", "PictureReader", "Reading", "letters_of"]
+__all__ = ["LineTrack", "LineTracker", "Picture", "letters_of"]
 
 SECONDS_BETWEEN_COMPARISONS = 0.1
-REMEMBERED_SECONDS = 1.5
-"""Time span before the detection in which the first frame of a text is searched."""
+REMEMBERED_SECONDS = 1.5  # time span before the detection in which the first frame of a text is searched
 FEWEST_REMEMBERED = 12
+# Limit on the memory for buffered frames; large frames are buffered for less time.
 REMEMBERED_BYTES = 192 * 2**20
-"""Limit on the memory for buffered frames; large frames are buffered for less time."""
-MIN_VISIBLE_STROKES = 0.4
-"""Least share of a text's strokes that is readable during a fade."""
-SUDDEN_LOSS = 0.4
-"""A text that loses more than this share of its strokes between two frames was replaced."""
-WHOLE_STROKES = 0.9
-"""A text with this share of its strokes has completely faded in."""
+MIN_VISIBLE_STROKES = 0.4  # least share of a text's strokes that is readable during a fade
+SUDDEN_LOSS = 0.4  # a text that loses more than this share of its strokes between two frames was replaced
+WHOLE_STROKES = 0.9  # a text with this share of its strokes has completely faded in
+# If the visible strokes increase by this factor after detection, the text was still fading in.
 FADE_IN_GROWTH = 1.2
-"""If the visible strokes increase by this factor after detection, the text was still fading in."""
+# Time after detection at which the strokes are measured again, because the text may have been fading in.
 SETTLED_SECONDS = 0.2
-"""Time after detection at which the strokes are measured again, because the text may have been fading in."""
-FADE_STEP_SECONDS = 0.08
-"""Interval between the frames used to distinguish fades from motion."""
-LEAST_FADE = 2.5
-"""Least mean change of fading strokes in one such interval, of 255."""
+FADE_STEP_SECONDS = 0.08  # interval between the frames used to distinguish fades from motion
+LEAST_FADE = 2.5  # least mean change of fading strokes in one such interval, of 255
+# Least cosine between the changes in two intervals of a fade; motion has varying directions.
 MIN_FADE_COSINE = 0.6
-"""Least cosine between the changes in two intervals of a fade; motion has varying directions."""
-FADED_STEPS = 3
-"""A text detected within this many intervals after a fade has faded in."""
-LONGEST_FADE_SECONDS = 1.5
-"""Longest time after detection in which a text can still be fading in."""
+FADED_STEPS = 3  # a text detected within this many intervals after a fade has faded in
+LONGEST_FADE_SECONDS = 1.5  # longest time after detection in which a text can still be fading in
+# Most consecutive frames without the text, due to flashes or damage, after which the track continues.
 MAX_GAP = 2
-"""Most consecutive frames without the text, due to flashes or damage, after which the track continues."""
-FEWEST_AT_REST = 3
-"""Least frames at one position of a still text."""
-LEAST_ADDED = 0.4
-"""Least additional length of a text that has grown, in line heights."""
+FEWEST_AT_REST = 3  # least frames at one position of a still text
+LEAST_ADDED = 0.4  # least additional length of a text that has grown, in line heights
+# Number of samples used to decide whether the words of a text change their colour one by one.
 MOST_MOMENTS = 200
-"""Number of samples used to decide whether the words of a text change their colour one by one."""
+# Readings of at least this many letters agree if this share of the letters is equal.
 FEWEST_LETTERS_TO_AGREE, MOSTLY_EQUAL = 10, 0.9
-"""Readings of at least this many letters agree if this share of the letters is equal."""
-MAX_READINGS = 2
-"""Number of readings of a still text; one more reading uses its mean frame."""
+MAX_READINGS = 2  # number of readings of a still text; one more reading uses its mean frame
+# Horizontal stretch of the line for each reading; readings that agree at different stretches are more reliable.
 STRETCH_FACTORS = (1.15, 1.0, 1.3)
-"""Horizontal stretch of the line for each reading; readings that agree at different stretches are more reliable."""
 SECOND_READING_SECONDS = 0.35
-CERTAIN_CONFIDENCE = 0.9
-"""If two readings agree and both have this confidence, no third reading is needed."""
-KNOWN_CONFIDENCE = 0.8
-"""Lines read with this confidence are not detected again while they are shown."""
-FEWEST_FOR_MEAN = 8
-"""Least number of frames for a mean frame that is better to read than a single frame."""
-REREAD_PLACES = (1, 4, 8, 12)
-"""Position numbers at which a moving text is read again."""
-MAX_LOST_SECONDS = 0.7
-"""Longest time without detection after which a moving text continues."""
-NUM_BACKGROUNDS = 4
-"""Number of frames used to separate strokes from a moving background."""
+CERTAIN_CONFIDENCE = 0.9  # if two readings agree and both have this confidence, no third reading is needed
+KNOWN_CONFIDENCE = 0.8  # lines read with this confidence are not detected again while they are shown
+FEWEST_FOR_MEAN = 8  # least number of frames for a mean frame that is better to read than a single frame
+REREAD_PLACES = (1, 4, 8, 12)  # position numbers at which a moving text is read again
+MAX_LOST_SECONDS = 0.7  # longest time without detection after which a moving text continues
+NUM_BACKGROUNDS = 4  # number of frames used to separate strokes from a moving background
 TIME_TOLERANCE = 1e-6
-CUT_ROWS = 60
-"""Number of frame rows that are compared to detect cuts."""
-MOST_CUTS = 256
-"""Number of recent cuts to keep: enough for the duration of a caption."""
-CUT_DIFFERENCE = 14.0
-"""Least mean difference between the frames before and after a cut, of 255."""
+CUT_ROWS = 60  # number of frame rows that are compared to detect cuts
+MOST_CUTS = 256  # number of recent cuts to keep: enough for the duration of a caption
+CUT_DIFFERENCE = 14.0  # least mean difference between the frames before and after a cut, of 255
 
 
 class Picture(NamedTuple):
@@ -88,72 +68,30 @@ class Picture(NamedTuple):
     luma: Gray
 
 
-class Reading(NamedTuple):
-    """A reading of a line: text, probability, and the name of its script if the script is unreadable."""
-
-    text: str
-    confidence: float
-    is_readable: bool = True
-    script: str | None = None
-
-
-class PictureReader(Protocol):
-    """Detects and reads lines in the current frame; see `FrameReader`."""
-
-    def find(self, bands: Sequence[Band]) -> list[Box]:
-        pass
-
-    def read(self, boxes: Sequence[Box], stretch: float) -> list[Reading]:
-        pass
-
-    def read_gray(self, line: Gray, stretch: float) -> Reading:
-        pass
-
-
 @dataclass(eq=False)
 class LineTrack:
-    """A line from its first frame to its last.
+    """A line from its first frame to its last."""
 
-    Attributes:
-        box: The position of the line; for a moving text, the last position.
-        template: The strokes of the line.
-        first_frame: The first frame that shows the line.
-        last_frame: The last frame that shows the line.
-        shares: Visible share of the strokes in each frame.
-        found_seconds: The time at which the line was detected.
-        readings: All readings of the line.
-        first_read: The frame of the first reading.
-        read_seconds: The time of the last reading or, before the first reading, of the detection.
-        is_settled: Whether the strokes were measured again after the detection.
-        is_fading: Whether the line is still fading in.
-        earliest_frame: The frame in which the line began to fade in or got its last word; ``first_frame`` is never
-            earlier.
-        num_missed: Number of consecutive frames up to now that do not show the line.
-        grew_from: The track of the shorter text that this line continues.
-        rolled_from: The track of the same text one line lower, before the text rolled up.
-        follows: The track of a shorter text that this line replaced, directly or after other texts that were not read.
-        continued_by: The track of the longer text, or of the same text one line higher, that replaced this line.
-        places: For a moving text, the first frame and the box of each position.
-    """
-
-    box: Box
+    box: Box  # for a moving text, the last position
     template: Template
     first_frame: int
     last_frame: int
-    shares: list[float]
-    found_seconds: float
+    shares: list[float]  # visible share of the strokes in each frame
+    found_seconds: float  # time of the detection
     readings: list[Reading] = field(default_factory=list)
-    first_read: int | None = None
-    read_seconds: float = 0.0
-    is_settled: bool = False
-    is_fading: bool = False
+    first_read: int | None = None  # frame of the first reading
+    read_seconds: float = 0.0  # time of the last reading or, before the first reading, of the detection
+    is_settled: bool = False  # whether the strokes were measured again after the detection
+    is_fading: bool = False  # whether the line is still fading in
+    # The frame in which the line began to fade in or got its last word; `first_frame` is never earlier.
     earliest_frame: int = 0
-    num_missed: int = 0
-    grew_from: LineTrack | None = None
-    rolled_from: LineTrack | None = None
-    continued_by: LineTrack | None = None
+    num_missed: int = 0  # consecutive frames up to now that do not show the line
+    grew_from: LineTrack | None = None  # the shorter text that this line continues
+    rolled_from: LineTrack | None = None  # the same text one line lower, before the text rolled up
+    continued_by: LineTrack | None = None  # the longer text, or the same text one line higher
+    # A shorter text that this line replaced, directly or after other texts that were not read.
     follows: LineTrack | None = None
-    places: list[tuple[int, Box]] = field(default_factory=list)
+    places: list[tuple[int, Box]] = field(default_factory=list)  # of a moving text: first frame and box of each
     _course: list[Brightness] = field(default_factory=list)
     _gauge: Template | None = None
     _sum: npt.NDArray[np.float32] | None = None
@@ -287,37 +225,18 @@ class LineTracker:
         self._watch: ChangeWatch | None = None
         self._recent: deque[Picture] = deque()
         self._compared_at = -np.inf
-        self._active: list[LineTrack] = []
-        self._moving: list[LineTrack] = []
+        self.active: list[LineTrack] = []  # the still lines in the last frame
+        self.moving: list[LineTrack] = []
         self._brightness: Gray | None = None
         self._differences: deque[float] = deque(maxlen=24)
-        #: The last frames directly after a cut, in order.
-        self.cuts: deque[int] = deque(maxlen=MOST_CUTS)
-
-    @property
-    def active(self) -> Sequence[LineTrack]:
-        """The still lines in the last frame."""
-        return self._active
-
-    @property
-    def moving(self) -> Sequence[LineTrack]:
-        """The moving lines."""
-        return self._moving
+        self.cuts: deque[int] = deque(maxlen=MOST_CUTS)  # the last frames directly after a cut, in order
 
     @property
     def remembered(self) -> range:
-        """The frames to pass to `remember` after loading this state."""
+        """The frames to pass to `remember` after restoring this state."""
         return range(self._recent[0].frame, self._recent[-1].frame + 1) if self._recent else range(0)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state without the buffered frames. The state shares its line objects with the tracker."""
-        return {name: value for name, value in vars(self).items() if name != "_recent"}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a copy of a saved state."""
-        vars(self).update(state)
-
-    def see(self, picture: Picture, reader: PictureReader) -> list[LineTrack]:
+    def see(self, picture: Picture, reader: FrameReader) -> list[LineTrack]:
         """Process the next frame, whose lines ``reader`` detects and reads; return the tracks that have ended."""
         self.remember(picture)
         self._note_cut(picture)
@@ -326,12 +245,12 @@ class LineTracker:
             self._compared_at = picture.seconds
             if self._watch is None:
                 self._watch = ChangeWatch(len(picture.luma))
-            for track in self._active:
+            for track in self.active:
                 track.note_brightness(picture)
             # Lines with low confidence may be detected again, with a better box.
             known = [
                 track.box
-                for track in self._active
+                for track in self.active
                 if not track.num_missed and any(reading.confidence >= KNOWN_CONFIDENCE for reading in track.readings)
             ]
             if bands := self._watch.see(picture.luma, known):
@@ -339,11 +258,11 @@ class LineTracker:
         self._read_again(picture, reader)
         return ended
 
-    def finish(self, reader: PictureReader) -> list[LineTrack]:
+    def finish(self, reader: FrameReader) -> list[LineTrack]:
         """Return the tracks that are still active at the end of the video."""
-        for track in self._active:
+        for track in self.active:
             _read_mean(track, reader)
-        ended, self._active, self._moving = self._active + self._moving, [], []
+        ended, self.active, self.moving = self.active + self.moving, [], []
         return [track for track in ended if track.readings]
 
     def remember(self, picture: Picture) -> None:
@@ -359,10 +278,8 @@ class LineTracker:
     def _note_cut(self, picture: Picture) -> None:
         """Record a cut if the frame differs from the previous frame by far more than usual."""
         step = max(1, len(picture.luma) // CUT_ROWS)
-        before, self._brightness = (
-            self._brightness,
-            picture.luma[step // 2 :: step, min(step, picture.luma.shape[1]) // 2 :: step].copy(),
-        )
+        before = self._brightness
+        self._brightness = picture.luma[step // 2 :: step, min(step, picture.luma.shape[1]) // 2 :: step].copy()
         if before is None:
             return
         difference = float(np.abs(self._brightness.astype(np.int16) - before).mean())
@@ -371,15 +288,17 @@ class LineTracker:
             self.cuts.append(picture.frame)
         self._differences.append(difference)
 
-    def _follow(self, picture: Picture, reader: PictureReader) -> list[LineTrack]:
+    def _follow(self, picture: Picture, reader: FrameReader) -> list[LineTrack]:
         """Match the known lines with the next frame; return the lines that have ended."""
         gone = []
-        for track in self._active:
+        for track in self.active:
             share = track.template.share(picture.luma)
             if share >= MIN_VISIBLE_STROKES:
-                if not track.is_settled:
-                    track.is_fading = self._is_fading(track, picture)
                 age = picture.seconds - track.found_seconds
+                if not track.is_settled:
+                    # The text may be fading in over another text that fades out.
+                    is_new = age < LONGEST_FADE_SECONDS
+                    track.is_fading = is_new and _num_fading(track.template, list(self._recent)) > 0
                 is_due = not track.is_settled and not track.is_fading and age >= SETTLED_SECONDS
                 if (is_due or share > FADE_IN_GROWTH) and self._renew(track, picture):
                     continue
@@ -390,12 +309,12 @@ class LineTracker:
             if track.num_missed > MAX_GAP:
                 gone.append(track)
         self._end(gone, picture, reader)
-        lost = [track for track in self._moving if picture.seconds - track.read_seconds > MAX_LOST_SECONDS]
-        self._moving = [track for track in self._moving if track not in lost]
+        lost = [track for track in self.moving if picture.seconds - track.read_seconds > MAX_LOST_SECONDS]
+        self.moving = [track for track in self.moving if track not in lost]
         for track in gone:
             if not track.readings:
                 self._move(track, picture)
-        return [track for track in gone + lost if track.readings and track not in self._moving]
+        return [track for track in gone + lost if track.readings and track not in self.moving]
 
     def _renew(self, track: LineTrack, picture: Picture) -> bool:
         """Measure the strokes of a text again after it has faded in."""
@@ -407,33 +326,27 @@ class LineTracker:
             return False
         shares = _shares_before(template, recent)
         track.is_settled = not track.is_fading and picture.seconds - track.found_seconds >= SETTLED_SECONDS
-        if len(shares) == len(recent) and track.first_frame < recent[0].frame:
+        first = recent[len(recent) - len(shares)].frame
+        if len(shares) == len(recent) and track.first_frame < first:
             # The text was already visible before the first buffered frame.
-            shares = track.shares[: -len(shares)] + shares
-            track.show(template, shares, track.first_frame, picture.frame)
-        else:
-            track.show(template, shares, recent[len(recent) - len(shares)].frame, picture.frame)
+            shares, first = track.shares[: -len(shares)] + shares, track.first_frame
+        track.show(template, shares, first, picture.frame)
         return True
 
-    def _is_fading(self, track: LineTrack, picture: Picture) -> bool:
-        """Return whether a detected text is still fading in, possibly over another text that fades out."""
-        is_new = picture.seconds - track.found_seconds < LONGEST_FADE_SECONDS
-        return is_new and _num_fading(track.template, list(self._recent)) > 0
-
-    def _end(self, ended: Sequence[LineTrack], picture: Picture, reader: PictureReader) -> None:
+    def _end(self, ended: Sequence[LineTrack], picture: Picture, reader: FrameReader) -> None:
         height, width = picture.luma.shape
         for track in ended:
-            self._active.remove(track)
+            self.active.remove(track)
             _read_mean(track, reader)
             left, top, right, bottom = track.template.box
             if self._watch is not None and track.is_at_rest:
                 self._watch.forget((left / width, top / height, right / width, bottom / height))
 
-    def _take_new(self, picture: Picture, boxes: Iterable[Box], reader: PictureReader) -> list[LineTrack]:
+    def _take_new(self, picture: Picture, boxes: Iterable[Box], reader: FrameReader) -> list[LineTrack]:
         """Start tracks for detected lines without a track; return the tracks that these lines replace."""
         ended: list[LineTrack] = []
         for box in boxes:
-            beside = [track for track in self._active if not track.num_missed and _overlap(track.box, box)]
+            beside = [track for track in self.active if not track.num_missed and _overlap(track.box, box)]
             if any(_is_within(box, track.box) for track in beside):
                 continue
             track = self._begin_track(picture, box)
@@ -455,7 +368,7 @@ class LineTracker:
                 elif earlier is not None and earlier.continued_by is shorter:
                     earlier.continued_by, track.follows = track, earlier
                     track.grew_from = shorter.grew_from
-            self._active.append(track)
+            self.active.append(track)
             moving = self._find_moved_line(box)
             if not track.is_at_rest and moving is not None and len(moving.places) in REREAD_PLACES:
                 moving.readings += reader.read([box], 1.0)
@@ -510,23 +423,23 @@ class LineTracker:
         return added if shorter.first_read < added and len(alone) >= FEWEST_AT_REST and was_absent else 0
 
     def _find_moved_line(self, box: Box) -> LineTrack | None:
-        return next((track for track in self._moving if _has_moved_to(track.box, box)), None)
+        return next((track for track in self.moving if _has_moved_to(track.box, box)), None)
 
     def _move(self, passed: LineTrack, picture: Picture) -> None:
         """Extend the track of a moving text by a line that ended before it stood still, or start a new track."""
         track = self._find_moved_line(passed.box)
         if track is None:
             track = passed
-            self._moving.append(track)
+            self.moving.append(track)
         track.box, track.last_frame = passed.box, passed.last_frame
         track.places.append((passed.first_frame, passed.box))
         track.read_seconds = picture.seconds
 
-    def _read_again(self, picture: Picture, reader: PictureReader) -> None:
+    def _read_again(self, picture: Picture, reader: FrameReader) -> None:
         """Read still lines, and read them a second time shortly afterwards."""
         due = [
             track
-            for track in self._active
+            for track in self.active
             if track.is_at_rest
             and not track.is_fading
             and not track.num_missed
@@ -553,7 +466,7 @@ def _agree(one: str, other: str) -> bool:
     return SequenceMatcher(None, one, other).ratio() >= MOSTLY_EQUAL
 
 
-def _read_mean(track: LineTrack, reader: PictureReader) -> None:
+def _read_mean(track: LineTrack, reader: FrameReader) -> None:
     mean = track.take_mean()
     first = track.readings[0] if len(track.readings) == MAX_READINGS else None
     if first is not None and all(

@@ -1,4 +1,4 @@
-"""Watch the frames of a video for text: check whether known texts are visible and where new text may have appeared.
+"""Watch the frames of a video for text: check whether known texts are visible, where new text may be, and read it.
 
 The strokes of a text are brighter or darker than their surroundings. A `Template` stores the difference of each pixel
 from its surroundings where the text was detected. Correlating it with a frame gives the visible share of the text: 1
@@ -13,58 +13,53 @@ still, and still content, because it does not change.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .._lines.reading import read_lines
+from ..detection.predictor import DetectionPredictor
+from ..recognition.predictor import RecognitionPredictor
 
 Gray = npt.NDArray[np.uint8]
 Brightness = npt.NDArray[np.float32]
-Box = tuple[int, int, int, int]
-"""Left, top, right, bottom in pixels."""
+Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels
+# Pixels with at least this share of the greatest difference from their surroundings are strokes.
 STROKE_CONTRAST = 0.3
-"""Pixels with at least this share of the greatest difference from their surroundings are strokes."""
+# Least value of the greatest difference of strokes from their surroundings, of 255; noise is lower.
 MIN_STROKE_CONTRAST = 10.0
-"""Least value of the greatest difference of strokes from their surroundings, of 255; noise is lower."""
-STILL_DIFFERENCE = 24
-"""Greatest change of a stroke pixel from frame to frame."""
-INNER_CONTRAST = 0.45
-"""Pixels with at least this share of the greatest difference are inside a stroke."""
-NUM_PARTS = 16
-"""Number of parts, from left to right, whose brightness is tracked to detect sung words."""
+STILL_DIFFERENCE = 24  # greatest change of a stroke pixel from frame to frame
+INNER_CONTRAST = 0.45  # pixels with at least this share of the greatest difference are inside a stroke
+NUM_PARTS = 16  # number of parts, from left to right, whose brightness is tracked to detect sung words
 FEWEST_IN_PART = 12
-LEAST_CHANGE = 6.0
-"""Least change of brightness of a sung word, of 255."""
-MOST_SUNG_BEFORE = 0.4
-"""Greatest share of parts that may already have been sung at detection."""
+LEAST_CHANGE = 6.0  # least change of brightness of a sung word, of 255
+MOST_SUNG_BEFORE = 0.4  # greatest share of parts that may already have been sung at detection
 FEWEST_STEPS = 3
+# Least share of strokes that must be still; a smaller share may be a moving background.
 MIN_STILL_SHARE = 0.25
-"""Least share of strokes that must be still; a smaller share may be a moving background."""
-SMALL_HEIGHT = 360
-"""Approximate height in pixels of the downscaled frames."""
-REST_DIFFERENCE = 12
-"""Greatest change of a pixel at rest from one comparison to the next, of 255."""
-CHANGE_DIFFERENCE = 32
-"""Least change of a pixel since the last detection."""
-EDGE_CONTRAST = 36
-"""Least difference of strokes from their surroundings."""
-CELL_SIZE = 8
-"""Side in pixels of the cells in which edges are counted."""
-EDGES_IN_WINDOW = 36
-"""Least number of edge pixels that may be text, in a row of WINDOW_CELLS cells."""
+SMALL_HEIGHT = 360  # approximate height in pixels of the downscaled frames
+REST_DIFFERENCE = 12  # greatest change of a pixel at rest from one comparison to the next, of 255
+CHANGE_DIFFERENCE = 32  # least change of a pixel since the last detection
+EDGE_CONTRAST = 36  # least difference of strokes from their surroundings
+CELL_SIZE = 8  # side in pixels of the cells in which edges are counted
+EDGES_IN_WINDOW = 36  # least number of edge pixels that may be text, in a row of WINDOW_CELLS cells
 WINDOW_CELLS = 5
-MARGIN_CELLS = 3
-"""Rows of cells added to a band above and below."""
+MARGIN_CELLS = 3  # rows of cells added to a band above and below
+# After detection in a region, for this many comparisons a change there must rest twice as long to be accepted. Without
+# this, alternating content would trigger detection again and again. New text waits at most this long.
 HESITANT_COMPARISONS = 2
-"""After detection in a region, for this many comparisons a change there must rest twice as long to be accepted.
-
-Without this, alternating content would trigger detection again and again. New text waits at most this long.
-"""
+# Outlines of known lines extend beyond their boxes by up to 1 / KNOWN_MARGIN of the box height.
 KNOWN_MARGIN = 5
-"""Outlines of known lines extend beyond their boxes by up to 1 / KNOWN_MARGIN of the box height."""
 _UNSEEN_BRIGHTNESS = -1000  # differs from every brightness
+MOST_PIXELS = 500_000  # bands with more pixels are downscaled before detection
 
 
 class Template:
@@ -269,3 +264,100 @@ def _pixels(box: Sequence[float], height: int, width: int) -> tuple[slice, slice
 
 def _overlap(one: slice, other: slice) -> bool:
     return bool(one.start < other.stop and other.start < one.stop)
+
+
+class Reading(NamedTuple):
+    """A reading of a line: text, probability, and the name of its script if the script is unreadable."""
+
+    text: str
+    confidence: float
+    is_readable: bool = True
+    script: str | None = None
+
+
+class FrameReader:
+    """Detects and reads lines in successive frames; colours are decoded only if needed.
+
+    ``tallest`` is the greatest height of a line in pixels.
+    """
+
+    def __init__(self, detector: DetectionPredictor, recogniser: RecognitionPredictor, tallest: float) -> None:
+        self._detector, self._recogniser, self._tallest = detector, recogniser, tallest
+        self._colours: Callable[[], npt.NDArray[np.uint8]] | None = None
+        self._picture: Tensor | None = None
+
+    def show(self, colours: Callable[[], npt.NDArray[np.uint8]]) -> None:
+        """Take the next frame; ``colours`` returns it as (H, W, 3)."""
+        self._colours, self._picture = colours, None
+
+    @torch.inference_mode()
+    def find(self, bands: Sequence[Band]) -> list[Box]:
+        """Return the boxes of lines in bands of the frame, in pixels."""
+        picture = self._seen()
+        height = picture.shape[1]
+        spans = [(math.floor(band.top * height), math.ceil(band.bottom * height)) for band in bands]
+        boxes: list[Box] = []
+        while spans:
+            top, bottom = spans.pop(0)
+            part = picture[:, top : max(bottom, min(top + 32, height))]
+            found, above, below = [], 0, 0
+            for left, upper, right, lower in self._lines_in(part):
+                if 4 < lower - upper < self._tallest and right - left > 4:
+                    found.append((left, upper + top, right, lower + top))
+                # The edge of the band may cut a line in two.
+                if upper <= 3 and top > 0:
+                    above = max(above, 2 * (lower - upper) + 16)
+                if lower >= part.shape[1] - 3 and bottom < height:
+                    below = max(below, 2 * (lower - upper) + 16)
+            if (above or below) and bottom - top < 0.7 * height:
+                spans.insert(0, (max(top - above, 0), min(bottom + below, height)))
+            else:
+                boxes += found
+        return boxes
+
+    @torch.inference_mode()
+    def read(self, boxes: Sequence[Box], stretch: float) -> list[Reading]:
+        """Read lines of the frame, stretched horizontally by a factor."""
+        return self._read(self._seen(), boxes, stretch)
+
+    @torch.inference_mode()
+    def read_gray(self, line: Gray, stretch: float) -> Reading:
+        """Read an image (H, W) of one line, stretched horizontally by a factor."""
+        height, width = line.shape
+        (reading,) = self._read(torch.from_numpy(line).expand(3, height, width), [(0, 0, width, height)], stretch)
+        return reading
+
+    def _seen(self) -> Tensor:
+        if self._picture is None:
+            assert self._colours is not None
+            self._picture = torch.from_numpy(self._colours()).permute(2, 0, 1)
+        return self._picture
+
+    def _lines_in(self, part: Tensor) -> list[Box]:
+        height, width = part.shape[1:]
+        scale = min(1.0, math.sqrt(MOST_PIXELS / (height * width)))
+        if scale < 1:
+            size = (max(round(height * scale), 1), max(round(width * scale), 1))
+            part = functional.interpolate(part[None], size=size, mode="bilinear", antialias=True)[0]
+        (found,) = self._detector([part])
+        boxes = next(iter(found.values()))[:, :4] * (width, height, width, height)
+        return [
+            (max(round(left), 0), max(round(top), 0), min(round(right), width), min(round(bottom), height))
+            for left, top, right, bottom in boxes.tolist()
+        ]
+
+    def _read(self, picture: Tensor, boxes: Sequence[Box], stretch: float) -> list[Reading]:
+        """Read lines of a frame (3, H, W), stretched horizontally; stretching changes readings of doubtful lines."""
+        read = []
+        for left, top, right, bottom in boxes:
+            line = picture[:, top:bottom, left:right]
+            height, width = line.shape[1], round(line.shape[2] * stretch)
+            if stretch != 1:
+                wider = functional.interpolate(line[None].float(), size=(height, width), mode="bicubic")[0]
+                line = wider.round().clamp(0, 255).to(torch.uint8)
+            quad = np.array([[(0, 0), (width, 0), (width, height), (0, height)]], dtype=np.float64)
+            (found,) = read_lines(self._recogniser.model, line, quad)
+            text = " ".join(word.value for word in found.words)
+            odds = math.prod(word.confidence for word in found.words) if found.words else 0.0
+            read.append(Reading(text, odds, bool(text) and found.script is None, found.script))
+        return read

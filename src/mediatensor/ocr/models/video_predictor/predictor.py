@@ -15,7 +15,7 @@ import numpy.typing as npt
 from torch import nn
 
 from ...._engine.common.checks import finite_number, shown
-from ...._engine.common.messages import progress
+from ...._engine.common.messages import counted, progress
 from ....decoders import VideoDecoder
 from ....decoders._access import access_to
 from ....errors import ClosedError, InvalidArgumentError, MediaTensorError, OutOfRangeError
@@ -37,33 +37,27 @@ from ._kinds import (
     tie_rolling_lines,
     write_ellipses,
 )
-from ._reading import FrameReader
 from ._slides import SlideWatch, StillPage, is_on_page, is_part_of_page, is_slide
 from ._tracking import LineTrack, LineTracker, Picture
-from ._watching import Box
+from ._watching import Box, FrameReader
 
 __all__ = ["TextStream", "VideoTextPredictor"]
 
 KINDS: tuple[TextKind, ...] = get_args(TextKind)
-TALLEST_LINE = 0.25
-"""Greatest height of a line of text, as a share of the frame's height."""
-FRAMES_UNTIL_COMPLETE = 12
-"""Number of frames to wait for lines that end together."""
+TALLEST_LINE = 0.25  # greatest height of a line of text, as a share of the frame's height
+FRAMES_UNTIL_COMPLETE = 12  # number of frames to wait for lines that end together
+# Number of recent frames whose times are kept, in addition to the first frames of texts.
 FRAMES_OF_KNOWN_TIME = 256
-"""Number of recent frames whose times are kept, in addition to the first frames of texts."""
-LEAST_CONFIDENCE = 0.4
-"""Lines with a lower confidence are not part of a text."""
+LEAST_CONFIDENCE = 0.4  # lines with a lower confidence are not part of a text
+# Unreadable text that is shown for less time is ignored, because it may be anything.
 LEAST_UNREAD_SECONDS = 0.5
-"""Unreadable text that is shown for less time is ignored, because it may be anything."""
-FEWEST_FRAMES = 3
-"""Least number of frames of a text."""
+FEWEST_FRAMES = 3  # least number of frames of a text
 TIME_TOLERANCE = 1e-6
+# A file is truncated if it is shorter than its headers say by this many seconds and by this share.
 LEAST_LOST_SECONDS, LEAST_LOST = 0.5, 0.05
-"""A file is truncated if it is shorter than its headers say by this many seconds and by this share."""
 
 Region = tuple[float, float, float, float]
-Progress = tuple[list[TextTrack], dict[str, Any]]
-"""Finished texts, and the state of the stream."""
+Progress = tuple[list[TextTrack], dict[str, Any]]  # finished texts, and the state of the stream
 _END = object()
 
 
@@ -141,8 +135,8 @@ class VideoTextPredictor(nn.Module):
         Raises:
             InvalidArgumentError: ``kept`` belongs to another video.
         """
-        tracks, state = kept or ([], None)
-        tracks = list(tracks)
+        earlier, state = kept or ([], None)
+        tracks = list(earlier)
         with closing(self.stream(video, state=state)) as stream:
             while (step := stream._step()) is not _END:
                 if isinstance(step, TextTrack):
@@ -315,15 +309,16 @@ class TextStream(Iterator[TextTrack]):
             ClosedError: An exception ended the stream within a frame.
         """
         self._check_whole()
+        tracker = {name: value for name, value in vars(self._tracker).items() if name != "_recent"}
         return {
             # Ended lines refer to active lines that continue them, so both are copied together.
-            "lines": copy.deepcopy((self._tracker.state_dict(), self._ended)),
+            "lines": copy.deepcopy((tracker, self._ended)),
             "complete": list(self._complete),
             "remembered": self._tracker.remembered,
-            "watch": self._watch.state_dict(),
+            "watch": copy.deepcopy(vars(self._watch)),
             "pages": (list(self._pages), list(self._turned), list(self._shown)),
             "slides": [{**vars(slide), "page": slide.page.export()} for slide in self.slides],
-            "judge": self._judge.state_dict(),
+            "judge": copy.deepcopy(vars(self._judge)),
             "starts": dict(self._starts),
             "num_frames": self.num_frames,
             "end_seconds": self.end_seconds,
@@ -356,11 +351,11 @@ class TextStream(Iterator[TextTrack]):
 
     def _take(self, state: dict[str, Any]) -> None:
         tracker, self._ended = copy.deepcopy(state["lines"])
-        self._tracker.load_state_dict(tracker)
+        vars(self._tracker).update(tracker)
         self._complete = list(state["complete"])
         self._remembered = state["remembered"]
-        self._judge.load_state_dict(state["judge"])
-        self._watch.load_state_dict(state["watch"])
+        vars(self._judge).update(copy.deepcopy(state["judge"]))
+        vars(self._watch).update(copy.deepcopy(state["watch"]))
         self._pages, self._turned, self._shown = (list(part) for part in state["pages"])
         self.slides = [Slide(**{**slide, "page": Page.from_dict(slide["page"])}) for slide in state["slides"]]
         for slide, shown_frame in zip(self.slides, self._shown, strict=True):
@@ -416,10 +411,9 @@ class TextStream(Iterator[TextTrack]):
         yield from self._take_complete()
         self._note_scripts()
         if 0 < self.num_frames < FEWEST_FRAMES:
-            few = "1 frame" if self.num_frames == 1 else f"{self.num_frames} frames"
             self._note(
-                f"The video has {few}, and text counts where it stands for {FEWEST_FRAMES}; read pictures as pages, "
-                "with ocr_predictor."
+                f"The video has {counted(self.num_frames, 'frame')}, and text counts where it stands for "
+                f"{FEWEST_FRAMES}; read pictures as pages, with ocr_predictor."
             )
 
     def _take_complete(self) -> Iterator[TextTrack]:
@@ -443,8 +437,7 @@ class TextStream(Iterator[TextTrack]):
         missing = times[self._num_passed : here]
         if len(missing):
             span = f" to {missing[-1]:.3f}" if len(missing) > 1 else ""
-            frames = "1 frame" if len(missing) == 1 else f"{len(missing)} frames"
-            self._note(f"{frames} at {missing[0]:.3f}{span} seconds could not be decoded.")
+            self._note(f"{counted(len(missing), 'frame')} at {missing[0]:.3f}{span} seconds could not be decoded.")
         self._num_passed = max(min(max(here, self._num_passed) + 1, after), self._num_passed)
         promised = self._decoder.metadata.duration_seconds_from_header or 0.0
         found = self.end_seconds - self.begin_seconds
@@ -457,10 +450,9 @@ class TextStream(Iterator[TextTrack]):
 
     def _note_scripts(self) -> None:
         for script, (number, first, last) in sorted(self._unread.items()):
-            texts = "1 line of text" if number == 1 else f"{number} lines of text"
             self._note(
-                f"{texts} between {first:.3f} and {last:.3f} seconds could not be read, of which the script seems to "
-                f"be {script}."
+                f"{counted(number, 'line')} of text between {first:.3f} and {last:.3f} seconds could not be read, of "
+                f"which the script seems to be {script}."
             )
 
     def _take_slides(self, frame: int) -> None:
@@ -615,8 +607,8 @@ class TextStream(Iterator[TextTrack]):
     def _geometry(self, box: Box) -> tuple[tuple[float, float], tuple[float, float]]:
         x, y = self._part[:2]
         left, top, right, bottom = box
-        upper, lower = (left + x, top + y), (right + x, bottom + y)
-        return (upper[0] / self.width, upper[1] / self.height), (lower[0] / self.width, lower[1] / self.height)
+        upper_left = (left + x) / self.width, (top + y) / self.height
+        return upper_left, ((right + x) / self.width, (bottom + y) / self.height)
 
 
 def _rolled_places(line: LineTrack) -> list[tuple[int, Box]]:
