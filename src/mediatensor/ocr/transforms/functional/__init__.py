@@ -1,10 +1,9 @@
 """The operations of the transforms as functions. docTR has a module of the same name."""
 
-from ._images import blur_image as blur_image
-from ._images import crop_detection, invert_colors, random_shadow, rotate_sample
-from ._images import crop_window as crop_window
-from ._images import rotate_image as rotate_image
-from .base import create_shadow_mask, crop_boxes
+from .base import blur_image as blur_image
+from .base import create_shadow_mask, crop_boxes, crop_detection, invert_colors, random_shadow, rotate_sample
+from .base import crop_window as crop_window
+from .base import rotate_image as rotate_image
 
 __all__ = [
     "create_shadow_mask",

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from ....errors import InvalidArgumentError
 from ...utils.common_types import Nested, Sample
 from ..functional import blur_image, invert_colors, random_shadow
-from ._samples import image_of, range_of
+from ._composition import ShowsArguments, image_of, range_of
 
 
-class ColorInversion(Nested):
+class ColorInversion(ShowsArguments, Nested):
     """Make the image grey, tint it with a random colour, and invert it: white paper becomes dark.
 
     The result of a grey image has three channels.
@@ -37,15 +37,11 @@ class ColorInversion(Nested):
     def __init__(self, min_val: float = 0.5) -> None:
         self.min_val = min_val
 
-    def extra_repr(self) -> str:
-        """Return the smallest factor."""
-        return f"min_val={self.min_val}"
-
     def __call__(self, sample: Sample) -> Sample:
         return sample.replace(image=invert_colors(image_of(sample), self.min_val))
 
 
-class GaussianNoise(nn.Module):
+class GaussianNoise(ShowsArguments, nn.Module):
     """Add normally distributed noise, independently for each pixel and channel.
 
     Args:
@@ -76,10 +72,6 @@ class GaussianNoise(nn.Module):
         if image.dtype == torch.uint8:
             return sample.replace(image=(image + 255 * noise).round().clamp(0, 255).to(torch.uint8))
         return sample.replace(image=(image + noise.to(image.dtype)).clamp(0, 1))
-
-    def extra_repr(self) -> str:
-        """Return mean and standard deviation."""
-        return f"mean={self.mean}, std={self.std}"
 
 
 class GaussianBlur(nn.Module):
@@ -135,7 +127,7 @@ class ChannelShuffle(nn.Module):
         return sample.replace(image=image.index_select(-3, order))
 
 
-class RandomShadow(nn.Module):
+class RandomShadow(ShowsArguments, nn.Module):
     """Add a random shadow with a soft edge, which starts at one side of the image.
 
     Args:
@@ -162,10 +154,6 @@ class RandomShadow(nn.Module):
         if image.dtype == torch.uint8:
             return sample.replace(image=_convert_floats(random_shadow(image.float(), self.opacity_range), torch.uint8))
         return sample.replace(image=random_shadow(image, self.opacity_range).clamp(0, 1))
-
-    def extra_repr(self) -> str:
-        """Return the range."""
-        return f"opacity_range={self.opacity_range}"
 
 
 def _convert_floats(values: Tensor, dtype: torch.dtype) -> Tensor:

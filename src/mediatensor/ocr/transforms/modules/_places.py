@@ -17,7 +17,7 @@ from ....errors import InvalidArgumentError
 from ...utils._page_images import Letterbox
 from ...utils.common_types import Nested, Sample
 from ..functional import crop_window, rotate_image, rotate_sample
-from ._samples import Array, corners_of, image_of, move_boxes, range_of
+from ._composition import Array, ShowsArguments, corners_of, image_of, move_boxes, range_of
 
 # torchvision's names, and Pillow's numbers.
 _INTERPOLATIONS = {"nearest": 0, "bilinear": 2, "bicubic": 3, "nearest-exact": None}
@@ -105,7 +105,7 @@ class Resize(nn.Module):
         )
 
 
-class RandomResize(nn.Module):
+class RandomResize(ShowsArguments, nn.Module):
     """Scale height and width by random factors, with a probability.
 
     Args:
@@ -158,15 +158,8 @@ class RandomResize(nn.Module):
         resized_sample: Sample = Resize((height, width), preserve_aspect_ratio=keep, symmetric_pad=symmetric)(sample)
         return resized_sample
 
-    def extra_repr(self) -> str:
-        """Return the arguments."""
-        return (
-            f"scale_range={self.scale_range}, preserve_aspect_ratio={self.preserve_aspect_ratio}, "
-            f"symmetric_pad={self.symmetric_pad}, p={self.p}"
-        )
 
-
-class RandomHorizontalFlip(nn.Module):
+class RandomHorizontalFlip(ShowsArguments, nn.Module):
     """Mirror the image horizontally, with a probability.
 
     Polygons keep the order of their points, as in docTR, so the first point of a mirrored polygon is at the top right.
@@ -200,12 +193,8 @@ class RandomHorizontalFlip(nn.Module):
         mask = None if sample.mask is None else sample.mask.flip(-1)
         return Sample(image_of(sample).flip(-1), mask, move_boxes(sample.target, _mirror_boxes))
 
-    def extra_repr(self) -> str:
-        """Return the probability."""
-        return f"p={self.p}"
 
-
-class RandomRotate(Nested):
+class RandomRotate(ShowsArguments, Nested):
     """Rotate about the centre by a random angle. Pixels are not interpolated; the outside is black.
 
     Args:
@@ -229,10 +218,6 @@ class RandomRotate(Nested):
         self.max_angle = max_angle
         self.expand = expand
 
-    def extra_repr(self) -> str:
-        """Return the arguments."""
-        return f"max_angle={self.max_angle}, expand={self.expand}"
-
     def __call__(self, sample: Sample) -> Sample:
         """Return the rotated sample. Boxes are relative and enclose the rotated boxes; polygons are rotated.
 
@@ -250,7 +235,7 @@ class RandomRotate(Nested):
         return Sample(rotate_image(image, angle, self.expand), mask, move_boxes(sample.target, turn))
 
 
-class RandomCrop(Nested):
+class RandomCrop(ShowsArguments, Nested):
     """Crop a random part of the image without resizing. Do not crop if an array of boxes would become empty.
 
     Args:
@@ -276,10 +261,6 @@ class RandomCrop(Nested):
         self.ratio = range_of("ratio", ratio)
         if min(*self.scale, *self.ratio) <= 0:
             raise InvalidArgumentError(f"scale and ratio must be positive (got {scale} and {ratio}).")
-
-    def extra_repr(self) -> str:
-        """Return the arguments."""
-        return f"scale={self.scale}, ratio={self.ratio}"
 
     def __call__(self, sample: Sample) -> Sample:
         """Return the cropped or unchanged sample. Boxes are clipped to the crop, and stay relative or in pixels.
