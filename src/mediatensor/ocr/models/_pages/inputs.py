@@ -29,16 +29,7 @@ _SHORT_TEXT_CONFIDENCE = 0.2
 
 
 def page_sources(pages: Any) -> Sequence[Any]:
-    """Return the pages of a predictor's input as a sequence that loads pages on access.
-
-    Args:
-        pages: A list, batch or `FrameBatch`; a document; a path, a URL or the bytes of a PDF file or an image, or a
-            Pillow image. A list may contain all of these, and each document in it may have several pages.
-
-    Raises:
-        InvalidArgumentError: ``pages`` has no pages.
-        MediaTensorError: A file cannot be opened.
-    """
+    """Return the pages of a predictor's input as a sequence that loads pages on access; see `OCRPredictor.forward`."""
     if isinstance(pages, Pages):
         return pages
     if isinstance(pages, _FILES):
@@ -56,11 +47,7 @@ def page_sources(pages: Any) -> Sequence[Any]:
 
 
 def single_images(images: Any) -> Iterator[Image]:
-    """Yield the images of a list, a batch or a `FrameBatch`; documents are read page by page.
-
-    Raises:
-        InvalidArgumentError: ``images`` is a single image, or is empty.
-    """
+    """Yield the images of a list, a batch or a `FrameBatch`; documents are read page by page."""
     if isinstance(images, FrameBatch):
         images = images.data
     if isinstance(images, Frame) or (isinstance(images, Tensor | np.ndarray) and images.ndim == 3):
@@ -78,29 +65,17 @@ def single_images(images: Any) -> Iterator[Image]:
 
 
 def as_images(images: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]) -> list[Tensor]:
-    """Return all images as tensors, see `single_images` and `as_image`."""
+    """Return all images of a list or batch as tensors with valid values; see `as_tensor`."""
     tensors = [as_tensor(image) for image in single_images(images)]
     check_values(tensors)
     return tensors
 
 
-def as_image(image: Image) -> Tensor:
-    """Return an image as a tensor (3, H, W) on its device, if possible without a copy.
-
-    Args:
-        image: uint8, or floats in [0, 1]: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a frame. Arrays (3, H,
-            W) are accepted if the last dimension is not 3.
-
-    Raises:
-        InvalidArgumentError: The shape or type is not accepted, there are no pixels, or floats are out of range.
-    """
-    tensor = as_tensor(image)
-    check_values([tensor])
-    return tensor
-
-
 def as_tensor(image: Image) -> Tensor:
-    """Return an image as `as_image` does, but do not check its values; `check_values` checks many images at once."""
+    """Return an image as a tensor (3, H, W) on its device, if possible without a copy, and without checking values.
+
+    Arrays (3, H, W) are accepted if the last dimension is not 3.
+    """
     if isinstance(image, Frame):
         image = image.data
     if isinstance(image, PIL.Image.Image):
@@ -108,8 +83,9 @@ def as_tensor(image: Image) -> Tensor:
     if isinstance(image, np.ndarray):
         if image.dtype not in (np.uint8, np.float16, np.float32):
             raise _wrong_type(image.dtype)
-        # torch warns about read-only arrays, such as those of Pillow, so they are copied.
-        tensor = torch.from_numpy(image if image.flags.writeable and _forward(image) else image.copy())
+        # torch warns about read-only arrays, such as those of Pillow, and cannot view negative strides.
+        is_viewable = image.flags.writeable and min(image.strides, default=0) >= 0
+        tensor = torch.from_numpy(image if is_viewable else image.copy())
         channels_last = tensor.ndim == 3 and tensor.shape[2] == 3
     elif isinstance(image, Tensor):
         tensor = image.detach()
@@ -128,11 +104,7 @@ def as_tensor(image: Image) -> Tensor:
 
 
 def check_values(images: Sequence[Tensor]) -> None:
-    """Check that floats are approximately in [0, 1]; the host waits for the device only once for all images.
-
-    Raises:
-        InvalidArgumentError: A value is outside this range.
-    """
+    """Check that floats are approximately in [0, 1]; the host waits for the device only once for all images."""
     floating = [image for image in images if image.is_floating_point()]
     for device in {image.device for image in floating}:
         own = [image for image in floating if image.device == device]
@@ -143,11 +115,6 @@ def check_values(images: Sequence[Tensor]) -> None:
                     f"an image of {image.dtype} with values from {least} to {greatest}: floats are in [0, 1]; give "
                     "uint8 for [0, 255]."
                 )
-
-
-def _forward(image: npt.NDArray[Any]) -> bool:
-    """Return whether torch can view the array, which requires strides that are not negative."""
-    return all(stride >= 0 for stride in image.strides)
 
 
 def _wrong_type(dtype: Any) -> InvalidArgumentError:

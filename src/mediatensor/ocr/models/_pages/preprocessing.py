@@ -17,7 +17,7 @@ from ....frames import FrameBatch
 from ...transforms import Resize
 from ...utils._page_images import Letterbox, resized
 from .._networks.transfers import constant, upload_images
-from .inputs import Image, as_image, as_images
+from .inputs import Image, as_images
 
 LEAST_SCALE, TILE_OVERLAP = 0.6, 0.25
 """Strips that would be scaled by a smaller factor are cut into tiles; these overlap by this share of their length."""
@@ -176,7 +176,7 @@ class PreProcessor(nn.Module):
             >>> PreProcessor((32, 128), batch_size=2).sample_transforms(np.zeros((16, 20, 3), np.uint8)).shape
             torch.Size([3, 32, 128])
         """
-        image = as_image(x)
+        (image,) = as_images([x])
         picture = self._letterbox().fit(image)
         sample = picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
         return (sample, self._letterbox().padding_mask(image)) if self.resize.return_padding_mask else sample
@@ -258,10 +258,8 @@ class FlexiblePreProcessor(nn.Module):
         multiple: int = 32,
     ) -> None:
         super().__init__()
-        self.shorter_side, self.longer_side = (
-            check_positive("shorter_side", shorter_side),
-            check_positive("longer_side", longer_side),
-        )
+        self.shorter_side = check_positive("shorter_side", shorter_side)
+        self.longer_side = check_positive("longer_side", longer_side)
         self.batch_size = check_positive("batch_size", batch_size)
         self.mean, self.std, self.multiple = tuple(mean), tuple(std), multiple
 
@@ -295,8 +293,7 @@ class FlexiblePreProcessor(nn.Module):
     ) -> Iterator[PageBatch]:
         """Yield batches of pages that share a size."""
         # Batches are not faster on one CPU core, and need more memory.
-        on_cpu = (device or torch.device("cpu")).type == "cpu"
-        at_once = 1 if on_cpu else self.batch_size
+        at_once = 1 if device is None or device.type == "cpu" else self.batch_size
         groups: dict[tuple[int, int], list[int]] = {}
         for index, image in enumerate(images):
             groups.setdefault(self.size_for(image.shape[1], image.shape[2]), []).append(index)
@@ -304,9 +301,8 @@ class FlexiblePreProcessor(nn.Module):
             for start in range(0, len(members), at_once):
                 indices = members[start : start + at_once]
                 chunk = [images[index] for index in indices]
-                data = torch.stack(
-                    [resized(page, size) for page in (upload_images(chunk, device) if device else chunk)]
-                )
+                pages = upload_images(chunk, device) if device else chunk
+                data = torch.stack([resized(page, size) for page in pages])
                 whole = Placement(0, 0, 1, 1)
                 yield PageBatch(normalize_pixels(data, self.mean, self.std, dtype), indices, [whole] * len(indices))
 
@@ -323,16 +319,10 @@ def part_of_page(
     preprocessor: FlexiblePreProcessor,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Return a part of a page as a network input (1, 3, h, w).
+    """Return a part of a page (3, H, W) as a network input (1, 3, h, w), enlarged by ``scale``.
 
-    Args:
-        page: (3, H, W), on the device of the network.
-        size: Height and width of the whole page as a network input.
-        box: Left, top, right, bottom of the part, in pixels of that input.
-        scale: Enlargement factor of the part.
-        levels: The two values in [0, 1] that are mapped to 0 and 1; values outside these two are clipped.
-        preprocessor: The network's preprocessor.
-        dtype: Type of the result.
+    The whole page has ``size`` as a network input, and the part is ``box`` in its pixels. The two values in ``levels``,
+    in [0, 1], are mapped to 0 and 1; values outside these two are clipped.
     """
     down, right = page.shape[1] / size[0], page.shape[2] / size[1]
     x0, x1 = int(box[0] * right), max(math.ceil(box[2] * right), int(box[0] * right) + 1)

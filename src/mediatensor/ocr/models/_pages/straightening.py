@@ -33,19 +33,11 @@ _EVEN = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Straightening:
-    """The transform that makes a page upright.
+    """The transform that makes a page upright. The matrices map relative points (x, y, 1)."""
 
-    Attributes:
-        angle: Clockwise turn of the page in degrees.
-        page_shape: Height and width of the page in pixels.
-        shape: Height and width of the upright page.
-        forward: float64 ``(3, 3)``, maps relative points (x, y, 1) of the page to the upright page.
-        back: float64 ``(3, 3)``, the inverse.
-    """
-
-    angle: float
-    page_shape: tuple[int, int]
-    shape: tuple[int, int]
+    angle: float  # the clockwise turn of the page in degrees
+    page_shape: tuple[int, int]  # height and width in pixels
+    shape: tuple[int, int]  # height and width of the upright page
     forward: Matrix
     back: Matrix
 
@@ -61,9 +53,6 @@ def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool =
     (200, 100)
     >>> (plan.forward @ [1.0, 0.0, 1.0]).tolist()  # top right of a page turned clockwise: top left of the upright one
     [0.0, 0.0, 1.0]
-
-    Raises:
-        InvalidArgumentError: A side is not positive, the angle is not finite, or the upright page would be too large.
     """
     height, width = page_shape
     if height < 1 or width < 1 or not np.isfinite(angle):
@@ -75,21 +64,21 @@ def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool =
         rows, columns = height, width
     if rows * columns > _MAX_PIXELS:
         raise InvalidArgumentError(f"the upright page would have {columns} x {rows} pixels, more than {_MAX_PIXELS}")
-    forward = (
+    upright = (rows, columns)
+    forward, back = _turn_matrix(angle, (height, width), upright), _turn_matrix(-angle, upright, (height, width))
+    return Straightening(float(angle), (height, width), upright, forward, back)
+
+
+def _turn_matrix(angle: float, start: tuple[int, int], end: tuple[int, int]) -> Matrix:
+    """Return the matrix (3, 3) that turns relative points on a page of one shape to relative points on another page."""
+    (height, width), (rows, columns) = start, end
+    return (
         np.diag([1 / columns, 1 / rows, 1.0])
         @ translation(columns / 2, rows / 2)
         @ rotation(angle)
         @ translation(-width / 2, -height / 2)
         @ np.diag([width, height, 1.0])
     )
-    back = (
-        np.diag([1 / width, 1 / height, 1.0])
-        @ translation(width / 2, height / 2)
-        @ rotation(-angle)
-        @ translation(-columns / 2, -rows / 2)
-        @ np.diag([columns, rows, 1.0])
-    )
-    return Straightening(float(angle), (height, width), (rows, columns), forward, back)
 
 
 def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
@@ -109,9 +98,6 @@ def straighten(page: torch.Tensor, plan: Straightening, fill: int = 0) -> torch.
     """Rotate a page (C, H, W) upright, with the same dtype and device; pixels outside the page become ``fill``.
 
     Rotations by multiples of 90 degrees are exact; other angles use bilinear interpolation.
-
-    Raises:
-        InvalidArgumentError: The page is not uint8 or floating, or has another shape than the plan.
     """
     if page.ndim != 3 or tuple(page.shape[1:]) != plan.page_shape:
         raise InvalidArgumentError(f"page has shape {tuple(page.shape)}, the plan is for (C, {plan.page_shape})")
@@ -163,9 +149,6 @@ def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple
     ``number`` shapes are measured. Shapes up to ``lower_area`` pixels and shapes without width are ignored. The result
     is sorted by descending elongation: the angles of the long sides in (-90, 90], degrees clockwise, and the lengths
     and the widths in pixels.
-
-    Raises:
-        MissingDependencyError: SciPy is not installed.
     """
     try:
         from scipy import ndimage
@@ -212,12 +195,8 @@ def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 
 def quad_angles(quads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the angles (degrees clockwise) and the lengths of the long sides of quads (N, 4, 2) in pixels.
-
-    Raises:
-        InvalidArgumentError: The array has another shape, or a coordinate is not finite.
-    """
-    if quads.ndim != 3 or quads.shape[1:] != (4, 2) or not np.isfinite(quads).all():
+    """Return the angles (degrees clockwise) and the lengths of the long sides of quads (N, 4, 2) in pixels."""
+    if not np.isfinite(quads).all():
         raise InvalidArgumentError(f"quads must be finite and (N, 4, 2), got shape {quads.shape}")
     quads = quads.astype(np.float64)
     first = (quads[:, 1] + quads[:, 2] - quads[:, 0] - quads[:, 3]) / 2

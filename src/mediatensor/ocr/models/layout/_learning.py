@@ -19,8 +19,7 @@ __all__ = ["LayoutTarget", "Regions", "layout_loss", "oriented_regions"]
 LayoutTarget = Sequence[Mapping[str, NDArray[Any]]]
 """For each page, the relative boxes of each class: (K, 4), or corners (K, 4, 2) clockwise from the top left."""
 
-_LEAST_SIDE = 1e-5
-"""Narrower boxes, relative to the page, are ignored."""
+_LEAST_SIDE = 1e-5  # narrower boxes, relative to the page, are ignored
 
 _CLASS_COST, _PLACE_COST, _OVERLAP_COST = 2.0, 5.0, 2.0
 _PLACE_WEIGHT, _OVERLAP_WEIGHT = 5.0, 2.0
@@ -28,23 +27,14 @@ _ALPHA, _GAMMA, _EPSILON = 0.25, 2.0, 1e-8
 
 
 class Regions(NamedTuple):
-    """The regions of one page.
+    """The regions of one page."""
 
-    Attributes:
-        boxes: float32 (K, 6), relative: center, width, height, and sine and cosine of the direction of the width.
-        labels: int64 (K,).
-    """
-
-    boxes: Tensor
-    labels: Tensor
+    boxes: Tensor  # float32 (K, 6), relative: center, width, height, and sine and cosine of the direction of the width
+    labels: Tensor  # int64 (K,)
 
 
 def oriented_regions(target: LayoutTarget, class_names: Sequence[str]) -> list[Regions]:
-    """Return the regions of each page as boxes whose width is the longer side; labels are indices in ``class_names``.
-
-    Raises:
-        InvalidArgumentError: A class is unknown, or boxes have another shape.
-    """
+    """Return the regions of each page as boxes whose width is the longer side, with indices in ``class_names``."""
     pages = []
     for page in target:
         boxes, labels = [np.zeros((0, 6))], [np.zeros(0, np.int64)]
@@ -64,12 +54,10 @@ def _corners(name: str, boxes: NDArray[Any]) -> NDArray[np.float64]:
     if array.size == 0:
         return np.zeros((0, 4, 2))
     if array.shape[-1] == 4 and array.ndim in (1, 2):
-        quads: NDArray[np.float64] = boxes_to_polygons(array.reshape(-1, 4))
-        return quads
+        array = boxes_to_polygons(array.reshape(-1, 4))
     if array.shape[-2:] != (4, 2) or array.ndim > 3:
         raise InvalidArgumentError(f"boxes of {name!r} have the shape {array.shape}; (K, 4) or (K, 4, 2) is needed.")
-    corners: NDArray[np.float64] = array.reshape(-1, 4, 2)
-    return corners
+    return array.reshape(-1, 4, 2)
 
 
 def _boxes_of_quads(quads: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -124,14 +112,8 @@ def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: 
     2024, https://arxiv.org/abs/2406.03459). The loss also includes the distances of positions and sizes, and 1 -
     ProbIoU, which trains the direction. The sum over all sets is divided by the number of regions.
 
-    Args:
-        logits: Scores before the sigmoid, (sets, N, Q, C).
-        boxes: (sets, N, Q, 6).
-        pages: The regions of the N pages.
-        scale: The longer side of the pages in pixels.
-
-    Raises:
-        MissingDependencyError: SciPy is not installed.
+    ``logits`` are scores before the sigmoid, (sets, N, Q, C), and ``boxes`` (sets, N, Q, 6). ``scale`` is the longer
+    side of the pages in pixels.
     """
     logits, boxes = logits.float(), boxes.float()
     pages = [Regions(page.boxes.to(boxes), page.labels.to(boxes.device)) for page in pages]

@@ -45,10 +45,7 @@ def move_boxes(boxes: Tensor, steps: Tensor) -> Tensor:
     grown = size * steps[..., 2:4].clamp(_LEAST_GROWTH, _MOST_GROWTH).exp()
     sine, cosine = boxes[..., 4:].unbind(-1)
     turn_sine, turn_cosine = F.normalize(steps[..., 4:], dim=-1, eps=1e-6).unbind(-1)
-    direction = torch.stack(
-        [sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine],
-        dim=-1,
-    )
+    direction = torch.stack([sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine], dim=-1)
     return torch.cat([centre, grown, F.normalize(direction, dim=-1, eps=1e-6)], dim=-1)
 
 
@@ -445,7 +442,6 @@ class LWDETR(nn.Module):
 
     @assume_straight_pages.setter
     def assume_straight_pages(self, straight: bool) -> None:
-        """Whether ``preds`` have straight boxes."""
         self.postprocessor.assume_straight_pages = straight
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:

@@ -21,8 +21,7 @@ from .._pages.straightening import Straightening, map_boxes, straighten
 from ..builder._document import PageWords
 from ..detection.predictor import Located
 
-IgnoredRegion = Sequence[float]
-"""xmin, ymin, xmax, ymax, relative to the page."""
+IgnoredRegion = Sequence[float]  # xmin, ymin, xmax, ymax, relative to the page
 
 
 def set_located_upright(located: Located, plan: Straightening) -> Located:

@@ -84,8 +84,7 @@ PAGES_AT_ONCE = 4
 """Most pages read in parallel on a CPU, because each page needs hundreds of megabytes. More threads share the lines of
 a page.
 """
-SMALLEST_SKEW = 0.5
-"""Pages turned by a smaller angle, in degrees, are not straightened."""
+SMALLEST_SKEW = 0.5  # pages turned by a smaller angle, in degrees, are not straightened
 
 
 class TextPredictor(nn.Module):

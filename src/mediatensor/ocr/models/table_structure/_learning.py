@@ -34,42 +34,26 @@ Indices = NDArray[np.int64]
 class TableTruth(NamedTuple):
     """Targets for the tables of a batch on maps of h x w pixels, with C cells and K corners in total.
 
-    Attributes:
-        heat: 1 at centers and at corners, decreasing around them, float32 (N, 2, h, w).
-        logical: Column and row coordinates inside cells, counted from 1, float32 (N, 2, h, w).
-        known: Mask of the pixels with known coordinates, bool (N, h, w).
-        centers: Image, row and column of the pixel of each cell's center, (3, C).
-        corners: Image, row and column of the pixel of each corner, (3, K).
-        center_offsets: Position of centers within their pixels, x and y, (C, 2).
-        corner_offsets: Position of corners within their pixels, (K, 2).
-        ways: Vectors from the corners of each cell to its center, (C, 4, 2).
-        back: Vectors from the centers of up to four cells around a corner to the corner, (K, 4, 2); 0 for missing
-            cells.
-        corner_of: Index of each cell's four corners among all corners, (C, 4).
-        spans: Number of columns and rows of each cell, (C, 2).
-        quads: Image, row and column of the pixels of each cell's corners, (3, C, 4).
+    Pixels are given by image, row and column, and offsets within pixels as x and y.
     """
 
-    heat: Tensor
-    logical: Tensor
-    known: Tensor
-    centers: Tensor
-    corners: Tensor
-    center_offsets: Tensor
-    corner_offsets: Tensor
-    ways: Tensor
+    heat: Tensor  # float32 (N, 2, h, w): 1 at centers and at corners, decreasing around them
+    logical: Tensor  # float32 (N, 2, h, w): column and row coordinates inside cells, counted from 1
+    known: Tensor  # bool (N, h, w): the pixels with known coordinates
+    centers: Tensor  # (3, C): the pixel of each cell's center
+    corners: Tensor  # (3, K): the pixel of each corner
+    center_offsets: Tensor  # (C, 2)
+    corner_offsets: Tensor  # (K, 2)
+    ways: Tensor  # (C, 4, 2): vectors from the corners of each cell to its center
+    # (K, 4, 2): vectors from the centers of up to four cells around a corner to the corner; 0 for missing cells
     back: Tensor
-    corner_of: Tensor
-    spans: Tensor
-    quads: Tensor
+    corner_of: Tensor  # (C, 4): index of each cell's four corners among all corners
+    spans: Tensor  # (C, 2): number of columns and rows of each cell
+    quads: Tensor  # (3, C, 4): the pixels of each cell's corners
 
 
 def draw_tables(target: TableTarget, size: tuple[int, int]) -> TableTruth:
-    """Draw the cells of tables on maps of ``size`` (height, width).
-
-    Raises:
-        InvalidArgumentError: Cells are outside [0, 1], have another shape, or do not match the rows of ``logic``.
-    """
+    """Draw the cells of tables on maps of ``size`` (height, width)."""
     drawings, corners_before = [], 0
     for index, table in enumerate(target):
         drawing = _draw_cells(*_check_table(table), size, index, corners_before)
@@ -111,26 +95,23 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
     flat = quad_pixels.reshape(-1, 2)
     keys = flat[:, 1] * width + flat[:, 0]
     _, first, corner_of = np.unique(keys, return_index=True, return_inverse=True)
-    number = len(first)
-    corner_of = corner_of.reshape(-1, 4)
-    back = np.zeros((number, 4, 2), np.float32)
-    position = np.tile(np.arange(4), (len(quads), 1))
+    corners, corner_of = flat[first], corner_of.reshape(-1, 4)
+    back = np.zeros((len(corners), 4, 2), np.float32)
     # If two cells have the same corner at one position, the last cell is used.
-    back[corner_of, position] = -ways
+    back[corner_of, np.tile(np.arange(4), (len(quads), 1))] = -ways
 
     heat = np.zeros((2, height, width), np.float32)
     for pixel, extent in zip(center_pixels, np.ceil(high - low), strict=True):
         _draw_peak(heat[0], pixel, int(_radius(*extent.tolist())))
-    for pixel in flat[first]:
+    for pixel in corners:
         _draw_peak(heat[1], pixel, _CORNER_RADIUS)
     logical, known = _interpolate_cells(quads, logic, size)
-    corners = flat[first]
     arrays = (
         heat[None],
         logical[None],
         known[None],
         np.stack([np.full(len(quads), index), center_pixels[:, 1], center_pixels[:, 0]]),
-        np.stack([np.full(number, index), corners[:, 1], corners[:, 0]]),
+        np.stack([np.full(len(corners), index), corners[:, 1], corners[:, 0]]),
         centers - center_pixels,
         quads.reshape(-1, 2)[first] - corners,
         ways,
@@ -144,10 +125,10 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
 
 
 def _radius(width: float, height: float) -> float:
-    """Return how far the corners of a box may move so that the overlap is still `_OVERLAP`
+    """Return how far the corners of a box may move so that the overlap is still `_OVERLAP`.
 
-    (Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244). The formula for the roots is the one that
-    was published first and is commonly used.
+    See Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244. The formula for the roots is the one that was
+    published first and is commonly used.
     """
     half, area = width + height, width * height
     cases = (

@@ -21,8 +21,7 @@ from ._learning import TableTarget, draw_tables, table_loss
 
 __all__ = ["TableCenterNet", "TableCenterNetPostProcessor", "tablecenternet"]
 
-_TAPS = 9
-"""Number of taps of a 3 x 3 kernel."""
+_TAPS = 9  # number of taps of a 3 x 3 kernel
 _LEAST_CORNERS, _DOUBT = 2, 0.4
 """If at most this many corners of a cell are found, its score is multiplied by the second number."""
 Floats = NDArray[np.floating[Any]]
@@ -35,8 +34,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
     },
 }
 _HEADS = {"hm": 2, "reg": 2, "ct2cn": 8, "cn2ct": 8, "lc": 2, "sp": 2}
-_PRIOR_SCORE = -2.19
-"""Initial probability of key points before training."""
+_PRIOR_SCORE = -2.19  # initial probability of key points before training
 
 
 class _DeformableConvolution(nn.Module):
@@ -138,20 +136,12 @@ class Aggregation(nn.Module):
 
 
 class _Points(NamedTuple):
-    """Key points in pixels of the maps, sorted by descending probability.
+    """Key points in pixels of the maps, sorted by descending probability."""
 
-    Attributes:
-        scores: (K,).
-        places: Positions x and y, (K, 2).
-        quads: For a center, the corners of its cell; for a corner, the centers of the adjacent cells, (K, 4, 2).
-        rows: Row of each key point's pixel in the maps, (K,).
-        columns: Column of each key point's pixel, (K,).
-    """
-
-    scores: Floats
-    places: Floats
-    quads: Floats
-    rows: NDArray[np.intp]
+    scores: Floats  # (K,)
+    places: Floats  # (K, 2): positions x and y
+    quads: Floats  # (K, 4, 2): for a center, the corners of its cell; for a corner, the centers of the adjacent cells
+    rows: NDArray[np.intp]  # (K,): row of each key point's pixel in the maps
     columns: NDArray[np.intp]
 
 
@@ -225,12 +215,8 @@ class TableCenterNetPostProcessor:
         logical = [_columns_and_rows(place, span) for place, span in zip(places[order], spans[order], strict=True)]
         height, width = peaks.shape[1:]
         found_quads = (quads[order] / (width, height)).clip(0, 1).astype(np.float32)
-        if self.assume_straight_pages:
-            polygons: NDArray[Any] = boxes_around(found_quads)
-        else:
-            polygons = order_points(found_quads)
         return {
-            "polygons": polygons,
+            "polygons": boxes_around(found_quads) if self.assume_straight_pages else order_points(found_quads),
             "scores": scores[order].astype(np.float32),
             "logical": np.array(logical, dtype=np.int32).reshape(-1, 4),
         }
@@ -385,7 +371,6 @@ class TableCenterNet(nn.Module):
 
     @assume_straight_pages.setter
     def assume_straight_pages(self, straight: bool) -> None:
-        """Whether ``preds`` have straight boxes."""
         self.postprocessor.assume_straight_pages = straight
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
