@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .._engine.common.messages import counted
 from .._engine.sources.output_files import check_outputs
-from ..datasets._check.report import write_rows
+from ..datasets._sources.manifests import write_rows
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from ..samplers import Scene, find_scenes

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from ..._engine.common.checks import check_choice, items_of, path_text, real_number, whole_number
@@ -19,11 +19,9 @@ from ...errors import InvalidArgumentError, MediaTensorError, ReadError
 from .._sources.dispatch import as_items
 from .._sources.items import Item, MediaKind
 from .._sources.references import item_alone, place_of
-from .comparing import Row, compare_files, label_counts, select_segment
-from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, from_plain, to_plain
-from .lerobot import EpisodeTimes, is_lerobot, videos_of
-from .page import MOST_FILES_ON_PAGE
-from .report import DatasetReport
+from .comparing import EpisodeTimes, Row, compare_files, is_lerobot, label_counts, select_segment, videos_of
+from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, from_plain
+from .report import MOST_FILES_ON_PAGE, DatasetReport
 
 _Result = TypeVar("_Result")
 
@@ -153,13 +151,9 @@ def check_dataset(
 
 
 class ListedDataset(NamedTuple):
-    """The rows of a dataset before their files are checked.
+    """The rows of a dataset before their files are checked; of a LeRobot dataset its videos, each with its episodes.
 
-    Attributes:
-        items: The rows.
-        kind: The kind of media.
-        episodes: The episodes of each video of a LeRobot dataset.
-        findings: Findings in the tables of a LeRobot dataset.
+    ``findings`` are in the tables of a LeRobot dataset.
     """
 
     items: Sequence[Item]
@@ -252,7 +246,7 @@ def _open_state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str,
 
         def keep(key: str, checked: CheckedFile) -> None:
             try:
-                file.write(_line(json.dumps({"key": key, "file": to_plain(checked)}).encode()) + b"\n")
+                file.write(_line(json.dumps({"key": key, "file": asdict(checked)}).encode()) + b"\n")
                 file.flush()
             except OSError as error:
                 raise write_error(text, error) from error

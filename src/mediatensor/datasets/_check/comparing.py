@@ -1,21 +1,29 @@
-"""Faults that only a comparison of files shows, and rows that contradict their files. Pure functions.
+"""Faults that only a comparison shows: of files with each other, with their rows, and with tables of LeRobot datasets.
 
 Files are compared for copies, drift between the cameras of an episode, and properties that differ from nearly all other
-files. Rows are checked for labels, segments, and columns with facts about the file.
+files. Rows are checked for labels, segments, and columns with facts about the file. In a LeRobot dataset, the rows of
+tables are checked, and the times of camera frames are compared with them.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..._engine.common.messages import counted
+from ...errors import ReadError
+from .._sources.items import Item
+from .._sources.lerobot import Episode, EpisodeFiles, LeRobotFormat, open_lerobot
+from .._sources.lerobot_tables import seconds_of_rows, table_rows
+from .contents import spans_of
 from .findings import CheckedFile, Finding, MediaFacts
 
 # With fewer files, no file is "odd". With more files, at least this share must agree.
@@ -39,13 +47,9 @@ _MAX_FRAMES_APART = 2
 
 
 class Row(NamedTuple):
-    """A row, without its file.
+    """A row, without its file, which ``key`` stands for.
 
-    Attributes:
-        label: The label of the row.
-        segment: Start and end of the row's segment in seconds; ``None`` for the beginning and the end of the file.
-        extra: The other columns of the row.
-        key: Key of the row's file.
+    ``segment`` has start and end in seconds; ``None`` for the beginning and the end of the file.
     """
 
     label: Any = None
@@ -65,19 +69,24 @@ class Row(NamedTuple):
 
     @property
     def label_text(self) -> str:
-        """The label as text."""
         name = self.extra.get("class_name")
         return f"{self.label}" if name is None else f"{self.label} ({name!r})"
+
+
+class _Findings(defaultdict[int, list[Finding]]):
+    """Findings by file number."""
+
+    def add(self, number: int, kind: str, message: str, start: float | None = None, end: float | None = None) -> None:
+        self[number].append(Finding(kind, message, start, end))
 
 
 def compare_files(
     files: Sequence[CheckedFile], rows: Sequence[Row], num_classes: int | None = None
 ) -> tuple[list[CheckedFile], list[Finding]]:
     """Return the files with added findings from comparing files and rows, and findings about the whole dataset."""
-    added: dict[int, list[Finding]] = defaultdict(list)
+    added = _Findings(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):
-        if contradictions := _compare_row_with_file(row, file.facts):
-            added[number] += contradictions
+        _compare_row_with_file(number, row, file.facts, added)
     together = _check_labels(rows, files, num_classes, added)
     copies = _find_duplicates(files, rows, added)
     _find_near_duplicates(files, rows, copies, added)
@@ -90,7 +99,7 @@ def compare_files(
     return finished, together
 
 
-def _find_duplicates(files: Sequence[CheckedFile], rows: Sequence[Row], added: dict[int, list[Finding]]) -> set[int]:
+def _find_duplicates(files: Sequence[CheckedFile], rows: Sequence[Row], added: _Findings) -> set[int]:
     """Add a finding for every file whose bytes equal an earlier file's, and return the numbers of these files."""
     first: dict[str, int] = {}
     copies = set()
@@ -102,12 +111,12 @@ def _find_duplicates(files: Sequence[CheckedFile], rows: Sequence[Row], added: d
         # Rows that are parts of one file are not copies.
         if original != number and rows[original].key != rows[number].key:
             copies.add(number)
-            added[number].append(Finding("duplicate", f"the same bytes as {files[original].name}"))
+            added.add(number, "duplicate", f"the same bytes as {files[original].name}")
     return copies
 
 
 def _find_near_duplicates(
-    files: Sequence[CheckedFile], rows: Sequence[Row], copies: set[int], added: dict[int, list[Finding]]
+    files: Sequence[CheckedFile], rows: Sequence[Row], copies: set[int], added: _Findings
 ) -> None:
     numbers = [number for number, file in enumerate(files) if file.facts.picture_hash and number not in copies]
     if len(numbers) < 2:
@@ -127,10 +136,10 @@ def _find_near_duplicates(
             is_first = all(finding.kind != "near-duplicate" for finding in added.get(number, ()))
             if is_first and rows[number].key != rows[earlier].key:
                 text = f"the same pictures as {files[earlier].name} ({int(apart[row, column])} of 512 bits differ)"
-                added[number].append(Finding("near-duplicate", text))
+                added.add(number, "near-duplicate", text)
 
 
-def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added: dict[int, list[Finding]]) -> None:
+def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added: _Findings) -> None:
     """Add a finding for files that are longer or shorter than those of other cameras of the same episode."""
     episodes: dict[str, list[int]] = defaultdict(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):
@@ -151,12 +160,10 @@ def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added:
                 f"{abs(apart):.2f} s {'longer' if apart > 0 else 'shorter'} than {files[other].name} of episode "
                 f"{episode} ({num_frames} frames, and {num_usual})"
             )
-            added[number].append(
-                Finding("camera-drift", text, min(usual, lengths[number]), max(usual, lengths[number]))
-            )
+            added.add(number, "camera-drift", text, min(usual, lengths[number]), max(usual, lengths[number]))
 
 
-def _find_odd_files(files: Sequence[CheckedFile], added: dict[int, list[Finding]]) -> None:
+def _find_odd_files(files: Sequence[CheckedFile], added: _Findings) -> None:
     for kind, describe in _COMPARED_FACTS.items():
         texts = {number: text for number, file in enumerate(files) if (text := describe(file.facts)) is not None}
         if len(texts) < _MIN_FILES:
@@ -166,20 +173,7 @@ def _find_odd_files(files: Sequence[CheckedFile], added: dict[int, list[Finding]
             continue
         for number, text in texts.items():
             if text != usual:
-                words = f"{text}, where {count} of {len(texts)} files have {usual}"
-                added[number].append(Finding(kind, words))
-
-
-def _describe_size(facts: MediaFacts) -> str | None:
-    return None if facts.width is None else f"{facts.width}x{facts.height}"
-
-
-def _describe_rotation(facts: MediaFacts) -> str | None:
-    return None if facts.num_frames is None else f"a rotation of {facts.rotation or 0.0:g} degrees"
-
-
-def _describe_rate(facts: MediaFacts) -> str | None:
-    return None if facts.average_fps is None else f"{facts.average_fps:.1f} frames/s"
+                added.add(number, kind, f"{text}, where {count} of {len(texts)} files have {usual}")
 
 
 def _describe_sound(facts: MediaFacts) -> str | None:
@@ -188,16 +182,15 @@ def _describe_sound(facts: MediaFacts) -> str | None:
     return f"{facts.sample_rate} Hz, {counted(facts.num_channels or 0, 'channel')}"
 
 
-def _describe_codecs(facts: MediaFacts) -> str | None:
-    return " and ".join(codec for codec in (facts.video_codec, facts.audio_codec) if codec is not None) or None
-
-
-_COMPARED_FACTS = {
-    "odd-size": _describe_size,
-    "odd-rotation": _describe_rotation,
-    "odd-rate": _describe_rate,
+#: For each kind of finding, a function that describes the compared facts of a file; ``None`` if they are unknown.
+_COMPARED_FACTS: dict[str, Callable[[MediaFacts], str | None]] = {
+    "odd-size": lambda facts: None if facts.width is None else f"{facts.width}x{facts.height}",
+    "odd-rotation": lambda facts: (
+        None if facts.num_frames is None else f"a rotation of {facts.rotation or 0.0:g} degrees"
+    ),
+    "odd-rate": lambda facts: None if facts.average_fps is None else f"{facts.average_fps:.1f} frames/s",
     "odd-sound": _describe_sound,
-    "odd-codec": _describe_codecs,
+    "odd-codec": lambda facts: " and ".join(filter(None, (facts.video_codec, facts.audio_codec))) or None,
 }
 
 
@@ -205,7 +198,7 @@ _COMPARED_FACTS = {
 
 
 def _check_labels(
-    rows: Sequence[Row], files: Sequence[CheckedFile], num_classes: int | None, added: dict[int, list[Finding]]
+    rows: Sequence[Row], files: Sequence[CheckedFile], num_classes: int | None, added: _Findings
 ) -> list[Finding]:
     """Add findings for wrong, missing, rare or contradictory labels, and return findings about all labels."""
     _find_contradictory_labels(rows, files, added)
@@ -213,30 +206,28 @@ def _check_labels(
     unlabelled = [number for number, row in enumerate(rows) if row.label is None]
     if unlabelled and len(unlabelled) < _MAX_UNLABELLED * len(rows):
         for number in unlabelled:
-            text = f"{len(rows) - len(unlabelled)} of {len(rows)} rows have one"
-            added[number].append(Finding("missing-label", text))
+            added.add(number, "missing-label", f"{len(rows) - len(unlabelled)} of {len(rows)} rows have one")
     not_finite = [number for number, value in values.items() if not math.isfinite(value)]
     for number in not_finite:
-        added[number].append(Finding("wrong-label", f"the label is {values.pop(number)}"))
+        added.add(number, "wrong-label", f"the label is {values.pop(number)}")
     fractional = [number for number, value in values.items() if value != math.floor(value)]
     if not values or len(fractional) > _MAX_FRACTIONAL * len(values):
         return []
     for number in fractional:
-        text = f"the label is {values.pop(number):g}, where others are whole numbers"
-        added[number].append(Finding("wrong-label", text))
+        added.add(number, "wrong-label", f"the label is {values.pop(number):g}, where others are whole numbers")
     for number, value in list(values.items()):
         if value < 0 or (num_classes is not None and value >= num_classes):
             del values[number]
             limit = "0 on" if num_classes is None else f"0 to {num_classes - 1}"
             text = f"the label is {rows[number].label_text}, and labels are whole numbers from {limit}"
-            added[number].append(Finding("wrong-label", text))
+            added.add(number, "wrong-label", text)
     counts = Counter(int(value) for value in values.values())
     if len(values) < _MIN_ROWS_OF_A_CLASS * len(counts):
         return []
     for number, value in values.items():
         if counts[int(value)] == 1:
             text = f"the only row of class {rows[number].label_text}, of {len(counts)} classes"
-            added[number].append(Finding("rare-label", text))
+            added.add(number, "rare-label", text)
     return _find_label_gaps(counts, num_classes)
 
 
@@ -254,9 +245,7 @@ def _find_label_gaps(counts: Counter[int], num_classes: int | None) -> list[Find
     return [Finding("label-gap", f"no row has the label {named}; labels are {last}, {len(counts)} different ones")]
 
 
-def _find_contradictory_labels(
-    rows: Sequence[Row], files: Sequence[CheckedFile], added: dict[int, list[Finding]]
-) -> None:
+def _find_contradictory_labels(rows: Sequence[Row], files: Sequence[CheckedFile], added: _Findings) -> None:
     first: dict[Any, int] = {}
     for number, (row, file) in enumerate(zip(rows, files, strict=True)):
         if row.label is None:
@@ -264,7 +253,7 @@ def _find_contradictory_labels(
         other = first.setdefault((file.facts.digest or file.name, row.segment), number)
         if repr(rows[other].label) != repr(row.label):
             text = f"the label is {row.label_text}, and {rows[other].label_text} in row {other}, {files[other].name}"
-            added[number].append(Finding("two-labels", text))
+            added.add(number, "two-labels", text)
 
 
 def label_counts(rows: Sequence[Row]) -> dict[str, int]:
@@ -297,25 +286,25 @@ def select_segment(file: CheckedFile, row: Row) -> CheckedFile:
     return replace(file, findings=tuple(filter(concerns, file.findings)))
 
 
-def _compare_row_with_file(row: Row, facts: MediaFacts) -> list[Finding]:
-    """Return findings for columns and segments of a row that contradict the row's file."""
-    found = []
+def _compare_row_with_file(number: int, row: Row, facts: MediaFacts, added: _Findings) -> None:
+    """Add findings for columns and segments of a row that contradict the row's file."""
     start, end = row.segment
     if facts.duration_seconds is not None:
         file_end = (facts.begin_seconds or 0.0) + facts.duration_seconds
         if start is not None and start >= file_end:
             text = f"the segment begins at {start:.2f} s, and the file ends at {file_end:.2f} s"
-            found.append(Finding("segment-outside", text, start, end))
+            added.add(number, "segment-outside", text, start, end)
         elif end is not None and end > file_end + _MAX_SECONDS_APART:
             text = f"the segment ends at {end:.2f} s, and the file at {file_end:.2f} s"
-            found.append(Finding("segment-cut", text, file_end, end))
-    for column, (fact, tolerance) in _FACT_COLUMNS.items():
+            added.add(number, "segment-cut", text, file_end, end)
+    if start is not None or end is not None:
+        return
+    for column, (fact, apart, share_apart) in _FACT_COLUMNS.items():
         value, actual = _number(row.extra.get(column)), getattr(facts, fact)
-        if value is None or actual is None or start is not None or end is not None:
+        if value is None or actual is None:
             continue
-        if abs(value - actual) > tolerance(float(actual)):
-            found.append(Finding("table-facts", f"{column} is {value:g}, and the file has {actual:g}"))
-    return found
+        if abs(value - actual) > max(apart, share_apart * actual):
+            added.add(number, "table-facts", f"{column} is {value:g}, and the file has {actual:g}")
 
 
 def _number(value: Any) -> float | None:
@@ -326,30 +315,198 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _exactly(value: float) -> float:
-    return 0.0
-
-
-def _in_frames(value: float) -> float:
-    return max(_MAX_FRAMES_APART, 0.01 * value)
-
-
-def _in_seconds(value: float) -> float:
-    return max(_MAX_SECONDS_APART, _MAX_SHARE_APART * value)
-
-
-def _in_rate(value: float) -> float:
-    return _MAX_SHARE_APART * value
-
-
-#: Columns with facts about the file: the name of the fact, and the tolerance.
-_FACT_COLUMNS: dict[str, tuple[str, Callable[[float], float]]] = {
-    "num_frames": ("num_frames", _in_frames),
-    "duration": ("duration_seconds", _in_seconds),
-    "duration_seconds": ("duration_seconds", _in_seconds),
-    "fps": ("average_fps", _in_rate),
-    "width": ("width", _exactly),
-    "height": ("height", _exactly),
-    "sample_rate": ("sample_rate", _exactly),
-    "num_channels": ("num_channels", _exactly),
+#: Columns with facts about the file: the name of the fact, and by how much and by what share of it they may differ.
+_FACT_COLUMNS: dict[str, tuple[str, float, float]] = {
+    "num_frames": ("num_frames", _MAX_FRAMES_APART, 0.01),
+    "duration": ("duration_seconds", _MAX_SECONDS_APART, _MAX_SHARE_APART),
+    "duration_seconds": ("duration_seconds", _MAX_SECONDS_APART, _MAX_SHARE_APART),
+    "fps": ("average_fps", 0, _MAX_SHARE_APART),
+    "width": ("width", 0, 0),
+    "height": ("height", 0, 0),
+    "sample_rate": ("sample_rate", 0, 0),
+    "num_channels": ("num_channels", 0, 0),
 }
+
+
+# LeRobot datasets
+
+# Maximum distance of a frame from the time of its row, as in LeRobot's own reader and `LeRobotClips`.
+_TOLERANCE_SECONDS = 1e-4
+# A smaller drift over an episode counts as rounding.
+_MIN_DRIFT_SECONDS = 2e-3
+_EPISODES_NAMED = 5
+
+
+class EpisodeTimes(NamedTuple):
+    """The times of an episode's rows in the video of a camera, float64 (frames,)."""
+
+    episode: int
+    first_row: int
+    seconds: NDArray[np.float64]
+    fps: float
+
+
+def is_lerobot(source: Any) -> bool:
+    """Return whether a source is the folder of a LeRobot dataset."""
+    return isinstance(source, (str, os.PathLike)) and os.path.isfile(
+        os.path.join(os.fsdecode(source), "meta/info.json")
+    )
+
+
+def videos_of(source: Any) -> tuple[list[Item], list[tuple[EpisodeTimes, ...]], list[Finding]]:
+    """Return the videos of a dataset, the episodes of each video, and findings in the tables themselves.
+
+    The errors are those of `open_lerobot`.
+    """
+    known, all_episodes = open_lerobot(source)
+    times: dict[tuple[str, str], list[EpisodeTimes]] = defaultdict(list)
+    findings: list[Finding] = []
+    for item in all_episodes:
+        files, episode = item.source, item.extra["episode"]
+        assert isinstance(files, EpisodeFiles)
+        frames = np.arange(episode.num_frames)
+        seconds = frames / known.fps
+        try:
+            _, columns, gaps = table_rows(files, episode, known.table_columns)
+        except ReadError as error:
+            findings.append(Finding("table-rows", str(error), episode=episode.index))
+        else:
+            wrong = list(_find_wrong_rows(known, episode, columns, gaps, files.table))
+            findings += wrong
+            if not wrong:
+                seconds = seconds_of_rows(columns, frames, known.fps)
+        for camera, path in files.videos:
+            begin = episode.begin_seconds[camera]
+            times[camera, path].append(EpisodeTimes(episode.index, episode.first_index, begin + seconds, known.fps))
+    items = [
+        Item(
+            path,
+            extra={
+                "camera": camera,
+                "episodes": [one.episode for one in own],
+                "begin_seconds": [float(one.seconds[0]) if len(one.seconds) else 0.0 for one in own],
+                "end_seconds": [float(one.seconds[-1]) + 1 / one.fps if len(one.seconds) else 0.0 for one in own],
+            },
+        )
+        for (camera, path), own in times.items()
+    ]
+    return items, [tuple(own) for own in times.values()], findings
+
+
+def _find_wrong_rows(
+    known: LeRobotFormat,
+    episode: Episode,
+    columns: Mapping[str, Any],
+    gaps: Mapping[str, NDArray[np.bool_]],
+    path: str,
+) -> Iterator[Finding]:
+    frames = np.arange(episode.num_frames)
+    wanted = {
+        "frame_index": frames,
+        "index": episode.first_index + frames,
+        "episode_index": np.full(len(frames), episode.index),
+    }
+    for name, column in columns.items():
+        values = np.asarray(column)
+        if name in gaps:
+            is_wrong, should = gaps[name], ""
+        elif name in wanted:
+            is_wrong, should = values != wanted[name], "should be {:d}"
+        elif name == "timestamp":
+            wanted[name] = frames / known.fps
+            # Times are float32, which is off by a tenth of a millisecond after an hour.
+            is_wrong = ~(np.abs(values - wanted[name]) <= _TOLERANCE_SECONDS + 1e-7 * wanted[name])
+            should = "should be {:.4f}, by its frame_index"
+        elif name == "task_index":
+            is_wrong, should = ~np.isin(values, list(known.tasks)), "is in no table of tasks"
+        elif values.dtype.kind == "f":
+            is_wrong, should = ~np.isfinite(values).reshape(len(values), -1).all(1), "has to be finite"
+        else:
+            continue
+        if is_wrong.any():
+            first = int(np.argmax(is_wrong))
+            value = np.array2string(values[first], threshold=8)
+            should = should.format(wanted[name][first]) if name in wanted else should
+            reason = f"is wrong; it is {value}, and {should}" if should else "is missing, or has another shape"
+            text = f"{path}: {name} of {int(is_wrong.sum())} of {len(frames)} rows {reason}"
+            yield Finding(
+                "table-rows", text, start_frame=first, end_frame=first + 1, episode=episode.index,
+                row=episode.first_index + first,
+            )  # fmt: skip
+
+
+def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> list[Finding]:
+    """Return findings for rows without a frame at their time, wrong numbers of frames, and drifting cameras.
+
+    ``pts_seconds`` are the times of the video's frames, ascending.
+    """
+    late, drifting = [], []
+    for one in episodes:
+        if not len(one.seconds):
+            continue
+        right = np.searchsorted(pts_seconds, one.seconds).clip(1, max(len(pts_seconds) - 1, 1))
+        left = right - 1
+        right = right.clip(0, len(pts_seconds) - 1)
+        is_left = np.abs(pts_seconds[left] - one.seconds) <= np.abs(pts_seconds[right] - one.seconds)
+        nearest = np.where(is_left, left, right)
+        off = np.abs(pts_seconds[nearest] - one.seconds)
+        is_late = off > _TOLERANCE_SECONDS
+        if not is_late.any():
+            continue
+        first = int(np.argmax(is_late))
+        place = {"start_seconds": float(one.seconds[first]), "end_seconds": float(one.seconds[-1])}
+        place |= {"start_frame": int(nearest[first]), "episode": one.episode, "row": one.first_row + first}
+        text = (
+            f"{int(is_late.sum())} of {len(off)} rows of episode {one.episode} have no frame at their time; the "
+            f"nearest is up to {off.max():.4f} s away"
+        )
+        late.append(Finding("table-times", text, **place))  # type: ignore[arg-type]
+        drifting += _find_drift(one, pts_seconds, int(nearest[0]), place)
+    found = []
+    for findings in (late, drifting, list(_compare_frame_counts(episodes, pts_seconds))):
+        found += findings[:_EPISODES_NAMED]
+        if len(findings) > _EPISODES_NAMED:
+            found += [
+                replace(more, message=f"episode {more.episode}, as those before") for more in findings[_EPISODES_NAMED:]
+            ]
+    return found
+
+
+def _find_drift(
+    one: EpisodeTimes, pts_seconds: NDArray[np.float64], first_frame: int, place: Mapping[str, Any]
+) -> list[Finding]:
+    """Return a finding if the distance between frames and rows grows over an episode."""
+    pts = pts_seconds[first_frame : first_frame + len(one.seconds)]
+    ahead = one.seconds[: len(pts)] - pts
+    if len(pts) < 3:
+        return []
+    line = np.linspace(ahead[0], ahead[-1], len(ahead))
+    grown = float(ahead[-1] - ahead[0])
+    if abs(grown) < _MIN_DRIFT_SECONDS or np.abs(ahead - line).max() > 0.2 * abs(grown):
+        return []
+    rate = (len(pts) - 1) / float(pts[-1] - pts[0])
+    text = (
+        f"episode {one.episode} runs at {rate:.4g} frames/s where the table has {one.fps:g}: {abs(grown):.3f} s apart "
+        "at its end"
+    )
+    return [Finding("camera-drift", text, **place)]
+
+
+def _compare_frame_counts(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> Iterator[Finding]:
+    """Yield a finding for each episode whose numbers of frames and rows differ, and for frames outside all episodes."""
+    if not episodes or len(pts_seconds) == sum(len(one.seconds) for one in episodes):
+        return
+    in_episodes = np.zeros(len(pts_seconds), bool)
+    for one in episodes:
+        if not len(one.seconds):
+            continue
+        half = 0.5 / one.fps
+        begin, end = float(one.seconds[0]) - half, float(one.seconds[-1]) + half
+        first, last = np.searchsorted(pts_seconds, (begin, end)).tolist()
+        in_episodes[first:last] = True
+        if last - first != len(one.seconds):
+            text = f"the table has {len(one.seconds)} frames of episode {one.episode}, and there are {last - first}"
+            yield Finding("frame-count", text, begin + half, end + half, first, last, one.episode)
+    for first, last in spans_of(~in_episodes)[:_EPISODES_NAMED]:
+        text = f"{last - first} of {len(pts_seconds)} frames are of no episode of the table"
+        yield Finding("frame-count", text, float(pts_seconds[first]), float(pts_seconds[last - 1]), first, last)

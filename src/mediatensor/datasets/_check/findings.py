@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 #: The severity of a finding: the file is ``"bad"``, needs a ``"look"``, or has a ``"note"``.
@@ -257,13 +257,8 @@ def describe_finding(finding: Finding) -> str:
     return f"{finding.message} ({', '.join(places)})" if places else finding.message
 
 
-def to_plain(file: CheckedFile) -> dict[str, Any]:
-    """Return a checked file as JSON values."""
-    return asdict(file) | {"findings": [asdict(finding) for finding in file.findings]}
-
-
 def from_plain(values: dict[str, Any]) -> CheckedFile:
-    """Undo `to_plain`; raise ValueError, TypeError, KeyError or AttributeError for values that are not its result."""
+    """Undo ``asdict``; raise ValueError, TypeError, KeyError or AttributeError for values that are not its result."""
     findings = tuple(Finding(**finding) for finding in values["findings"])
     known = {spec.name for spec in fields(MediaFacts)}
     facts = MediaFacts(**{name: value for name, value in values["facts"].items() if name in known})

@@ -5,11 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import asdict, replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,11 +21,10 @@ from ...decoders._access import access_to
 from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError, StreamError
 from ...frames import ReplacedFrame
 from ...transforms import Resize
-from . import pictures
-from .findings import CheckedFile, Finding, MediaFacts, to_plain
-from .lerobot import EpisodeTimes, compare_with_table
-from .pictures import PictureStatistics, Times
-from .sound import SoundStatistics, check_alignment, check_loudness, check_packet_times
+from . import contents
+from .comparing import EpisodeTimes, compare_with_table
+from .contents import PictureStatistics, SoundStatistics, Times, missing_end, missing_frames, stated_lengths
+from .findings import CheckedFile, Finding, MediaFacts
 
 _HASHED_BYTES_AT_A_TIME = 1 << 20
 _HEIGHT, _WIDTH = 36, 64
@@ -39,18 +37,12 @@ _SPANS_NAMED = 5
 # The text of this anomaly in the frame index.
 _BEGINS_BETWEEN_KEY_FRAMES = "the first packet is not a key frame"
 _IMAGE_FORMATS = ("gif", "apng", "webp_pipe", "webp_anim")
-# AVI headers also count empty chunks.
-_MAX_FRAMES_APART, _MAX_SHARE_APART = 2, 0.01
-# A stream whose last block has no duration seems shorter than it is. Over the Matroska and WebM files of our corpora,
-# the largest difference in an intact stream is 0.1 s.
-_MAX_SECONDS_APART, _MAX_SHARE_OF_SECONDS_APART = 0.5, 0.02
-_CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 
 
 def check_file(
     source: Any, name: str, kind: Literal["video", "audio"], decodes: bool, episodes: Sequence[EpisodeTimes] = ()
 ) -> dict[str, Any]:
-    """Check one file, and return a `CheckedFile` as JSON values, which can be sent between processes.
+    """Check one file, and return a `CheckedFile` as plain values, which can be sent between processes.
 
     For a video of a LeRobot dataset, ``episodes`` are the times of the rows in its tables.
     """
@@ -65,7 +57,7 @@ def check_file(
     except MediaTensorError as error:
         findings.append(Finding("unreadable", str(error)))
     file = CheckedFile(name, tuple(findings), facts)
-    return to_plain(replace(file, thumbnail=thumbnail_of(source, file)) if findings and decodes else file)
+    return asdict(replace(file, thumbnail=thumbnail_of(source, file)) if findings and decodes else file)
 
 
 def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -128,7 +120,7 @@ def _check_streams(
         findings += compare_with_table(episodes, times.pts_seconds)
     if times is not None and listened is not None:
         stretch = times.stated_fps / facts.average_fps if times.stated_fps and facts.average_fps else 1.0
-        findings += check_alignment((float(times.pts_seconds[0]), times.end_seconds), listened, stretch)
+        findings += contents.check_alignment((float(times.pts_seconds[0]), times.end_seconds), listened, stretch)
     return facts
 
 
@@ -172,14 +164,17 @@ def _check_video(
             lost = int(index.packet[0])
             text = f": its first {lost} packets are lost" if lost > 0 else ""
             findings.append(Finding("first-frame-not-key", f"the first packet is not a key frame{text}"))
-        findings += pictures.check_times(times)
+        findings += contents.check_times(times)
         if statistics is not None and len(statistics.mean) == count:
-            findings += pictures.find_still_and_black(statistics, times)
-            findings += pictures.find_repeats(statistics, times)
+            findings += contents.find_still_and_black(statistics, times)
+            findings += contents.find_repeats(statistics, times)
         undecodable = [text for text in index.anomalies if "cannot decode" in text]
         if undecodable and not damaged and not index.holes:
             findings.append(Finding("corrupt", "; ".join(undecodable)))
         width, height = _upright_size(source, index, stream_index)
+        sizes, lengths = index.gop_bytes.double(), index.gop_lengths.double()
+        has_sizes = bool((sizes > 0).all())
+        mean_bytes = int((sizes * lengths).sum() / lengths.sum()) if has_sizes else None
         facts = replace(
             facts,
             begin_seconds=index.begin_seconds,
@@ -192,17 +187,11 @@ def _check_video(
             average_fps=metadata.average_fps,
             num_key_frames=int(index.is_key.sum()),
             longest_gop=int(times.gop_lengths.max(initial=0)),
-            random_access_frames=round(pictures.random_access_frames(times.gop_lengths), 1),
-            random_access_bytes=_mean_bytes(index),
+            random_access_frames=round(contents.random_access_frames(times.gop_lengths), 1),
+            random_access_bytes=mean_bytes,
             picture_hash=picture_hash,
         )
         return facts, times
-
-
-def _mean_bytes(index: FrameIndex) -> int | None:
-    """Return the bytes of a frame's group of pictures, averaged over the frames; ``None`` if the index lacks sizes."""
-    sizes, lengths = index.gop_bytes.double(), index.gop_lengths.double()
-    return int((sizes * lengths).sum() / lengths.sum()) if bool((sizes > 0).all()) else None
 
 
 def _upright_size(source: Any, index: FrameIndex, stream_index: int) -> tuple[int | None, int | None]:
@@ -217,7 +206,7 @@ def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, Rep
     rows: list[np.ndarray[Any, Any]] = []
     before: torch.Tensor | None = None
     hashed: dict[int, Any] = {}
-    wanted = set(pictures.hashed_frames(len(decoder)))
+    numbers = contents.hashed_frames(len(decoder))
     for start, batch in _batches(decoder, replaced):
         gray = batch.float().mean(1)
         changes = (gray - torch.cat([gray[:1] if before is None else before, gray[:-1]])).abs()
@@ -226,13 +215,12 @@ def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, Rep
         if start == 0:
             mean_change[0] = most_change[0] = torch.inf
         rows.append(torch.stack([gray.mean((1, 2)), gray.amax((1, 2)), mean_change, most_change]).numpy())
-        hashed |= {number: gray[number - start].numpy() for number in wanted if start <= number < start + len(gray)}
+        hashed |= {number: gray[number - start].numpy() for number in numbers if start <= number < start + len(gray)}
     if not rows:
         raise StreamError("not one frame of the video can be decoded")
     statistics = PictureStatistics(*np.concatenate(rows, 1))
-    numbers = pictures.hashed_frames(len(decoder))
     found = [hashed[number] for number in numbers if number in hashed]
-    return statistics, replaced, pictures.hash_of_pictures(found)
+    return statistics, replaced, contents.hash_of_pictures(found)
 
 
 def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Iterator[tuple[int, torch.Tensor]]:
@@ -254,16 +242,16 @@ def _describe_damage(damaged: set[int], replaced: dict[int, ReplacedFrame], time
     """Return findings for the first runs of undecodable frames, and one finding for all remaining runs."""
     flags = np.zeros(len(times.pts_seconds), bool)
     flags[[number for number in damaged if number < len(flags)]] = True
-    spans = pictures.spans_of(flags)
+    spans = contents.spans_of(flags)
     found = []
     for first, last in spans[:_SPANS_NAMED]:
         report = replaced.get(first)
         reason = f": {report.reason}" if report is not None else ""
         text = f"frame {first}" if last - first == 1 else f"frames {first} to {last - 1}"
-        found.append(Finding("corrupt", f"{text} of {len(flags)}{reason}", **pictures.place_of(times, first, last)))
+        found.append(Finding("corrupt", f"{text} of {len(flags)}{reason}", **contents.place_of(times, first, last)))
     if len(spans) > _SPANS_NAMED:
         text = f"{len(damaged)} frames in {len(spans)} places in all, the rest of them here"
-        rest = pictures.place_of(times, spans[_SPANS_NAMED][0], spans[-1][1])
+        rest = contents.place_of(times, spans[_SPANS_NAMED][0], spans[-1][1])
         found.append(Finding("corrupt", text, **rest))
     return found
 
@@ -350,9 +338,9 @@ def _check_sound(
         except DecodeError:
             findings += _find_damaged_sound(decoder, at)
             return facts, None
-    findings += check_loudness(statistics)
+    findings += contents.check_loudness(statistics)
     counted = statistics.num_samples / metadata.sample_rate if metadata.sample_rate else 0.0
-    findings += check_packet_times(_packet_seconds(source, stream_index), begin, counted)
+    findings += contents.check_packet_times(_packet_seconds(source, stream_index), begin, counted)
     if facts.duration_seconds is None:
         facts = replace(facts, begin_seconds=begin, duration_seconds=at - begin)
     return replace(facts, peak=round(statistics.peak, 6)), (begin, at)
@@ -429,57 +417,3 @@ def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
     except MediaTensorError:
         return None  # the findings already have the file's error
     return base64.b64encode(JpegEncoder(picture).to_tensor(quality=70).numpy().tobytes()).decode()
-
-
-# Lengths in Matroska headers
-
-
-class StatedLength(NamedTuple):
-    """The number of packets and the end time of a stream according to its header; ``None`` if the header lacks them."""
-
-    num_frames: int | None = None
-    end_seconds: float | None = None
-
-
-def stated_lengths(tags: Mapping[str, str], container_tags: Mapping[str, str]) -> StatedLength:
-    """Return the length of a Matroska stream according to its tags.
-
-    mkvmerge writes tags such as ``NUMBER_OF_FRAMES-eng``. FFmpeg copies them into files that it cuts, so the copied
-    tags are ignored in files written by FFmpeg, whose own tag is ``DURATION``.
-
-    >>> stated_lengths({"NUMBER_OF_FRAMES-eng": "141", "DURATION-eng": "00:00:05.64"}, {"encoder": "libebml v1.4.2"})
-    StatedLength(num_frames=141, end_seconds=5.64)
-    >>> stated_lengths({"NUMBER_OF_FRAMES-eng": "141", "DURATION": "00:00:05.64"}, {"ENCODER": "Lavf61.1.100"})
-    StatedLength(num_frames=None, end_seconds=5.64)
-    """
-    encoder = next((value for name, value in container_tags.items() if name.lower() == "encoder"), "")
-    is_copied = encoder.startswith("Lavf")
-    named: dict[str, str] = {}
-    for name, value in tags.items():
-        if not is_copied or name == "DURATION":
-            named.setdefault(name.partition("-")[0].upper(), value)
-    clock = _CLOCK.match(named.get("DURATION", ""))
-    seconds = None if clock is None else int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3])
-    count = named.get("NUMBER_OF_FRAMES", "")
-    return StatedLength(int(count) if re.fullmatch(r"[1-9]\d{0,17}", count) else None, seconds)
-
-
-def missing_frames(stated: int | None, count: int) -> list[Finding]:
-    """Return a finding if the header states another number of frames than the stream has."""
-    if stated is None or abs(stated - count) <= max(_MAX_FRAMES_APART, _MAX_SHARE_APART * stated):
-        return []
-    return [Finding("frame-count", f"the header promises {stated} frames, and there are {count}")]
-
-
-def missing_end(kind: str, stated_seconds: float | None, end_seconds: float, longest_step: float) -> list[Finding]:
-    """Return a finding if a stream ends earlier than its header states.
-
-    ``longest_step`` is the maximum time from one frame to the next.
-    """
-    if stated_seconds is None:
-        return []
-    apart = stated_seconds - end_seconds
-    if apart <= max(_MAX_SECONDS_APART, _MAX_SHARE_OF_SECONDS_APART * stated_seconds, longest_step):
-        return []
-    text = f"by its header, the {kind} ends at {stated_seconds:.2f} s, and it ends at {end_seconds:.2f} s"
-    return [Finding("cut-off", text, end_seconds, stated_seconds)]

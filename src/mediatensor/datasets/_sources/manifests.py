@@ -1,18 +1,21 @@
-"""The rows of text manifests (CSV, TSV, JSON lines, JSON), and the files of folders."""
+"""The rows of text manifests (CSV, TSV, JSON lines, JSON), reading and writing; and the files of folders."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..._engine.common.checks import path_text
+from ..._engine.sources.atomic_files import write_file
 from ...errors import InvalidArgumentError, ReadError
 from . import limits
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_are_classes, with_coded_labels
-from .rows import Columns, item_of_row
+from .rows import CAPTIONS_COLUMN, Columns, item_of_row
 
 MANIFEST_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 
@@ -257,3 +260,46 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return entry.is_file() or not os.path.exists(entry.path)
     except OSError:
         return True
+
+
+# Writing
+
+
+def check_manifest_name(path: str | os.PathLike[str]) -> str:
+    """Return the path of a manifest as text; raise unless it ends in ``.csv`` or ``.jsonl``."""
+    text = path_text("path", path)
+    if os.path.splitext(text)[1].lower() not in (".csv", ".jsonl"):
+        raise InvalidArgumentError(f"A manifest is written as .csv or .jsonl (got {text!r}).")
+    return text
+
+
+def write_rows(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as a ``.csv`` or ``.jsonl`` manifest."""
+    write_file(path, _as_csv(rows) if path.lower().endswith(".csv") else _as_json_lines(rows))
+
+
+def _as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    longest = max((len(str(row.get(CAPTIONS_COLUMN, ""))) for row in rows), default=0)
+    if longest > csv.field_size_limit():
+        raise InvalidArgumentError(
+            f"Captions have {longest} characters, more than the {csv.field_size_limit()} that a field of a .csv may "
+            "have: write a .jsonl."
+        )
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    try:
+        return text.getvalue().encode()
+    except UnicodeEncodeError as error:
+        character = text.getvalue()[error.start]
+        name = next(value for row in rows for value in map(str, row.values()) if character in value)
+        raise InvalidArgumentError(f"A .csv is in UTF-8, which cannot hold {name!r}: write a .jsonl.") from None
+
+
+def _as_json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    try:
+        return "".join(json.dumps(row) + "\n" for row in rows).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"A column has values that JSON has not ({error}); write a .csv.") from None

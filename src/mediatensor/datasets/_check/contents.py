@@ -1,18 +1,19 @@
-"""Checks of times, key frames and small frames of a video. Pure functions from arrays to findings."""
+"""Checks of what is in a file: times, key frames, pictures, sound, and the lengths in its header. Pure functions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .findings import Finding
 
-#: Shorter spans are normal in films, for example pauses and fades.
-MIN_FROZEN_SECONDS = MIN_BLACK_SECONDS = 2.0
+# Shorter spans are normal in films, for example pauses and fades.
+_MIN_SPAN_SECONDS = 2.0
 # Levels out of 255 on small frames. Encoded repeats of a frame differ by less; two frames of any sensor differ by more.
 _FROZEN_MEAN, _FROZEN_MOST = 0.05, 2.0
 _BLACK_MEAN, _BLACK_MOST = 12.0, 24.0
@@ -43,15 +44,9 @@ _MIN_HASHED_CONTRAST = 4.0
 
 @dataclass(frozen=True)
 class Times:
-    """The times of frames, and groups of pictures.
+    """The times of frames, (N,), never decreasing, and their groups of pictures.
 
-    Attributes:
-        pts_seconds: Times of the frames, (N,), never decreasing.
-        end_seconds: End of the last frame.
-        tick_seconds: Time unit of the container.
-        gop_lengths: Number of frames of each group of pictures.
-        has_own_pace: Whether each frame has its own duration, as in a GIF.
-        stated_fps: Frames per second according to the header.
+    The container counts time in ``tick_seconds``. Each frame has its own duration, as in a GIF, if ``has_own_pace``.
     """
 
     pts_seconds: NDArray[np.float64]
@@ -64,13 +59,9 @@ class Times:
 
 @dataclass(frozen=True)
 class PictureStatistics:
-    """Statistics of each frame, measured on a small gray copy of it, in levels from 0 to 255.
+    """Mean and highest level of each frame, (N,), from 0 to 255 on a small gray copy, and of its change.
 
-    Attributes:
-        mean: (N,), the mean level.
-        most: (N,), the brightest level.
-        mean_change: (N,), the mean difference from the previous frame; infinite for the first frame.
-        most_change: (N,), the largest difference from the previous frame.
+    A change is the difference from the previous frame; it is infinite for the first frame.
     """
 
     mean: NDArray[np.float32]
@@ -125,13 +116,10 @@ def find_still_and_black(statistics: PictureStatistics, times: Times) -> list[Fi
         return []
     is_black = (statistics.mean < _BLACK_MEAN) & (statistics.most < _BLACK_MOST)
     found = []
-    for kind, spans, least in (
-        ("frozen", _still_spans(statistics, is_black), MIN_FROZEN_SECONDS),
-        ("black", spans_of(is_black), MIN_BLACK_SECONDS),
-    ):
+    for kind, spans in (("frozen", _still_spans(statistics, is_black)), ("black", spans_of(is_black))):
         for first, last in spans:
             seconds = _seconds(times, first, last)
-            if seconds >= least:
+            if seconds >= _MIN_SPAN_SECONDS:
                 found.append(Finding(kind, f"{kind} for {seconds:.2f} s", **place_of(times, first, last)))
     return found
 
@@ -238,18 +226,16 @@ def _measure_regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bo
 
 def place_of(times: Times, first: int, last: int) -> dict[str, Any]:
     """Return the range of frames [first, last) and its times, as arguments of `Finding`."""
-    end = times.end_seconds if last >= len(times.pts_seconds) else float(times.pts_seconds[last])
-    return {
-        "start_seconds": float(times.pts_seconds[first]),
-        "end_seconds": end,
-        "start_frame": first,
-        "end_frame": last,
-    }
+    start = float(times.pts_seconds[first])
+    return {"start_seconds": start, "end_seconds": _end_of(times, last), "start_frame": first, "end_frame": last}
 
 
 def _seconds(times: Times, first: int, last: int) -> float:
-    place = place_of(times, first, last)
-    return float(place["end_seconds"] - place["start_seconds"])
+    return _end_of(times, last) - float(times.pts_seconds[first])
+
+
+def _end_of(times: Times, last: int) -> float:
+    return times.end_seconds if last >= len(times.pts_seconds) else float(times.pts_seconds[last])
 
 
 def spans_of(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -258,8 +244,11 @@ def spans_of(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
     >>> spans_of(np.array([True, False, True, True]))
     [(0, 1), (2, 4)]
     """
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
-    return [(int(first), int(last)) for first, last in edges.reshape(-1, 2)]
+    return [(first, last) for first, last in _edges_of(flags).tolist()]
+
+
+def _edges_of(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
+    return np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8))).reshape(-1, 2)
 
 
 def hashed_frames(num_frames: int) -> list[int]:
@@ -280,3 +269,176 @@ def hash_of_pictures(pictures: Sequence[NDArray[np.float32]]) -> str | None:
         cells = [[part.mean() for part in np.array_split(row, _HASH_COLUMNS + 1, axis=1)] for row in rows]
         bits.append(np.diff(np.array(cells), axis=1) < 0)
     return np.packbits(np.array(bits).ravel()).tobytes().hex()
+
+
+# Sound
+
+# -80 dB of full scale; the quietest 16-bit sample is -90 dB.
+_SILENT_PEAK = 1e-4
+_FULL_SCALE, _CLIPPED_RUN, _CLIPPED_SHARE = 0.999, 3, 1e-3
+_MOST_SECONDS_APART = 0.5
+# An offset of a tenth of a second between lips and voice is visible.
+_MOST_DRIFT = _MOST_BEGINS_APART = 0.1
+_LEAST_STRETCH = 0.002
+_MIN_PACKETS, _LEAPS_NAMED = 8, 5
+# Ratios of commonly confused rates, and the tolerance for `check_alignment`.
+_MIX_UPS = {
+    1.001: "30 and 29.97 frames/s",
+    25 / 24: "25 and 24 frames/s",
+    25.025 / 24: "25 and 23.98 frames/s",
+    30 / 25: "30 and 25 frames/s",
+    48000 / 44100: "48 and 44.1 kHz",
+}
+_MIX_UP_SECONDS, _MIX_UP_SHARE = 0.06, 5e-4
+
+
+@dataclass
+class SoundStatistics:
+    """Statistics of the audio of a file, to which `add` adds one range of samples after another.
+
+    ``num_samples`` counts one channel; ``num_values``, and ``num_clipped`` in runs at full scale, count all channels.
+    """
+
+    num_samples: int = 0
+    peak: float = 0.0
+    num_clipped: int = 0
+    num_values: int = 0
+
+    def add(self, samples: NDArray[np.float32]) -> None:
+        """Add the next N samples of the audio, (channels, N)."""
+        size = np.abs(samples)
+        self.num_samples += samples.shape[1]
+        self.num_values += samples.size
+        self.peak = max(self.peak, float(size.max(initial=0.0)))
+        for is_full in size >= _FULL_SCALE:
+            edges = _edges_of(is_full)
+            runs = edges[:, 1] - edges[:, 0]
+            self.num_clipped += int(runs[runs >= _CLIPPED_RUN].sum())
+
+
+def check_loudness(statistics: SoundStatistics) -> list[Finding]:
+    """Return a finding for audio that is completely silent, or clipped."""
+    if statistics.num_samples and statistics.peak < _SILENT_PEAK:
+        return [Finding("silent", f"the largest sample is {statistics.peak:.1e} of full scale")]
+    share = statistics.num_clipped / max(statistics.num_values, 1)
+    if share > _CLIPPED_SHARE:
+        return [Finding("clipped", f"{100 * share:.1f} % of the samples lie in runs at full scale")]
+    return []
+
+
+def check_alignment(video: tuple[float, float], audio: tuple[float, float], stretch: float = 1.0) -> list[Finding]:
+    """Return findings if video and audio, (begin, end) in seconds, begin or end at different times, or drift apart.
+
+    ``stretch`` is the frame rate in the header, divided by the actual rate.
+    """
+    begins, ends = audio[0] - video[0], audio[1] - video[1]
+    seen, listened = video[1] - video[0], audio[1] - audio[0]
+    if abs(begins) <= _MOST_BEGINS_APART and min(seen, listened) > 0:
+        ratio = seen / listened
+        reason = None
+        if abs(stretch - 1) > _LEAST_STRETCH and abs(ratio / stretch - 1) < 0.25 * abs(stretch - 1):
+            reason = f"and the times of the frames run at {1 / stretch:.4f} of the rate that the header states"
+        if abs(ends) > _MOST_SECONDS_APART:
+            tolerance = min(_MIX_UP_SECONDS / seen, _MIX_UP_SHARE)
+            for known, names in _MIX_UPS.items():
+                if min(abs(ratio - known), abs(1 / ratio - known)) < tolerance:
+                    reason = f"as if {names} were mixed up"
+        if reason is not None and abs(ends) > _MOST_DRIFT:
+            share = 100 * abs(listened / seen - 1)
+            word = "longer" if ends > 0 else "shorter"
+            text = f"sound is {share:.2f} % {word} than the pictures, {abs(ends):.2f} s at the end, {reason}"
+            return [Finding("sound-drift", text, min(video[1], audio[1]), max(video[1], audio[1]))]
+    found = []
+    for text, apart, at in (("begins", begins, (video[0], audio[0])), ("ends", ends, (video[1], audio[1]))):
+        if abs(apart) > _MOST_SECONDS_APART:
+            text = f"sound {text} {abs(apart):.2f} s {'after' if apart > 0 else 'before'} the pictures"
+            found.append(Finding("sound-length", text, min(at), max(at)))
+    return found
+
+
+def check_packet_times(packet_seconds: NDArray[np.float64], begin: float, counted_seconds: float) -> list[Finding]:
+    """Return findings if the times of audio packets do not match ``counted_seconds``, the duration of all samples.
+
+    ``packet_seconds`` are the start times of the packets, and the end of the last packet.
+    """
+    pts = packet_seconds[packet_seconds >= begin - _MOST_DRIFT]
+    if len(pts) < _MIN_PACKETS:
+        return []
+    apart = float(pts[-1]) - begin - counted_seconds
+    if abs(apart) <= _MOST_DRIFT:
+        return []
+    steps = np.diff(pts)
+    usual = float(np.median(steps))
+    leaps = np.flatnonzero(steps > usual + _MOST_DRIFT)
+    if len(leaps):
+        spans = [(float(pts[number]) + usual, float(pts[number + 1])) for number in leaps]
+        found = [Finding("sound-gap", f"no sound for {b - a:.2f} s", a, b) for a, b in spans[:_LEAPS_NAMED]]
+        if len(spans) > _LEAPS_NAMED:
+            text = f"{len(spans)} gaps in all, the rest of them here"
+            found.append(Finding("sound-gap", text, spans[_LEAPS_NAMED][0], spans[-1][1]))
+        return found
+    word = "slower" if apart > 0 else "faster"
+    share = 100 * abs(apart) / counted_seconds
+    text = f"samples come {share:.2f} % {word} than the sample rate says, {abs(apart):.2f} s at the end"
+    return [Finding("sound-drift", text, begin, float(pts[-1]))]
+
+
+# Lengths in Matroska headers
+
+# AVI headers also count empty chunks.
+_MAX_FRAMES_APART, _MAX_SHARE_APART = 2, 0.01
+# A stream whose last block has no duration seems shorter than it is. Over the Matroska and WebM files of our corpora,
+# the largest difference in an intact stream is 0.1 s.
+_MAX_SECONDS_APART, _MAX_SHARE_OF_SECONDS_APART = 0.5, 0.02
+_CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
+
+
+class StatedLength(NamedTuple):
+    """The number of packets and the end of a stream according to its header."""
+
+    num_frames: int | None = None
+    end_seconds: float | None = None
+
+
+def stated_lengths(tags: Mapping[str, str], container_tags: Mapping[str, str]) -> StatedLength:
+    """Return the length of a Matroska stream according to its tags.
+
+    mkvmerge writes tags such as ``NUMBER_OF_FRAMES-eng``. FFmpeg copies them into files that it cuts, so the copied
+    tags are ignored in files written by FFmpeg, whose own tag is ``DURATION``.
+
+    >>> stated_lengths({"NUMBER_OF_FRAMES-eng": "141", "DURATION-eng": "00:00:05.64"}, {"encoder": "libebml v1.4.2"})
+    StatedLength(num_frames=141, end_seconds=5.64)
+    >>> stated_lengths({"NUMBER_OF_FRAMES-eng": "141", "DURATION": "00:00:05.64"}, {"ENCODER": "Lavf61.1.100"})
+    StatedLength(num_frames=None, end_seconds=5.64)
+    """
+    encoder = next((value for name, value in container_tags.items() if name.lower() == "encoder"), "")
+    is_copied = encoder.startswith("Lavf")
+    named: dict[str, str] = {}
+    for name, value in tags.items():
+        if not is_copied or name == "DURATION":
+            named.setdefault(name.partition("-")[0].upper(), value)
+    clock = _CLOCK.match(named.get("DURATION", ""))
+    seconds = None if clock is None else int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3])
+    count = named.get("NUMBER_OF_FRAMES", "")
+    return StatedLength(int(count) if re.fullmatch(r"[1-9]\d{0,17}", count) else None, seconds)
+
+
+def missing_frames(stated: int | None, count: int) -> list[Finding]:
+    """Return a finding if the header states another number of frames than the stream has."""
+    if stated is None or abs(stated - count) <= max(_MAX_FRAMES_APART, _MAX_SHARE_APART * stated):
+        return []
+    return [Finding("frame-count", f"the header promises {stated} frames, and there are {count}")]
+
+
+def missing_end(kind: str, stated_seconds: float | None, end_seconds: float, longest_step: float) -> list[Finding]:
+    """Return a finding if a stream ends earlier than its header states.
+
+    ``longest_step`` is the maximum time from one frame to the next.
+    """
+    if stated_seconds is None:
+        return []
+    apart = stated_seconds - end_seconds
+    if apart <= max(_MAX_SECONDS_APART, _MAX_SHARE_OF_SECONDS_APART * stated_seconds, longest_step):
+        return []
+    text = f"by its header, the {kind} ends at {stated_seconds:.2f} s, and it ends at {end_seconds:.2f} s"
+    return [Finding("cut-off", text, end_seconds, stated_seconds)]
