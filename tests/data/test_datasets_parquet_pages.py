@@ -17,8 +17,8 @@ from mediatensor._engine.pyav.encoding import write_test_pattern  # noqa: E402
 from mediatensor._engine.sources.readers import RangeReader  # noqa: E402
 from mediatensor._engine.sources.source import Source, make_source  # noqa: E402
 from mediatensor.datasets import AudioClips, VideoClips, as_items, check_dataset  # noqa: E402
+from mediatensor.datasets._sources.dispatch import item_alone  # noqa: E402
 from mediatensor.datasets._sources.parquet import MediaColumn, parquet_file  # noqa: E402
-from mediatensor.datasets._sources.references import item_alone  # noqa: E402
 from mediatensor.decoders import VideoDecoder  # noqa: E402
 from mediatensor.errors import InvalidArgumentError, OpenError, ReadError  # noqa: E402
 

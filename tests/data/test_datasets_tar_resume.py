@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mediatensor.datasets import DataLoader, Item, Skipped, TarSamples
-from mediatensor.datasets._sources.streams import GivenRows
+from mediatensor.datasets._rows.tar_samples import GivenRows
 from mediatensor.errors import InvalidArgumentError
 from tar_files import TextRecipe, number_shards, tar_bytes, texts
 

@@ -19,8 +19,7 @@ from ..datasets._rows.recipe import Recipe
 from ..datasets._rows.samples import Sample
 from ..datasets._sources.items import Item
 from ..decoders import VideoDecoder
-from ..distributed._columns import Column, ListColumn, TextColumn, number_or_none
-from ..distributed._row_mapper import AnyColumn, RowMapper
+from ..distributed._columns import AnyColumn, Column, ListColumn, RowMapper, TextColumn, number_or_none
 from ..errors import InvalidArgumentError, OutOfRangeError, PageError
 from .document_pages import DEFAULT_DPI, Document, DocumentOptions
 

@@ -11,7 +11,7 @@ from typing import Any
 from .._engine.sources.output_files import check_outputs
 from ..datasets import MEDIA_EXTENSIONS, DatasetReport, check_dataset
 from ..datasets._check.checking import ListedDataset, is_check_state, list_dataset
-from ..datasets._sources.references import files_of
+from ..datasets._sources.dispatch import files_of
 from ._console import check_manifest, emit, emit_json, write_text
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._engine.common.plain_values import json_bytes
 from .._engine.sources.output_files import check_outputs
-from ..datasets._sources.references import files_of
+from ..datasets._sources.dispatch import files_of
 from ..errors import InvalidArgumentError
 from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes
 

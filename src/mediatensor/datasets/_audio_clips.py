@@ -36,13 +36,13 @@ from ._rows.clips import (
     position_of,
     ready_for_rows,
     redraw_transforms,
+    segment_of,
     sound_fields,
     sound_sampler,
 )
 from ._rows.dataset import MediaDataset, check_dataset_options
 from ._rows.recipe import LeftOut, Recipe
 from ._rows.samples import SILENT_SPANS, Sample
-from ._rows.segments import segment_of
 from ._sources.dispatch import as_items
 from ._sources.items import Item, checked_classes
 from ._sources.rows import CAPTIONS_COLUMN

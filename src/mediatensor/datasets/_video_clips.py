@@ -28,12 +28,12 @@ from ._rows.clips import (
     position_of,
     ready_for_rows,
     redraw_transforms,
+    segment_of,
     without_clip_dimension,
 )
 from ._rows.dataset import MediaDataset, check_dataset_options
 from ._rows.recipe import Recipe
 from ._rows.samples import Sample
-from ._rows.segments import segment_of
 from ._sources.dispatch import as_items
 from ._sources.items import Item, checked_classes
 from ._sources.rows import CAPTIONS_COLUMN

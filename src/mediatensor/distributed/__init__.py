@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._engine.common.lazy import lazy_names
-from ._columns import Column, ListColumn, TextColumn, clip_rows
+from ._columns import Column, ListColumn, RowMapper, TextColumn, clip_rows
 from ._readers import AudioReader, ClipDecoder, LeRobotReader
-from ._row_mapper import RowMapper
 
 if TYPE_CHECKING:
     from .._text_data.text_reader import TextReader

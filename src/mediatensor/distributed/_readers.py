@@ -22,8 +22,7 @@ from ..datasets._video_clips import VideoRecipe
 from ..decoders import AudioDecoder, VideoDecoder
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch
-from ._columns import Column, ListColumn, TextColumn, row_numbers
-from ._row_mapper import AnyColumn, RowMapper
+from ._columns import AnyColumn, Column, ListColumn, RowMapper, TextColumn, row_numbers
 
 
 class ClipDecoder(RowMapper):

@@ -21,8 +21,7 @@ from .._rows.tar_samples import TarSamples
 from .._rows.transport import why_no_workers
 from .._sources.items import Item
 from .collate import stack, stack_columns
-from .order import Shuffle
-from .resuming import RowBatches, StreamProgress, WithRows
+from .resuming import RowBatches, Shuffle, StreamProgress, WithRows
 
 B = TypeVar("B", covariant=True)
 
@@ -334,13 +333,9 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 
 
 class _Position:
-    """The position of an iteration over a loader.
+    """The position of an iteration over a loader, with a copy of ``batches`` that no other iteration uses.
 
-    Attributes:
-        batches: The `RowBatches` or `StreamProgress` of this iteration, a copy that no other iteration uses.
-        num_given: Number of batches that the iteration gave.
-        has_begun: Whether a batch was requested.
-        has_ended: Whether the iteration gave all batches, or was left before its end.
+    It has begun once a batch was requested. It has ended if it gave all batches, or was left before its end.
     """
 
     def __init__(self, batches: RowBatches | StreamProgress) -> None:
@@ -360,7 +355,6 @@ class _Position:
 
 
 def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str, Any]) -> None:
-    """Raise if ``collate_fn`` or an option of torch's DataLoader has the wrong type."""
     if not callable(collate_fn):
         raise InvalidArgumentError(f"collate_fn must be a function such as stack (got {shown(collate_fn)}).")
     function("worker_init_fn", options.get("worker_init_fn"))
@@ -470,8 +464,7 @@ class BatchIterator(Iterator[B], Generic[B]):
 class Iterations(Generic[P]):
     """The open iterations over one loader, from the oldest to the newest.
 
-    Attributes:
-        left: The most recent iteration that was left before its end; ``None`` once another iteration has begun.
+    ``left`` is the most recent iteration that was left before its end; ``None`` once another iteration has begun.
     """
 
     def __init__(self) -> None:
@@ -480,7 +473,6 @@ class Iterations(Generic[P]):
 
     @property
     def newest(self) -> P | None:
-        """The newest open iteration."""
         return self._open[-1] if self._open else None
 
     def begin(self, position: P) -> None:
@@ -501,11 +493,7 @@ class Iterations(Generic[P]):
         self._open, self.left = [], None
 
     def current(self) -> P | None:
-        """Return the position of the loader; ``None`` if the next iteration begins an epoch.
-
-        Raises:
-            InvalidArgumentError: if several iterations have begun and are still open.
-        """
+        """Return the position of the loader; ``None`` if the next iteration begins an epoch."""
         begun = [position for position in self._open if position.has_begun]
         if len(begun) > 1:
             epochs = ", ".join(str(position.epoch) for position in begun)

@@ -1,4 +1,4 @@
-"""Resuming: `RowBatches` tracks the position in an epoch, `StreamProgress` the rows already read from a stream."""
+"""The order of an epoch and the position in it: `RowBatches`, and `StreamProgress` for rows read from a stream."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,45 @@ from torch.utils.data import Sampler
 from ..._engine.common.checks import function, shown, whole_number
 from ...errors import InvalidArgumentError
 from .._rows.dataset import MediaDataset, RowKey, rank_and_number
-from .._rows.recipe import checked_epoch
+from .._rows.recipe import checked_epoch, derived_seed
 from .._rows.samples import Sample, Skipped
-from .._rows.tar_samples import TarSamples
+from .._rows.tar_samples import GivenRows, StreamState, TarSamples, parse_stream_state, rows_given_in
 from .._sources.items import FileOrder, Item
-from .._sources.streams import MAX_SHARD_ROWS, GivenRows
-from .order import Shuffle, epoch_order, epoch_steps
 
 _STATE_VERSION = 1
-# Greater numbers of ranks or epochs cannot occur in a valid state.
-_MAX_NUMBER = 1 << 62
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """How rows are shuffled.
+
+    By default every order is equally likely. Reading is cheaper if a file is opened once for several rows, and a group
+    of pictures is decoded once for several clips. ``rows_together`` keeps rows of one file next to each other, and
+    ``window`` keeps all rows of a file near each other. Both mix batches less; `shuffle_quality` measures the loss.
+
+    Attributes:
+        rows_together: Number of rows of one file that stay next to each other. Each epoch groups rows differently.
+        window: Files are put in random order, and groups of rows are shuffled only within a window of about this many
+            rows. ``None`` shuffles the whole epoch.
+
+    Raises:
+        InvalidArgumentError: if a number is not positive.
+
+    Example:
+        >>> from mediatensor.datasets import DataLoader, Shuffle, VideoClips
+        >>> clips = VideoClips("videos", num_frames_per_clip=4, rows_per_file=4)
+        >>> loader = DataLoader(clips, batch_size=2, shuffle=Shuffle(rows_together=2))
+        >>> [len(set(batch.source)) for batch in loader]  # two rows of one file stay together
+        [1, 1, 1, 1, 1, 1]
+    """
+
+    rows_together: int = 1
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("rows_together", self.rows_together), ("window", self.window)):
+            if value is not None:
+                whole_number(name, value, at_least=1, or_none=True)
 
 
 class RowBatches(Sampler[list[RowKey]]):
@@ -89,7 +118,13 @@ class RowBatches(Sampler[list[RowKey]]):
         self._file_of_row = dataset.file_of_row
         function("bucket_by", bucket_by)
         self._buckets = None if bucket_by is None else [bucket_by(item) for item in dataset.items]
-        self._order = _describe_order(self._shuffle, self._file_of_row, self._buckets)
+        # What a state and the object that loads it must have in common.
+        self._origin = {
+            "version": _STATE_VERSION,
+            "seed": self._seed,
+            "num_rows": len(self._file_of_row),
+            "order": _describe_order(self._shuffle, self._file_of_row, self._buckets),
+        }
         #: The epoch of the next iteration.
         self.epoch = 0
         # The parts of the epoch that earlier runs have read: for each run [batch size, ranks, number of batches].
@@ -174,9 +209,7 @@ class RowBatches(Sampler[list[RowKey]]):
         return {
             "version": _STATE_VERSION,
             "epoch": self.epoch,
-            "seed": self._seed,
-            "num_rows": len(self._file_of_row),
-            "order": self._order,
+            **self._origin,
             "runs": [run for run in runs if run[2]],
             **({} if (files := self._dataset._file_order()) is None else files._asdict()),
         }
@@ -197,20 +230,9 @@ class RowBatches(Sampler[list[RowKey]]):
             >>> len(list(batches))
             1
         """
-        own = {
-            "version": _STATE_VERSION,
-            "seed": self._seed,
-            "num_rows": len(self._file_of_row),
-            "order": self._order,
-        }
         if not isinstance(state, Mapping):
             raise InvalidArgumentError(f"The state must be a mapping, what state_dict gave (got {shown(state)}).")
-        for name, value in own.items():
-            if state.get(name) != value:
-                raise InvalidArgumentError(
-                    f"The state has {name}={state.get(name)!r}, but here it is {value!r}: it does not belong to this "
-                    "dataset and order."
-                )
+        _check_origin(state, self._origin, "dataset and order")
         _check_files(state, self._dataset._file_order())
         try:
             epoch = checked_epoch(state["epoch"])
@@ -220,6 +242,20 @@ class RowBatches(Sampler[list[RowKey]]):
         if any(len(run) != 3 or min(run) < 1 for run in runs):
             raise InvalidArgumentError(f"The state is damaged: its runs are {runs}.")
         self.epoch, self._runs, self._iteration = epoch, runs, _IterationState()
+
+
+def _check_origin(state: Mapping[str, Any], own: Mapping[str, Any], owner: str) -> None:
+    for name, value in own.items():
+        if name == "shards" and state.get(name) != value:
+            raise InvalidArgumentError(
+                "The state does not belong to this stream: its shards have other names, or are in another order. Give "
+                "the same shards in the same order, such as sorted(glob.glob(...))."
+            )
+        if state.get(name) != value:
+            raise InvalidArgumentError(
+                f"The state has {name}={shown(state.get(name))}, but here it is {value!r}: it does not belong to this "
+                f"{owner}."
+            )
 
 
 def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
@@ -249,13 +285,143 @@ class _IterationState:
 
 
 def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
-    """Return a text, the same in every process, of all that determines the order of rows besides seed and epoch."""
+    """Return a text of all that determines the order of rows besides seed and epoch."""
     text = f"{shuffle or 'no shuffle'}; rows of files {zlib.crc32(file_of_row.astype('<i8').tobytes()):08x}"
     if buckets is None:
         return text
     number_of: dict[Any, int] = {}
     numbers = np.array([number_of.setdefault(bucket, len(number_of)) for bucket in buckets], "<i8")
     return f"{text}; buckets {zlib.crc32(numbers.tobytes()):08x}"
+
+
+# The order of an epoch: pure functions
+
+
+def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed: int, epoch: int) -> NDArray[np.int64]:
+    """Return every row of an epoch once, int64 (rows,), in reading order. ``file_of_row`` is ascending."""
+    num_rows = len(file_of_row)
+    if shuffle is None:
+        return np.arange(num_rows)
+    random = np.random.Generator(np.random.Philox(derived_seed(seed, epoch, "order")))
+    if shuffle.rows_together == 1 and shuffle.window is None:
+        return random.permutation(num_rows)
+    groups = _group_rows(file_of_row, shuffle.rows_together, random)
+    return (
+        np.concatenate([groups[i] for i in _shuffle_groups(groups, shuffle.window, random)]) if groups else np.arange(0)
+    )
+
+
+def _group_rows(
+    file_of_row: NDArray[np.int64], rows_together: int, random: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Return all rows in random groups, each group from one file; the files are in random order."""
+    starts = np.flatnonzero(np.diff(file_of_row, prepend=-1))
+    rows_by_file = np.split(np.arange(len(file_of_row)), starts[1:]) if len(starts) else []
+    groups = []
+    for file in random.permutation(len(rows_by_file)):
+        rows = random.permutation(rows_by_file[file])
+        groups += np.split(rows, range(rows_together, len(rows), rows_together))
+    return groups
+
+
+def _shuffle_groups(
+    groups: list[NDArray[np.int64]], window: int | None, random: np.random.Generator
+) -> Sequence[int] | NDArray[np.int64]:
+    """Return the indices of the groups in random order; each is drawn from the next groups, ``window`` rows in all."""
+    if window is None:
+        return random.permutation(len(groups))
+    order: list[int] = []
+    waiting: list[int] = []
+    num_waiting = following = 0
+    while following < len(groups) or waiting:
+        while following < len(groups) and (not waiting or num_waiting + len(groups[following]) <= window):
+            waiting.append(following)
+            num_waiting += len(groups[following])
+            following += 1
+        place = int(random.integers(len(waiting)))
+        waiting[place], waiting[-1] = waiting[-1], waiting[place]
+        order.append(waiting.pop())
+        num_waiting -= len(groups[order[-1]])
+    return order
+
+
+def epoch_steps(
+    order: NDArray[np.int64],
+    batch_size: int,
+    num_ranks: int,
+    *,
+    drop_last: bool = False,
+    bucket_of: Callable[[int], Any] | None = None,
+) -> list[list[NDArray[np.int64]]]:
+    """Return the batches of the ranks in each step. In the last step, some ranks may have no batch.
+
+    Batches that are not full come at the end. All rows of a batch are from one bucket.
+
+    >>> import numpy as np
+    >>> [[batch.tolist() for batch in step] for step in epoch_steps(np.arange(7), 2, 2)]
+    [[[0, 1], [2, 3]], [[4, 5], [6]]]
+    """
+    size = batch_size * num_ranks
+    whole, rest = _split_into_groups(order, size, bucket_of)
+    steps = [np.split(rows, num_ranks) for rows in whole]
+    if drop_last:
+        return steps
+    batches: list[NDArray[np.int64]] = []
+    for rows in rest:
+        # One batch for every rank if there are enough rows; otherwise full batches for some ranks.
+        batches += np.array_split(rows, num_ranks if len(rows) >= num_ranks else -(-len(rows) // batch_size))
+    return steps + [batches[first : first + num_ranks] for first in range(0, len(batches), num_ranks)]
+
+
+def _split_into_groups(
+    order: NDArray[np.int64], size: int, bucket_of: Callable[[int], Any] | None
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """Return groups of ``size`` rows, each group from one bucket, and the remaining rows of each bucket."""
+    if bucket_of is None:
+        end = len(order) // size * size
+        return [order[start : start + size] for start in range(0, end, size)], [order[end:]] if end < len(order) else []
+    whole: list[NDArray[np.int64]] = []
+    filling: dict[Any, list[int]] = {}
+    for row in order.tolist():
+        rows = filling.setdefault(bucket_of(row), [])
+        rows.append(row)
+        if len(rows) == size:
+            whole.append(np.array(rows))
+            rows.clear()
+    return whole, [np.array(rows) for rows in filling.values() if rows]
+
+
+def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], batch_size: int) -> dict[str, float]:
+    """Measure how well an order mixes.
+
+    Args:
+        order: The rows of an epoch, in reading order.
+        file_of_row: Number of the file of each row.
+        batch_size: Rows of a batch.
+
+    Returns: ``files_per_batch``: the mean number of different files in a full batch. ``same_file_next``: the share of
+        rows whose next row is from the same file, from 0 to 1. ``displacement``: the mean distance of rows from their
+        original positions, relative to a full shuffle (a third of the epoch): 0 is not shuffled, about 1 fully
+        shuffled.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.datasets import shuffle_quality
+        >>> shuffle_quality(np.arange(8), np.arange(8) // 2, batch_size=4)
+        {'files_per_batch': 2.0, 'same_file_next': 0.5714285714285714, 'displacement': 0.0}
+    """
+    batch_size = whole_number("batch_size", batch_size, at_least=1)
+    files = np.asarray(file_of_row)[np.asarray(order)]
+    batches = files[: len(files) // batch_size * batch_size].reshape(-1, batch_size)
+    num_rows = max(1, len(files))
+    return {
+        "files_per_batch": float(np.mean([len(np.unique(batch)) for batch in batches])) if len(batches) else 0.0,
+        "same_file_next": float(np.mean(files[1:] == files[:-1])) if len(files) > 1 else 0.0,
+        "displacement": float(np.mean(np.abs(np.asarray(order) - np.arange(len(files)))) / (num_rows / 3)),
+    }
+
+
+# Streams
 
 
 class WithRows:
@@ -272,17 +438,14 @@ class WithRows:
 class StreamProgress:
     """The rows of an epoch that were already read from a stream; the equivalent of `RowBatches` for streams.
 
-    Attributes:
-        epoch: The epoch of the next iteration.
-        stream: The source of the rows. A copy of this object has its own stream, with its own epoch.
+    A copy has its own stream, with its own epoch.
     """
 
     def __init__(self, stream: TarSamples) -> None:
         self.epoch = stream.epoch
         self.stream = stream
         self._given = GivenRows()
-        # One rank may finish its share of an epoch before other ranks. Their states still need the rows that it has
-        # read.
+        # One rank may finish its share of an epoch before other ranks, whose states need the rows that it has read.
         self._last_epoch: tuple[int, GivenRows] = (-1, GivenRows())
 
     def __copy__(self) -> Self:
@@ -333,26 +496,20 @@ class StreamProgress:
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Let the next iteration resume where `state_dict` was called.
-
-        Args:
-            state: The state of this rank. If the number of ranks has changed, a list of the states of all ranks.
-
-        Raises:
-            InvalidArgumentError: if a state is invalid, belongs to another stream, or is missing.
-        """
+        """Resume at the state of this rank or, if the number of ranks has changed, at those of all ranks."""
         self._check_resumable()
         states = [state] if isinstance(state, Mapping) else state
         if not isinstance(states, Sequence) or not all(isinstance(one, Mapping) for one in states):
             raise InvalidArgumentError(f"A state is a mapping such as state_dict() gives (got {shown(state)}).")
-        self._check_origin(states)
+        for one in states:
+            _check_origin(one, {"version": _STATE_VERSION, **self.stream.facts}, "stream")
         try:
-            saved = [_parse_progress(one, self.stream.facts["num_shards"]) for one in states]
+            saved = [parse_stream_state(one, self.stream.facts["num_shards"]) for one in states]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"The state is damaged ({type(error).__name__}: {error}).") from None
         self._check_ranks(saved)
         epoch = min(one.epoch for one in saved)
-        intervals = [interval for one in saved for interval in _rows_given_in(epoch, one)]
+        intervals = [interval for one in saved for interval in rows_given_in(epoch, one)]
         num_rows = {shard: count for one in saved for shard, count in one.num_rows}
         self.epoch, self._given = epoch, GivenRows(intervals)
         if len(saved) == 1:
@@ -366,22 +523,7 @@ class StreamProgress:
                 "workers itself. Resume it by its own means, or read shards with TarSamples."
             )
 
-    def _check_origin(self, states: Sequence[Mapping[str, Any]]) -> None:
-        own = {"version": _STATE_VERSION, **self.stream.facts}
-        for state in states:
-            for name, value in own.items():
-                if name == "shards" and state.get(name) != value:
-                    raise InvalidArgumentError(
-                        "The state does not belong to this stream: its shards have other names, or are in another "
-                        "order. Give the same shards in the same order, such as sorted(glob.glob(...))."
-                    )
-                if state.get(name) != value:
-                    raise InvalidArgumentError(
-                        f"The state has {name}={shown(state.get(name))}, but here it is {value!r}: it does not belong "
-                        "to this stream."
-                    )
-
-    def _check_ranks(self, states: Sequence[_Progress]) -> None:
+    def _check_ranks(self, states: Sequence[StreamState]) -> None:
         if len({state.num_ranks for state in states}) != 1:
             raise InvalidArgumentError("The states must be of one number of ranks, and there must be at least one.")
         num_ranks = states[0].num_ranks
@@ -393,53 +535,3 @@ class StreamProgress:
                 f"list of the states of all of them, or on rank {self.stream.rank} of {self.stream.num_ranks} the "
                 "state of the same rank."
             )
-
-
-class _Progress(NamedTuple):
-    epoch: int
-    rank: int
-    num_ranks: int
-    given: list[list[int]]
-    last_epoch: int
-    given_in_last_epoch: list[list[int]]
-    num_rows: list[list[int]]
-
-
-def _parse_progress(state: Mapping[str, Any], num_shards: int) -> _Progress:
-    """Parse a state; raise KeyError, TypeError, ValueError or OverflowError if it is damaged."""
-    end = num_shards * MAX_SHARD_ROWS
-    return _Progress(
-        checked_epoch(state["epoch"]),
-        _number("rank", state["rank"], 0),
-        _number("num_ranks", state["num_ranks"], 1),
-        _pairs("given", state["given"], lambda start, stop: 0 <= start <= stop <= end),
-        _number("last_epoch", state["last_epoch"], -1),
-        _pairs("given_in_last_epoch", state["given_in_last_epoch"], lambda start, stop: 0 <= start <= stop <= end),
-        _pairs("num_rows", state["num_rows"], lambda shard, n: 0 <= shard < num_shards and 0 <= n <= MAX_SHARD_ROWS),
-    )
-
-
-def _number(name: str, value: Any, lowest: int) -> int:
-    number = int(value)
-    if not lowest <= number < _MAX_NUMBER:
-        raise ValueError(f"{name} is {shown(value)}")
-    return number
-
-
-def _pairs(name: str, pairs: Any, is_possible: Callable[[int, int], bool]) -> list[list[int]]:
-    found = [[int(number) for number in pair] for pair in pairs]
-    if not all(len(pair) == 2 and is_possible(*pair) for pair in found):
-        raise ValueError(f"{name} is {shown(pairs)}")
-    return found
-
-
-def _rows_given_in(epoch: int, state: _Progress) -> list[list[int]]:
-    """Return the intervals of rows that a rank has read in ``epoch``, the rank's current or previous epoch."""
-    if state.epoch == epoch:
-        return state.given
-    if state.last_epoch == epoch and not state.given:
-        return state.given_in_last_epoch
-    raise InvalidArgumentError(
-        f"One rank is in epoch {epoch}, and rank {state.rank} has given rows of epoch {state.epoch}: the states "
-        "must be of the same moment."
-    )

@@ -16,9 +16,8 @@ from ..._engine.common.checks import check_choice, items_of, path_text, real_num
 from ..._engine.common.messages import progress
 from ..._engine.sources.atomic_files import write_error
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError
-from .._sources.dispatch import as_items
+from .._sources.dispatch import as_items, item_alone, place_of
 from .._sources.items import Item, MediaKind
-from .._sources.references import item_alone, place_of
 from .comparing import EpisodeTimes, Row, compare_files, is_lerobot, label_counts, select_segment, videos_of
 from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, from_plain
 from .report import MOST_FILES_ON_PAGE, DatasetReport

@@ -15,9 +15,9 @@ from ..._engine.sources.output_files import check_outputs
 from ..._engine.sources.source import make_source
 from ...errors import InvalidArgumentError
 from .._sources import limits
+from .._sources.dispatch import REFERENCE_COLUMNS, files_of, item_alone, place_of
 from .._sources.items import LABEL_COLUMNS, Item
 from .._sources.manifests import check_manifest_name, write_rows
-from .._sources.references import REFERENCE_COLUMNS, files_of, item_alone, place_of
 from .._sources.rows import CAPTIONS_COLUMN, is_captions_path, sidecars_of
 from .findings import (
     BAD_KINDS,

@@ -125,8 +125,7 @@ class CaptionTrack:
         Args:
             pts_seconds: Times of the clip's frames, (T,).
             clip: The audio before transforms; it lasts as long as the video.
-            sound: The transformed audio, whose samples ``start_sample`` and ``stop_sample`` count. If ``None``, they
-                count the samples of ``clip``.
+            sound: The transformed audio, if any, whose samples ``start_sample`` and ``stop_sample`` count.
             end_seconds: Time in the file at which the clip ends; later frames and samples are padding.
         """
         sound = clip if sound is None else sound
@@ -182,7 +181,6 @@ def _frames_between(times: Any, start: float, end: float) -> tuple[int, int]:
 
 
 def add_token_ids(captions: tuple[ClipCaption, ...], tokenizer: Tokenizer | None) -> tuple[ClipCaption, ...]:
-    """Return captions with the token ids of their texts; unchanged without a tokenizer."""
     if tokenizer is None:
         return captions
     with global_random():
@@ -206,7 +204,6 @@ def _token_ids(given: Any) -> tuple[int, ...]:
 
 
 def check_caption_places(captions: Any, captions_language: Any) -> None:
-    """Raise unless ``captions`` and ``captions_language`` are valid arguments of `find_captions`."""
     if isinstance(captions, str):
         if captions not in get_args(CaptionPlace):
             raise InvalidArgumentError(
@@ -231,18 +228,19 @@ def find_captions(
 ) -> tuple[FileCaption, ...]:
     """Return the captions of a file that have text and a duration, in the order of their source.
 
-    Args:
-        item: The file.
-        captions: The place of the captions, or a function that returns them.
-        captions_language: Preferred languages, in order; captions without a language come last.
-
     Raises:
         StreamError: if there are no captions in this place.
         ReadError: if the captions cannot be read, or have an unknown form.
     """
     try:
         if isinstance(captions, str):
-            return _find_in_places(item, _ANY if captions == "any" else (captions,), _languages(captions_language))
+            reasons = []
+            for place in _ANY if captions == "any" else (captions,):
+                found = _FINDERS[place](item, _languages(captions_language))
+                if not isinstance(found, str):
+                    return found
+                reasons.append(found)
+            raise StreamError(f"{item.name!r} has no captions: {'; '.join(reasons)}.")
         with global_random():
             given = captions(item)
         if given is None:
@@ -252,16 +250,6 @@ def find_captions(
         raise
     except (MediaTensorError, OSError) as error:
         raise ReadError(f"The captions of {item.name!r} cannot be read: {error}") from error
-
-
-def _find_in_places(item: Item, places: Sequence[CaptionPlace], languages: Sequence[str]) -> tuple[FileCaption, ...]:
-    reasons = []
-    for place in places:
-        captions = _FINDERS[place](item, languages)
-        if not isinstance(captions, str):
-            return captions
-        reasons.append(captions)
-    raise StreamError(f"{item.name!r} has no captions: {'; '.join(reasons)}.")
 
 
 #: The captions, or the reason why there are none.
@@ -333,12 +321,6 @@ def _choose_by_language(choices: Sequence[tuple[Any, str]], languages: Sequence[
 
 
 def _read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
-    """Read captions in any supported form.
-
-    Raises:
-        InvalidArgumentError: if the form is unknown.
-        MediaTensorError, OSError: if a file cannot be read.
-    """
     if isinstance(given, str) and (given.lstrip()[:1] in ("[", "{") or "\n" in given or "-->" in given):
         if not _SUBTITLES.search(given):
             return _check_captions(_as_series(_parse_json(given)), 0.0)

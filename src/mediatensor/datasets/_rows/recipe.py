@@ -256,13 +256,7 @@ Substitute = Callable[[RowSpec, int], RowSpec]
 
 
 class RowReader:
-    """Reads rows, and applies the error policy to rows that fail.
-
-    Args:
-        on_error: The error policy.
-        max_consecutive_failures: How many files may fail consecutively.
-        files: Keeps files open between rows.
-    """
+    """Reads rows, and applies the error policy to rows that fail; ``files`` stay open between rows."""
 
     def __init__(self, on_error: OnError, max_consecutive_failures: int, files: OpenFiles) -> None:
         if on_error not in ("raise", "skip", "replace"):
@@ -308,12 +302,7 @@ class RowReader:
             trying = substitute(spec, len(failures))
 
     def read_another(self, spec: RowSpec, substitute: Substitute) -> Sample:
-        """Return a row of another file in place of ``spec``, which was left out, under any policy.
-
-        Raises:
-            DeviceError: if this process was forked and cannot use the CUDA device of the files.
-            TooManyFailuresError: if too many files failed consecutively.
-        """
+        """Return a row of another file in place of ``spec``, which was left out; raise as `read` does."""
         # A separate counter: these files must neither add to nor reset the count of consecutive failures.
         counter = RowReader("raise", self._limit, self.files)
         for attempt in itertools.count(1):
@@ -346,8 +335,7 @@ class RowReader:
         if len(members) < 2:
             return members
         with stages.SEEK:
-            positions = {i: self._position(specs[i]) for i in members}
-        return sorted(members, key=positions.__getitem__)
+            return sorted(members, key=lambda i: self._position(specs[i]))
 
     def _position(self, spec: RowSpec) -> float:
         try:

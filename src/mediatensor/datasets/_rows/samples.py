@@ -150,16 +150,10 @@ class Sample:
         return _mask_of_samples(num_valid, length, [spans], self.audio.data.device)[0]
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} of {self.source!r}, row {self.row}, epoch {self.epoch}:"]
-        for name in ("frames", "audio", "features", "image", "label", "frame_indices", "num_valid_samples"):
-            value = getattr(self, name)
-            if value is not None:
-                lines.append(f"  {name}: {_describe(value)}")
-        lines += [] if self.captions is None else [f"  captions: {len(self.captions)}"]
-        lines += [f"  effective_fps: {self.effective_fps:g}"] if self.effective_fps == self.effective_fps else []
-        lines += [f"  extra: {', '.join(self.extra)}"] if self.extra else []
-        lines += [f"  failures: {len(self.failures)}"] if self.failures else []
-        return "\n".join(lines)
+        names = ("frames", "audio", "features", "image", "label", "frame_indices", "num_valid_samples")
+        more = [] if self.captions is None else [f"  captions: {len(self.captions)}"]
+        more += [f"  effective_fps: {self.effective_fps:g}"] if self.effective_fps == self.effective_fps else []
+        return _describe_all(self, f"of {self.source!r}, row {self.row}", names, more)
 
 
 class ColumnDict(dict[str, Any]):
@@ -183,12 +177,9 @@ class ColumnDict(dict[str, Any]):
         self.failures = failures
         self.timings = timings
 
-    def __reduce__(self) -> tuple[Callable[..., ColumnDict], tuple[Any, ...]]:
-        return _make_column_dict, (pack(dict(self)), self.failures, self.timings)
-
-
-def _make_column_dict(columns: Any, failures: tuple[Failure, ...], timings: tuple[Timing, ...]) -> ColumnDict:
-    return ColumnDict(unpack(columns), failures, timings)
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        packed_fields = {"columns": pack(dict(self)), "failures": self.failures, "timings": self.timings}
+        return _unpack_into, (ColumnDict, packed_fields)
 
 
 @dataclass(repr=False)
@@ -322,19 +313,13 @@ class Batch:
 
         return replace(self, **{name: change_value(getattr(self, name)) for name in _FIELDS_ON_DEVICE})
 
-    def __reduce__(self) -> tuple[Callable[..., Batch], tuple[type[Batch], dict[str, Any]]]:
-        return _make_batch, (type(self), {spec.name: pack(getattr(self, spec.name)) for spec in fields(self)})
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[type[Batch], dict[str, Any]]]:
+        return _unpack_into, (type(self), {spec.name: pack(getattr(self, spec.name)) for spec in fields(self)})
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} of {len(self)}, epoch {self.epoch}:"]
-        for name in ("frames", "audio", "features", "images", "label", "source"):
-            value = getattr(self, name)
-            if value is not None:
-                lines.append(f"  {name}: {_describe(value)}")
-        lines += [] if self.captions is None else [f"  captions: {[len(captions) for captions in self.captions]}"]
-        lines += [f"  extra: {', '.join(self.extra)}"] if self.extra else []
-        lines += [f"  failures: {len(self.failures)}"] if self.failures else []
-        return "\n".join(lines)
+        names = ("frames", "audio", "features", "images", "label", "source")
+        more = [] if self.captions is None else [f"  captions: {[len(captions) for captions in self.captions]}"]
+        return _describe_all(self, f"of {len(self)}", names, more)
 
 
 #: The fields that `Batch.to` moves.
@@ -371,11 +356,7 @@ def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.de
 def _mask_of_samples(num_valid: Tensor, size: int, silent_spans: Sequence[Any], device: torch.device) -> Tensor:
     """Return a mask, bool (count, size), that is true for samples that come from a stream.
 
-    Args:
-        num_valid: Number of samples of each stream before its end.
-        size: Length of the mask for each stream.
-        silent_spans: The silent spans [first, last) of each stream; values that are not spans are ignored.
-        device: Device of the result.
+    ``silent_spans`` are spans [first, last) of each stream; values that are not spans are ignored.
     """
     mask = _is_before(num_valid, size, len(num_valid), device)
     for row, spans in zip(mask, silent_spans, strict=False):
@@ -384,8 +365,17 @@ def _mask_of_samples(num_valid: Tensor, size: int, silent_spans: Sequence[Any], 
     return mask
 
 
-def _make_batch(batch_type: type[Batch], packed_fields: dict[str, Any]) -> Batch:
-    return batch_type(**{name: unpack(value) for name, value in packed_fields.items()})
+def _unpack_into(kind: Callable[..., Any], packed_fields: dict[str, Any]) -> Any:
+    return kind(**{name: unpack(value) for name, value in packed_fields.items()})
+
+
+def _describe_all(owner: Sample | Batch, which: str, names: Sequence[str], more: list[str]) -> str:
+    """Return the repr of a sample or batch: its fields that are not ``None``, ``more`` lines, columns and failures."""
+    values = [(name, getattr(owner, name)) for name in names]
+    lines = [f"  {name}: {_describe(value)}" for name, value in values if value is not None] + more
+    lines += [f"  extra: {', '.join(owner.extra)}"] if owner.extra else []
+    lines += [f"  failures: {len(owner.failures)}"] if owner.failures else []
+    return "\n".join([f"{type(owner).__name__} {which}, epoch {owner.epoch}:", *lines])
 
 
 def _describe(value: Any) -> str:
@@ -408,14 +398,7 @@ def _describe(value: Any) -> str:
 
 @dataclass
 class _FileFailures:
-    """Counts and reasons of the failures of a file.
-
-    Attributes:
-        num_failures: Number of failures.
-        num_rows: Number of rows for which this file was the last that failed; each row counts once.
-        reasons: The first reasons, in order.
-        has_more_reasons: Whether more reasons were discarded.
-    """
+    """The failures of a file, their first reasons, and the number of rows for which it was the last that failed."""
 
     num_failures: int = 0
     num_rows: int = 0

@@ -185,11 +185,7 @@ _DECIMAL = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+
 
 @dataclass(frozen=True)
 class LabelCoding:
-    """Maps labels that are text to numbers; other labels are unchanged.
-
-    Attributes:
-        number_of: The number of each text.
-        are_class_names: Whether the texts are class names, rather than written numbers.
+    """Maps labels that are text, class names or written numbers, to numbers; other labels are unchanged.
 
     >>> LabelCoding.of(["run", "jump", None, "run"]).number_of, LabelCoding.of(["10", "9"]).number_of
     ({'jump': 0, 'run': 1}, {'10': 10, '9': 9})
@@ -201,8 +197,6 @@ class LabelCoding:
     @classmethod
     def of(cls, labels: Iterable[Any], classes: Sequence[str] | None = None) -> LabelCoding:
         """Return the coding of all labels of a source; a label ``None`` counts as missing.
-
-        ``classes`` are the class names in the order of their numbers; by default the distinct labels, sorted by name.
 
         Raises:
             InvalidArgumentError: if only some labels are text, or a text is not among ``classes``.
@@ -228,13 +222,11 @@ class LabelCoding:
                     "leave it out, and the labels stay as they are."
                 )
             check_are_classes(names, classes)
-            number = {name: number for number, name in enumerate(classes)}
-            return cls({text: number[text.strip()] for text in sorted(texts)}, are_class_names=True)
-        if all(map(_WHOLE.fullmatch, names)):
+        elif all(map(_WHOLE.fullmatch, names)):
             return cls({text: int(text) for text in sorted(texts)})
-        if all(map(_DECIMAL.fullmatch, names)):
+        elif all(map(_DECIMAL.fullmatch, names)):
             return cls({text: float(text) for text in sorted(texts)})
-        number = {name: number for number, name in enumerate(names)}
+        number = {name: number for number, name in enumerate(names if classes is None else classes)}
         return cls({text: number[text.strip()] for text in sorted(texts)}, are_class_names=True)
 
     def apply(self, item: Item) -> Item:
@@ -253,7 +245,7 @@ def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None = Non
 
 
 def checked_classes(classes: Any) -> tuple[str, ...] | None:
-    """Return class names in the order of their numbers, after checking that they are valid; ``None`` for ``None``."""
+    """Return class names in the order of their numbers; raise if they are not valid."""
     if classes is None:
         return None
     names = tuple(classes) if isinstance(classes, list | tuple) else ()
@@ -278,11 +270,7 @@ def check_are_classes(names: Iterable[str], classes: Sequence[str]) -> None:
 
 
 def class_number(label: Any, classes: Sequence[str]) -> Any:
-    """Return the number of a class; return a label that is not text unchanged.
-
-    Raises:
-        InvalidArgumentError: if the class does not exist.
-    """
+    """Return the number of a class, raising if there is no such class; return a label that is not text unchanged."""
     if not isinstance(label, str):
         return label
     check_are_classes([label.strip()], classes)
@@ -345,12 +333,9 @@ def check_kind(kind: object) -> None:
 
 
 class FileOrder(NamedTuple):
-    """The order of a dataset's files, as values that are the same on every machine.
+    """A digest of the names of a dataset's files in order, a checksum of them in any order, and the first name.
 
-    Attributes:
-        files: A digest of the names in their order.
-        files_in_any_order: A checksum of the names that does not depend on their order.
-        first_file: The first name.
+    All are the same on every machine.
     """
 
     files: str

@@ -13,8 +13,7 @@ from ..._engine.sources.source import Source, url_scheme
 from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
 from . import limits
 from .items import Item, with_coded_labels
-from .rows import Columns, item_of_row
-from .tables import MAX_WHOLE_BYTES, TableItems, is_binary, is_media_struct, row_of_table
+from .rows import MAX_WHOLE_BYTES, Columns, TableItems, is_binary, is_media_struct, item_of_row, row_of_table
 
 _BATCH_ROWS = 1024
 _BLOB_KEY = b"lance-encoding:blob"
@@ -41,18 +40,8 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
     """Return the items of a Lance dataset; its paths are relative to the folder that contains the dataset.
 
     Media are read one by one when they are needed: from a blob column only the bytes that a decoder requests, from
-    other columns the whole value. All rows are of one version of the dataset, even if rows are added while it is in
-    use.
-
-    Args:
-        path: The dataset's folder, or a URL.
-        columns: The columns with the file, the label and the segment.
-        version: The version; ``None`` for the newest.
-
-    Raises:
-        InvalidArgumentError: if the dataset is damaged, exceeds a limit, or has no rows or no column with files.
-        MissingDependencyError: if Lance is not installed.
-        ReadError: if the dataset cannot be read.
+    other columns the whole value. All rows are of one version of the dataset, by default the newest, even if rows are
+    added while it is in use.
     """
     dataset = _open_dataset(path, version)
     with _errors_of(path):

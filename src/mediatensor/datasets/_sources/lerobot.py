@@ -7,11 +7,11 @@ episode has its own files. In version 3 several episodes share a table and a vid
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Never
 
@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._engine.common.checks import shown
-from ..._engine.sources.readers import Reader
 from ..._engine.sources.source import Source, make_source, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from . import limits
 from .items import Item, LazyItems
+from .manifests import parse_json
 from .parquet import batches_of, parquet_file
 
 
@@ -31,18 +31,11 @@ from .parquet import batches_of, parquet_file
 class LeRobotFormat:
     """The properties that all episodes of a dataset share.
 
-    Attributes:
-        root: The folder or URL.
-        version: The version of the format, 2 or 3.
-        fps: Frames per second.
-        features: The columns in ``meta/info.json``: ``dtype`` and ``shape`` by name.
-        tasks: The texts of tasks by number.
-        subtasks: The texts of subtasks by number; ``None`` if there is no table of subtasks.
-        depths: How depth maps are stored, for each camera that has depth maps.
+    ``features`` are the ``dtype`` and ``shape`` of each column. There may be no table of subtasks. ``depths`` has only
+    the cameras that have depth maps.
     """
 
     root: str
-    version: int
     fps: float
     features: Mapping[str, Mapping[str, Any]]
     tasks: Mapping[int, str]
@@ -78,13 +71,10 @@ def is_structured(dtype: str) -> bool:
 
 @dataclass(frozen=True)
 class DepthScale:
-    """How depth maps are stored: as 12-bit codes in a video, or depth images in ``unit`` in a table.
+    """How depth maps are stored: as 12-bit codes in a video, or depth images in ``unit`` (m or mm) in a table.
 
-    Attributes:
-        least, greatest: The depths of the first and the last code, in metres.
-        shift: Added to depths before their logarithm is taken, in metres.
-        is_logarithmic: Whether codes are equal steps of the logarithm, rather than of the depth.
-        unit: The unit of images, ``"m"`` or ``"mm"``; ``None`` if unknown.
+    The first and the last code are the depths ``least`` and ``greatest``, in metres. Codes are equal steps of the depth
+    or, if ``is_logarithmic``, of the logarithm of the depth plus ``shift``.
     """
 
     least: float = 0.01
@@ -96,14 +86,7 @@ class DepthScale:
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode.
-
-    Attributes:
-        index: Number of the episode.
-        num_frames: Number of the episode's table rows, and of its frames of each camera.
-        first_index: Number of the episode's first row in the dataset.
-        begin_seconds: For each camera, the time at which the episode begins in the video.
-    """
+    """One episode: its number, its number of frames, its first row in the dataset, and its begin in each video."""
 
     index: int
     num_frames: int
@@ -131,12 +114,9 @@ class EpisodeFiles(Source):
 class EpisodeItems(LazyItems):
     """The episodes of a dataset.
 
-    Args:
-        root: The folder or URL.
-        columns: Arrays with a value for each episode: ``index``, ``num_frames``, ``first_index``, and the numbers in
-            the path patterns; and for each camera, ``begin_seconds`` and the numbers in the paths of its videos.
-        patterns: The path pattern of tables, and the path pattern of videos.
-        cameras: The columns that are videos.
+    ``columns`` are arrays with a value for each episode: ``index``, ``num_frames``, ``first_index``, and the numbers in
+    ``patterns``, the paths of tables and of videos; and for each camera, ``begin_seconds`` and the numbers in the paths
+    of its videos.
     """
 
     def __init__(
@@ -221,22 +201,14 @@ class _Pattern:
 def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[LeRobotFormat, EpisodeItems]:
     """Read the format and the episodes of a dataset, without opening videos or tables of rows.
 
-    Args:
-        source: The folder, or the URL of a folder that fsspec reads.
-        cameras: The image columns to read; ``None`` for all.
-
-    Raises:
-        SourceNotFoundError: if there is no such dataset.
-        InvalidArgumentError: if the metadata are damaged, of an unknown version, or exceed a limit.
-        ReadError: if the metadata cannot be read.
-        MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
+    ``source`` is the folder, or its URL for fsspec. ``cameras`` are the image columns to read; by default all.
     """
     if not isinstance(source, str | os.PathLike):
         raise InvalidArgumentError(f"source must be the folder of a LeRobot dataset (got {shown(source)}).")
     root = str(os.fspath(source)).rstrip("/") or "/"
     place = _join_path(root, "meta/info.json")
     try:
-        info = _parse_json(_read_file(place, limits.MAX_JSON_BYTES), place)
+        info = parse_json(_read_file(place, limits.MAX_JSON_BYTES), place)
     except SourceNotFoundError:
         raise SourceNotFoundError(
             f"There is no LeRobot dataset in {root!r}: it has no meta/info.json. Give the folder that a download of "
@@ -256,14 +228,13 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
     patterns = (tables, _Pattern(info.get("video_path"), f"video_path of {place}") if videos else None)
     tasks = _tasks_of_version_2(root) if version == 2 else _texts_by_number(root, "task")
     subtasks = _texts_by_number(root, "subtask") if version == 3 and "subtask_index" in features else None
-    columns = (
-        _episodes_of_version_2(root, info, videos)
-        if version == 2
-        else _episodes_of_version_3(root, patterns, videos)
-    )  # fmt: skip
+    if version == 2:
+        columns = _episodes_of_version_2(root, info, videos)
+    else:
+        columns = _episodes_of_version_3(root, patterns, videos)
     _check_episodes(root, columns, info)
     return (
-        LeRobotFormat(root, version, float(fps), features, tasks or {}, subtasks, _depths(info["features"], features)),
+        LeRobotFormat(root, float(fps), features, tasks or {}, subtasks, _depths(info["features"], features)),
         EpisodeItems(root, columns, patterns, videos),
     )
 
@@ -273,29 +244,15 @@ def _join_path(root: str, path: str) -> str:
 
 
 def _read_file(path: str, max_bytes: int) -> bytes:
-    reader = _reader(path)
-    try:
+    source = make_source(path)
+    reader = source.open_bytes() or source.open()
+    if isinstance(reader, str):
+        raise OpenError(f"Could not open {path}: LeRobot datasets come from paths, http(s) and what fsspec reads.")
+    with closing(reader):
         size = reader.seek(0, os.SEEK_END)
         if size > max_bytes:
             raise InvalidArgumentError(f"{path} has {size} bytes, more than the limit of {max_bytes}.")
         return reader.read_at(0, size)
-    finally:
-        reader.close()
-
-
-def _reader(path: str) -> Reader:
-    source = make_source(path)
-    opened = source.open_bytes() or source.open()
-    if isinstance(opened, str):
-        raise OpenError(f"Could not open {path}: LeRobot datasets come from paths, http(s) and what fsspec reads.")
-    return opened
-
-
-def _parse_json(text: bytes, place: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{place} is not JSON ({error}).") from None
 
 
 def _version(text: object, place: str) -> int:
@@ -389,7 +346,7 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
     """Read the texts of ``meta/tasks.parquet`` or ``meta/subtasks.parquet``; ``None`` if the file does not exist."""
     path = _join_path(root, f"meta/{kind}s.parquet")
     try:
-        table = _read_table(path, limits.MAX_PARQUET_COLUMN_BYTES)
+        table = _read_table(path)
     except SourceNotFoundError:
         if kind == "task":
             raise
@@ -406,7 +363,7 @@ def _json_lines(root: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in enumerate(_read_file(path, limits.MAX_JSON_BYTES).splitlines(), start=1):
         if line.strip():
             place = f"line {number} of {path}"
-            row = _parse_json(line, place)
+            row = parse_json(line, place)
             if not isinstance(row, dict):
                 raise InvalidArgumentError(f"{place} must be an object (got {type(row).__name__}).")
             yield place, row
@@ -448,10 +405,8 @@ def _episodes_of_version_3(
         in_table = [name for name in (videos.names if videos else ()) if name not in ("video_key", "episode_index")]
         names |= {f"{camera}/{name}": f"videos/{camera}/{name}" for name in in_table}
     begin_names = {camera: f"videos/{camera}/from_timestamp" for camera in cameras}
-    parts: list[dict[str, Any]] = []
-    for path in _parquet_files(root, "meta/episodes"):
-        part = _read_table(path, limits.MAX_PARQUET_COLUMN_BYTES, [*names.values(), *begin_names.values()])
-        parts.append(part)
+    wanted = [*names.values(), *begin_names.values()]
+    parts = [_read_table(path, wanted) for path in _parquet_files(root, "meta/episodes")]
     if not parts:
         raise SourceNotFoundError(f"{root} has no episodes: there is no Parquet file in meta/episodes.")
 
@@ -516,7 +471,7 @@ def _parquet_files(root: str, folder: str) -> list[str]:
 # Tables
 
 
-def _read_table(path: str, max_bytes: int, columns: list[str] | None = None) -> dict[str, list[Any]]:
+def _read_table(path: str, columns: list[str] | None = None) -> dict[str, list[Any]]:
     """Read columns of a Parquet file as lists; by default all columns except lists and structs."""
     with parquet_file(path) as file:
         schema = file.schema_arrow
@@ -524,7 +479,7 @@ def _read_table(path: str, max_bytes: int, columns: list[str] | None = None) -> 
             columns = [field.name for field in schema if not field.type.num_fields]
         check_has_columns(path, schema.names, columns)
         read: dict[str, list[Any]] = {name: [] for name in columns}
-        for batch in batches_of(file, path, columns, max_bytes):
+        for batch in batches_of(file, path, columns, limits.MAX_PARQUET_COLUMN_BYTES):
             for name in columns:
                 read[name] += batch.column(name).to_pylist()
     return read

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._engine.common.locks import ForkSafeLock
 from ..._engine.sources.source import stamp_of
 from ...errors import InvalidArgumentError, ReadError
 from . import limits
 from .lerobot import Episode, EpisodeFiles, check_has_columns
-from .parquet import batches_of, parquet_file
+from .parquet import RecentlyUsed, batches_of, parquet_file
 
 #: For each column, an array (rows, *shape), a list of text, or a list of other values.
 _Columns = dict[str, Any]
 
 
 class _Table(NamedTuple):
-    """The rows of a table.
+    """The columns of a table; (first row, number of rows) of each episode; and masks of gaps, as in `TableRows`.
 
-    Attributes:
-        columns: The values by column.
-        spans: (first row, number of rows) of each episode; if other rows interrupt an episode, of the rows after them.
-        gaps: For each column with missing values, a mask of the rows that lack a value, bool (rows,).
+    If other rows interrupt an episode, its span is the rows after them.
     """
 
     columns: _Columns
@@ -36,46 +31,22 @@ class _Table(NamedTuple):
     gaps: dict[str, NDArray[np.bool_]]
 
 
-class _KeptTables:
-    """The most recently read tables, cached because they are small compared with the videos and every row needs one."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._tables: OrderedDict[tuple[Any, ...], tuple[int, _Table]] = OrderedDict()
-        self._num_bytes = 0
-        self._lock = ForkSafeLock()
-
-    def get(self, key: tuple[Any, ...], read: Callable[[], _Table]) -> _Table:
-        with self._lock:
-            if key in self._tables:
-                self._tables.move_to_end(key)
-                return self._tables[key][1]
-        table = read()
-        size = sum(_num_bytes(column) for column in table.columns.values())
-        with self._lock:
-            if key not in self._tables:
-                self._tables[key] = (size, table)
-                self._num_bytes += size
-            while self._num_bytes > self._max_bytes and len(self._tables) > 1:
-                self._num_bytes -= self._tables.popitem(last=False)[1][0]
-        return table
+def _num_bytes(table: _Table) -> int:
+    return sum(
+        sum(len(text) + 64 for text in column) if isinstance(column, list) else int(column.nbytes)
+        for column in table.columns.values()
+    )
 
 
-def _num_bytes(column: Any) -> int:
-    return sum(len(text) + 64 for text in column) if isinstance(column, list) else int(column.nbytes)
-
-
-_kept_tables = _KeptTables(limits.MAX_KEPT_TABLE_BYTES)
+# Tables are small compared with the videos, and every row needs one.
+_kept_tables: RecentlyUsed[_Table] = RecentlyUsed(limits.MAX_KEPT_TABLE_BYTES, _num_bytes)
 
 
 class TableRows(NamedTuple):
-    r"""The rows of an episode.
+    r"""The rows of an episode, which begins in row ``first`` of the table.
 
-    Attributes:
-        first: Number of the episode's first row in the table.
-        columns: For each column, an array (frames, \*shape), float32, int64 or bool, or a list of text.
-        gaps: For each column with missing values, a mask of the rows that lack a value, bool (frames,). For these rows,
-            the value in ``columns`` is 0 or empty.
+    Each column is an array (frames, \*shape), float32, int64 or bool, or a list of text. For each column with missing
+    values, ``gaps`` has a mask of the rows that lack a value, bool (frames,), for which the column has 0 or empty text.
     """
 
     first: int
@@ -120,9 +91,6 @@ def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
 
     Only the row groups of these rows are read. A value for a whole episode is repeated in every row of the episode: in
     memory, all rows together would take many times the size of the file.
-
-    Raises:
-        ReadError: if the table is missing or damaged, or has no such column.
     """
     stamp = stamp_of(path)
     values = []

@@ -26,13 +26,7 @@ _Row = tuple[str, dict[str, Any]]
 
 
 def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
-    """Return the items of a text manifest, CSV, TSV, JSON lines or JSON; its paths are relative to its folder.
-
-    Raises:
-        InvalidArgumentError: if the manifest is damaged or exceeds a limit, or a row has no file; the message names the
-            line.
-        ReadError: if the manifest cannot be read.
-    """
+    """Return the items of a text manifest, CSV, TSV, JSON lines or JSON; its paths are relative to its folder."""
     folder = os.path.dirname(path)
     items: list[Item] = []
     for place, row in _rows(path):
@@ -132,11 +126,11 @@ def _json_lines(path: str) -> Iterator[_Row]:
     for number, line in enumerate(_lines(path), start=1):
         if line.strip():
             place = f"line {number} of {path}"
-            yield place, _check_object(_parse_json(line, place), place)
+            yield place, _check_object(parse_json(line, place), place)
 
 
 def _json_list(path: str) -> Iterator[_Row]:
-    rows = _parse_json("".join(_lines(path)), path)
+    rows = parse_json("".join(_lines(path)), path)
     if not isinstance(rows, list):
         raise InvalidArgumentError(f"{path} must hold a list of objects (got {type(rows).__name__}).")
     for number, row in enumerate(rows):
@@ -144,7 +138,7 @@ def _json_list(path: str) -> Iterator[_Row]:
         yield place, _check_object(row, place)
 
 
-def _parse_json(text: str, place: str) -> Any:
+def parse_json(text: str | bytes, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -171,10 +165,6 @@ def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None 
     A sub-folder is a class if it contains such files at any depth; classes are numbered by name. Files directly in the
     folder have no label. Hidden files and folders (``.name``) are ignored, and links are followed.
 
-    Raises:
-        InvalidArgumentError: if there are no files or too many, or if ``classes`` are given and lack a sub-folder, or
-            the folder has no sub-folder with files.
-        ReadError: if a folder cannot be read.
     """
     files = []
     for file in _files(folder, MEDIA_EXTENSIONS[kind]):

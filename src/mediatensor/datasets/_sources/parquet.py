@@ -7,12 +7,12 @@ import os
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..._engine.common.locks import ForkSafeLock
 from ..._engine.sources.readers import Reader
@@ -36,8 +36,7 @@ from .items import (
 )
 from .manifests import check_manifest_file
 from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, page_of_row, values_of_page
-from .rows import Columns, item_of_row
-from .tables import MAX_WHOLE_BYTES, TableItems, is_binary, is_media_struct, row_of_table
+from .rows import MAX_WHOLE_BYTES, Columns, TableItems, is_binary, is_media_struct, item_of_row, row_of_table
 
 _BATCH_ROWS = 256
 
@@ -46,11 +45,6 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
     """Return the items of a Parquet file (a path or URL); its paths are relative to its folder.
 
     Media in the file are read one by one when they are needed; see `MediaColumn`.
-
-    Raises:
-        InvalidArgumentError: if the file is damaged, exceeds a limit, or has no rows or no column with files.
-        MissingDependencyError: if pyarrow is not installed.
-        ReadError: if the file cannot be read.
     """
     if url_scheme(path) is None or os.path.exists(path):
         check_manifest_file(path, limits.MAX_PARQUET_BYTES)
@@ -62,7 +56,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         if repeated:
             raise InvalidArgumentError(f"{path} names the column {repeated[0]!r} more than once.")
         structs = [field.name for field in schema if is_media_struct(field.type)]
-        columns, media_leaf = _media_column(schema, structs, columns, path)
+        columns, media_leaf = _choose_media(schema, structs, columns, path)
         leaves = [file.schema.column(i).path for i in range(len(file.schema))]
         other_leaves = [leaf for leaf in leaves if leaf not in {media_leaf, *(f"{name}.bytes" for name in structs)}]
         batches = batches_of(file, path, other_leaves, limits.MAX_PARQUET_COLUMN_BYTES)
@@ -98,16 +92,11 @@ class ParquetItems(TableItems):
 
 
 class MediaColumn:
-    """A media column of a Parquet file. Each value is located and read separately.
+    """A media column, ``column`` or ``column.bytes``, of a Parquet file. Each value is located and read separately.
 
     In an uncompressed column, large values are parts of the file, from which only the requested bytes are read. In a
     compressed column, the page of the value is read, which may have other values in it. A whole row group is read only
     if its pages have an encoding that `parquet_pages` does not support.
-
-    Args:
-        path: The path or URL of the file.
-        leaf: The column with bytes, or ``column.bytes``.
-        file: The open file.
     """
 
     is_fork_safe = True
@@ -142,12 +131,7 @@ class MediaColumn:
         self._clear_caches()
 
     def __getitem__(self, row: int) -> bytes | Source | None:
-        """Return the media of a row: bytes, or a part of the file; ``None`` if the row has no media.
-
-        Raises:
-            InvalidArgumentError: if the file is damaged, or the row group exceeds a limit.
-            OpenError, ReadError: if the file cannot be read, or has changed since its table was read.
-        """
+        """Return the media of a row: bytes, or a part of the file; ``None`` if the row has no media."""
         if stamp_of(self._path) != self.stamp:
             raise _change_error(self._path)
         group = bisect_right(self._group_ends, row)
@@ -211,16 +195,10 @@ class MediaColumn:
 
 @dataclass(frozen=True)
 class ParquetValue(Source):
-    """A file in a column of a Parquet file, located when it is opened.
+    """A file in a column, ``column`` or ``column.bytes``, of a Parquet file (a path or URL), located when it is opened.
 
-    It is picklable and small. A process caches information on the most recently read columns.
-
-    Attributes:
-        table: The path or URL of the Parquet file.
-        column: The column with bytes, or ``column.bytes``.
-        row: The number of the row.
-        stamp: Time of the last change and size of the table when the table was read (`stamp_of`); ``None`` skips the
-            comparison.
+    It is picklable and small. A process caches information on the most recently read columns. The table must not have
+    changed since `stamp_of` returned ``stamp``; ``None`` skips the comparison.
     """
 
     table: str
@@ -229,18 +207,12 @@ class ParquetValue(Source):
     stamp: tuple[int, int] | None = None
 
     def open(self) -> Reader:
-        """Open the value.
-
-        Raises:
-            SourceNotFoundError: if the table does not exist.
-            OpenError: if the row has no bytes.
-            ReadError: if the table is damaged, lacks the column or row, or has changed since it was read.
-            MissingDependencyError: if pyarrow is not installed.
-        """
         try:
             if self.stamp is not None and stamp_of(self.table) not in (None, self.stamp):
                 raise _change_error(self.table)
-            column = _kept_columns.get(self.table, self.column)
+            # Each thread has its own column, because the cached pages of a column are not thread-safe.
+            key = (self.table, self.column, stamp_of(self.table), threading.get_ident())
+            column = _kept_columns.get(key, partial(_media_column, self.table, self.column))
             if self.stamp not in (None, column.stamp):  # the table was replaced meanwhile
                 raise _change_error(self.table)
             value = column[self.row]
@@ -263,34 +235,45 @@ def _change_error(table: str) -> ReadError:
     return ReadError(f"{table} has changed since its table was read; make the dataset again.")
 
 
-class _KeptColumns:
-    """The most recently read columns, so that not every row opens the file and reads the footer."""
+V = TypeVar("V")
 
-    def __init__(self, max_columns: int) -> None:
-        self._max_columns = max_columns
-        self._columns: OrderedDict[tuple[Any, ...], MediaColumn] = OrderedDict()
+
+class RecentlyUsed(Generic[V]):
+    """The most recently used values, up to a total size, and at least one."""
+
+    def __init__(self, max_size: int, size_of: Callable[[V], int]) -> None:
+        self._max_size = max_size
+        self._size_of = size_of
+        self._values: OrderedDict[Hashable, tuple[int, V]] = OrderedDict()
+        self._size = 0
         self._lock = ForkSafeLock()
 
-    def get(self, table: str, column: str) -> MediaColumn:
-        # Each thread has its own column, because the cached pages of a column are not thread-safe.
-        key = (table, column, stamp_of(table), threading.get_ident())
+    def get(self, key: Hashable, make: Callable[[], V]) -> V:
         with self._lock:
-            if key in self._columns:
-                self._columns.move_to_end(key)
-                return self._columns[key]
-        with parquet_file(table) as file:
-            leaves = [file.schema.column(i).path for i in range(len(file.schema))]
-            if column not in leaves:
-                raise InvalidArgumentError(f"{table} has no column {column!r} (it has {', '.join(leaves)}).")
-            found = MediaColumn(table, column, file)
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key][1]
+        value = make()
+        size = self._size_of(value)
         with self._lock:
-            self._columns[key] = found
-            while len(self._columns) > self._max_columns:
-                self._columns.popitem(last=False)
-        return found
+            if key not in self._values:
+                self._values[key] = (size, value)
+                self._size += size
+            while self._size > self._max_size and len(self._values) > 1:
+                self._size -= self._values.popitem(last=False)[1][0]
+        return value
 
 
-_kept_columns = _KeptColumns(max_columns=64)
+def _media_column(table: str, column: str) -> MediaColumn:
+    with parquet_file(table) as file:
+        leaves = [file.schema.column(i).path for i in range(len(file.schema))]
+        if column not in leaves:
+            raise InvalidArgumentError(f"{table} has no column {column!r} (it has {', '.join(leaves)}).")
+        return MediaColumn(table, column, file)
+
+
+#: So that not every row opens the file and reads the footer.
+_kept_columns: RecentlyUsed[MediaColumn] = RecentlyUsed(64, lambda column: 1)
 
 #: Attributes of a `MediaColumn` that are not pickled.
 _NOT_PICKLED = frozenset(("_last_group", "_pages", "_last_page"))
@@ -388,7 +371,7 @@ class _RawFile(io.RawIOBase):
         super().close()
 
 
-def _media_column(schema: Any, structs: list[str], columns: Columns, path: str) -> tuple[Columns, str | None]:
+def _choose_media(schema: Any, structs: list[str], columns: Columns, path: str) -> tuple[Columns, str | None]:
     """Return the columns with the media column set, and its leaf: ``column.bytes`` or ``column``, or ``None``."""
     binary = {field.name for field in schema if is_binary(field.type)}
     holding_media = [*structs, *(name for name in columns.media_names if name in binary)]
@@ -455,7 +438,6 @@ class HuggingFaceItems(LazyItems):
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """Class names in the features; ``None`` if the features have none."""
         return self._class_names or None
 
     def __len__(self) -> int:

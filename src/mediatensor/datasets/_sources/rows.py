@@ -1,4 +1,4 @@
-"""Items from rows of named columns, and the subtitle files next to the items' files."""
+"""Items from rows of named columns, also of tables with the media in them; and the subtitle files next to files."""
 
 from __future__ import annotations
 
@@ -6,17 +6,29 @@ import math
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from ..._engine.common.checks import shown
 from ..._engine.common.messages import seconds_from_text
+from ..._engine.sources.readers import MemoryReader, Reader
 from ..._engine.sources.source import Source, url_scheme
-from ...errors import InvalidArgumentError
-from .items import LABEL_COLUMNS, MEDIA_COLUMNS, SEGMENT_COLUMNS, Item, MediaKind, UnreadableSource
+from ...errors import InvalidArgumentError, MediaTensorError
+from .items import (
+    LABEL_COLUMNS,
+    MEDIA_COLUMNS,
+    SEGMENT_COLUMNS,
+    Item,
+    LabelCoding,
+    LazyItems,
+    MediaKind,
+    UnreadableSource,
+)
 
 #: The column with the captions of a row, or with their place.
 CAPTIONS_COLUMN = "captions"
@@ -35,12 +47,9 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 class Columns:
     """The columns of a row that hold the file, the label and the segment.
 
-    Attributes:
-        kind: The kind of media.
-        media: The column with the file; ``None`` for the first non-empty column of `MEDIA_COLUMNS`.
-        label: The column with the label; ``None`` for the first existing column of `LABEL_COLUMNS`.
-        classes: Class names in the order of their numbers; ``None`` for the labels, sorted by name.
-        has_segments: Whether `SEGMENT_COLUMNS` are the bounds of segments, rather than ordinary columns.
+    By default, the file is in the first non-empty column of `MEDIA_COLUMNS`, the label in the first existing column of
+    `LABEL_COLUMNS`, and ``classes`` are the labels, sorted by name. Without ``has_segments``, `SEGMENT_COLUMNS` are
+    ordinary columns.
     """
 
     kind: MediaKind
@@ -51,22 +60,17 @@ class Columns:
 
     @property
     def media_names(self) -> tuple[str, ...]:
-        """The columns that may have the file, in order of preference."""
         return MEDIA_COLUMNS[self.kind] if self.media is None else (self.media,)
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The columns that may have the label, in order of preference."""
         return LABEL_COLUMNS if self.label is None else (self.label,)
 
     def choose(self, holding_media: Sequence[str], names: Sequence[str], place: str, *, has_bytes: bool) -> str | None:
         """Return the file column of a table; ``None`` if it must be found by name in each row.
 
-        Args:
-            holding_media: Names of columns whose type is made for media.
-            names: Names of all columns.
-            place: Name of the table in messages.
-            has_bytes: Whether the column ``bytes`` holds media.
+        ``names`` are all columns, and the types of those in ``holding_media`` are made for media. The name of the table
+        in messages is ``place``. With ``has_bytes``, the column ``bytes`` holds media.
         """
         for given in (self.media, self.label):
             if given is not None and given not in names:
@@ -104,13 +108,9 @@ def item_of_row(
 ) -> Item:
     """Return the item of a row, with its label as written.
 
-    Args:
-        row: Values by column. A file is a path, a URL, bytes, or a mapping with ``path`` and ``bytes``; its bytes may
-            also be in a column ``bytes``.
-        columns: The columns with the file, the label and the segment.
-        place: Name of the row in messages, and name of its file if that has no path.
-        folder: The folder to which paths are relative, also a path of captions; ``None`` changes no path.
-        may_be_empty: For a row without a file, return an item that fails when it is read, for the error policy.
+    A file is a path, a URL, bytes, or a mapping with ``path`` and ``bytes``; bytes may also be in a column ``bytes``.
+    ``place`` is the name of the row in messages, and the name of a file without a path. Paths, also of captions, are
+    relative to ``folder``. With ``may_be_empty``, the item of a row without a file fails when it is read.
     """
     media = next((name for name in columns.media_names if not _is_empty(row.get(name))), None)
     contents = row.get("bytes")
@@ -298,3 +298,182 @@ def _listing(folder: str, modified_ns: int) -> _Listing:
             elif entry.is_file():  # reading a pipe would block
                 subtitles.append(entry.name)
     return _Listing(sorted(subtitles), frozenset(stems))
+
+
+# Tables with a media column
+
+
+class Media(Protocol):
+    """The media of a table, by row."""
+
+    #: Whether a forked process can read the media.
+    is_fork_safe: bool
+
+    def __getitem__(self, row: int) -> bytes | Source | None: ...
+
+
+class TableItems(LazyItems):
+    """The items of a table with a media column, whose bytes are in ``media_leaf``: the column, or ``column.bytes``.
+
+    ``rows`` have the values of the other columns.
+    """
+
+    def __init__(self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: Media) -> None:
+        super().__init__()
+        self._path = path
+        self._columns = columns
+        self._rows = rows
+        self._media_leaf = media_leaf
+        # The name of a plain column may also contain a dot.
+        self._media_struct = columns.media if media_leaf == f"{columns.media}.bytes" else None
+        self._media = media
+        # Check segments now, rather than when a training reads the row.
+        for number, row in enumerate(rows):
+            segment_of_row(row, columns, f"row {number} of {path}")
+        self._label_column = next((name for name in columns.label_names if name in rows[0]), None)
+        self._coding = LabelCoding.of(map(self._label, range(len(rows))), columns.classes)
+
+    @property
+    def is_fork_safe(self) -> bool:
+        return self._media.is_fork_safe
+
+    def _portable_names(self) -> list[str]:
+        table = os.path.basename(self._path)
+        return [self._path_beside_media(row) or f"row {number} of {table}" for number, row in enumerate(self._rows)]
+
+    def _path_beside_media(self, row: dict[str, Any]) -> str | None:
+        media = row.get(self._media_struct) if self._media_struct is not None else None
+        path = media.get("path") if isinstance(media, dict) else None
+        return path if isinstance(path, str) else None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def files(self) -> Iterator[str]:
+        """Yield the files of the table, and the files that rows name instead of bytes."""
+        yield self._path
+        for folder, _, names in os.walk(self._path):  # a Lance dataset has many files
+            yield from (os.path.join(folder, name) for name in names)
+        if self._media_struct is not None:
+            for row in self._rows:
+                path = (row.get(self._media_struct) or {}).get("path")
+                if isinstance(path, str):
+                    yield path if "://" in path else os.path.join(os.path.dirname(self._path), path)
+
+    def _make(self, index: int) -> Item:
+        place = f"row {index} of {self._path}"
+        try:
+            data = self._media[index]
+        except MediaTensorError as error:  # so that the dataset's error policy applies
+            return self._coding.apply(Item(UnreadableSource(f"{place}: {error}"), self._label(index), place))
+        return self.with_media(index, data)
+
+    def with_media(self, index: int, data: bytes | Source | None) -> Item:
+        """Return the item of a row, with ``data`` as its media."""
+        place = f"row {index} of {self._path}"
+        row, column = self._rows[index], self._media_struct
+        if column is not None:
+            row = {**row, column: {**(row.get(column) or {}), "bytes": data}}
+        else:
+            row = {**row, self._media_leaf: data}
+        folder = os.path.dirname(self._path)
+        return self._coding.apply(item_of_row(row, self._columns, place=place, folder=folder, may_be_empty=True))
+
+    def _label(self, index: int) -> Any:
+        return None if self._label_column is None else self._rows[index][self._label_column]
+
+
+# Arrow: large values stay in memory, or in a memory-mapped file
+
+#: Values up to this size are read at once, because a decoder would request most of the bytes anyway.
+MAX_WHOLE_BYTES = 1 << 16
+_VIEW_BYTES, _INLINE_BYTES = 16, 12
+
+
+class BufferSource(Source):
+    """A ``pyarrow.Buffer`` of a column; only the requested bytes are copied."""
+
+    def __init__(self, buffer: Any) -> None:
+        self._buffer = buffer
+
+    def open(self) -> Reader:
+        return MemoryReader(memoryview(self._buffer))
+
+    def open_bytes(self) -> Reader:
+        return self.open()
+
+    def describe(self) -> str:
+        return f"value of {self._buffer.size} bytes"
+
+
+def is_binary(arrow_type: Any) -> bool:
+    """Return whether values of an Arrow type are bytes, in any layout."""
+    from pyarrow import types
+
+    if types.is_dictionary(arrow_type):
+        return is_binary(arrow_type.value_type)
+    return bool(
+        types.is_binary(arrow_type)
+        or types.is_large_binary(arrow_type)
+        or types.is_fixed_size_binary(arrow_type)
+        or _is_view(arrow_type)
+    )
+
+
+def _is_view(arrow_type: Any) -> bool:
+    return str(arrow_type) == "binary_view"  # pyarrow before 16 has no such type
+
+
+def is_media_struct(arrow_type: Any) -> bool:
+    """Return whether a column is a struct of bytes and path, as in Hugging Face datasets."""
+    import pyarrow.types
+
+    if not pyarrow.types.is_struct(arrow_type):
+        return False
+    fields = {arrow_type.field(i).name: arrow_type.field(i).type for i in range(arrow_type.num_fields)}
+    return "bytes" in fields and is_binary(fields["bytes"])
+
+
+def row_of_table(table: Any, media: Container[str]) -> dict[str, Any]:
+    """Return the only row of a ``pyarrow.Table`` as Python objects; `media_of` converts the columns in ``media``."""
+    row = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        (chunk,) = (chunk for chunk in column.chunks if len(chunk))
+        row[name] = media_of(chunk) if name in media else chunk[0].as_py()
+    return row
+
+
+def media_of(array: Any) -> Any:
+    """Return the first value of an array: bytes, a `BufferSource` for large bytes, or a dict of them for a struct."""
+    if array.slice(0, 1).null_count:  # not `array[0]`, which would be a copy
+        return None
+    if is_media_struct(array.type):
+        names = [array.type.field(i).name for i in range(array.type.num_fields)]
+        return {
+            name: media_of(array.field(name)) if name == "bytes" else array.field(name)[0].as_py() for name in names
+        }
+    if not is_binary(array.type):
+        return array[0].as_py()
+    if hasattr(array, "dictionary"):
+        return media_of(array.dictionary.slice(array.indices[0].as_py(), 1))
+    data, begin, end = _span_of_first(array)
+    if end - begin <= MAX_WHOLE_BYTES:
+        return b"" if end == begin else data.slice(begin, end - begin).to_pybytes()
+    return BufferSource(data.slice(begin, end - begin))
+
+
+def _span_of_first(array: Any) -> tuple[Any, int, int]:
+    """Return the buffer of the first value in an array of bytes, and the value's first byte and end in the buffer."""
+    buffers = array.buffers()
+    if _is_view(array.type):  # "Variable-size Binary View Layout" of Arrow's columnar format
+        at = array.offset * _VIEW_BYTES
+        size, _, number, begin = np.frombuffer(buffers[1], np.int32, count=4, offset=at).tolist()
+        return (
+            (buffers[1], at + 4, at + 4 + size) if size <= _INLINE_BYTES else (buffers[2 + number], begin, begin + size)
+        )
+    if str(array.type).startswith("fixed"):
+        width = array.type.byte_width
+        return buffers[1], array.offset * width, (array.offset + 1) * width
+    offset = np.dtype(np.int64 if str(array.type).startswith("large") else np.int32)
+    begin, end = np.frombuffer(buffers[1], offset, count=2, offset=array.offset * offset.itemsize).tolist()
+    return buffers[2], begin, end

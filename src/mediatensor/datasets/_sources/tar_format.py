@@ -53,12 +53,8 @@ class TarReader:
     """The files of an archive, in order. Nothing is written to disk.
 
     tar stores a file that it meets a second time as a hard link to the first copy. Links are followed within the
-    archive if the target can be read again, which is impossible in compressed archives and pipes.
-
-    Args:
-        file: The archive, at its beginning.
-        name: The name of the archive in error messages.
-        can_seek: Whether to seek to the next header, rather than read up to it.
+    archive if the target can be read again, which is impossible in compressed archives and pipes. With ``can_seek``,
+    the reader seeks to the next header, rather than reading up to it.
 
     Raises:
         ReadError: during the iteration, if the archive is damaged or ends before its end marker.
@@ -68,7 +64,9 @@ class TarReader:
         self._file = file
         self._name = name
         self._position = 0
-        self._num_bytes = _size(file) if can_seek else None
+        self._num_bytes = file.seek(0, os.SEEK_END) if can_seek else None
+        if can_seek:
+            file.seek(0)
         self._member: Member | None = None
         self._targets: dict[str, Member | str] | None = None
 
@@ -213,12 +211,6 @@ def _whole_blocks(size: int) -> int:
     return -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
 
 
-def _size(file: io.BufferedIOBase) -> int:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    return size
-
-
 def _pax_records(data: bytes) -> dict[str, str]:
     """Return path, link target and size in an extended POSIX header, and whether the file is sparse.
 
@@ -245,17 +237,10 @@ def _pax_records(data: bytes) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TarMember(Source):
-    """A file in an uncompressed tar archive, from which decoders read only the needed parts.
+    """A file in an uncompressed tar archive (a path or URL), from which decoders read only the needed parts.
 
     It is picklable and small. Nothing is open until a decoder opens it, and every opening has its own file descriptor.
-
-    Attributes:
-        archive: Path or URL of the archive.
-        name: The name of the member.
-        offset: The first byte of the member.
-        size: Number of bytes of the member.
-        stamp: Time of the last change and size of the archive when it was indexed (`stamp_of`); ``None`` skips the
-            comparison.
+    The archive must not have changed since `stamp_of` returned ``stamp``; ``None`` skips the comparison.
     """
 
     archive: str
@@ -265,13 +250,6 @@ class TarMember(Source):
     stamp: tuple[int, int] | None = None
 
     def open(self) -> Reader:
-        """Open the member.
-
-        Raises:
-            SourceNotFoundError: if the archive no longer exists.
-            OpenError: if the member is empty, or the archive cannot be opened.
-            ReadError: if the archive has changed since it was indexed.
-        """
         if self.size == 0:
             raise OpenError(f"Could not open {self.describe()}: it is empty.")
         if url_scheme(self.archive) is not None and not os.path.exists(self.archive):

@@ -13,7 +13,7 @@ import re
 import stat
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from ..._engine.common.checks import optional_text, shown
@@ -34,16 +34,10 @@ _UNSUPPORTED = {b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x
 
 
 def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the shards that match a pattern, in order.
+    """Return the shards, without duplicates, that match patterns, in order.
 
-    Args:
-        shards: A path or URL, or several. Braces expand to several names, ``{000..009}`` or ``{train,val}``. In a path,
-            ``*``, ``?`` and ``[...]`` match existing files, in sorted order.
-
-    Raises:
-        InvalidArgumentError: if there are no shards, more than `limits.MAX_SHARDS`, or duplicates.
-        SourceNotFoundError: if a path does not exist.
-        SourceTypeError: if ``shards`` is neither a path nor an iterable of paths.
+    Braces expand to several names, ``{000..009}`` or ``{train,val}``. In a path, ``*``, ``?`` and ``[...]`` match
+    existing files, in sorted order.
     """
     if not isinstance(shards, str | os.PathLike | Iterable):
         raise SourceTypeError(f"shards must be a path or a URL, or several (got {shown(shards)}).")
@@ -68,16 +62,12 @@ def _expand(pattern: str, limit: int) -> list[str]:
         return [pattern]
     names: list[str] = []
     for name in itertools.islice(_expand_braces(pattern), limit + 1):
-        names += [name] if is_url(name) or os.path.exists(name) else _expand_wildcards(name)
+        found = [name] if is_url(name) or os.path.exists(name) else sorted(glob.glob(name))
+        if not found:
+            raise SourceNotFoundError(f"Could not open shard: {name} does not exist.")
+        names += found
         if len(names) > limit:
             raise InvalidArgumentError(f"{pattern!r} stands for more than {limits.MAX_SHARDS} shards.")
-    return names
-
-
-def _expand_wildcards(pattern: str) -> list[str]:
-    names = sorted(glob.glob(pattern))
-    if not names:
-        raise SourceNotFoundError(f"Could not open shard: {pattern} does not exist.")
     return names
 
 
@@ -116,16 +106,11 @@ def is_url(name: str) -> bool:
 
 @contextmanager
 def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
-    """Open an archive (a path, also of a pipe, or a URL) at its beginning; decompress gzip and bzip2.
-
-    Raises:
-        OpenError: if the archive cannot be opened or decompressed.
-        SourceNotFoundError: if the archive does not exist.
-    """
-    with ExitStack() as closing:
+    """Open an archive (a path, also of a pipe, or a URL) at its beginning; decompress gzip and bzip2."""
+    with ExitStack() as stack:
         source = make_source(name)
         if isinstance(source, PathSource):
-            file = closing.enter_context(open(source.path, "rb"))
+            file = stack.enter_context(open(source.path, "rb"))
         else:
             reader = source.open()
             if isinstance(reader, str):
@@ -133,7 +118,7 @@ def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
                     f"Could not open shard {name}: shards come from paths, http(s) and what fsspec reads. "
                     "It may not exist there as one file of a known size."
                 )
-            closing.callback(reader.close)
+            stack.callback(reader.close)
             file = io.BufferedReader(_RawFile(reader), _BUFFER_BYTES)
         beginning = file.peek(8)
         unsupported = _unsupported_compression(beginning)
@@ -141,13 +126,12 @@ def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
             raise OpenError(
                 f"Could not open shard {name}: it is compressed with {unsupported}; gzip or bzip2 can be read."
             )
-        yield closing.enter_context(_decompress(file, beginning))
-
-
-def _decompress(file: io.BufferedReader, beginning: bytes) -> io.BufferedIOBase:
-    if beginning.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=file)
-    return bz2.BZ2File(file) if beginning.startswith(_BZIP2) else file
+        opened: io.BufferedIOBase = file
+        if beginning.startswith(_GZIP):
+            opened = gzip.GzipFile(fileobj=file)
+        elif beginning.startswith(_BZIP2):
+            opened = bz2.BZ2File(file)
+        yield stack.enter_context(opened)
 
 
 def _unsupported_compression(beginning: bytes) -> str | None:
@@ -185,9 +169,8 @@ def group_members(
 ) -> Iterator[tuple[str, dict[str, _Part]]]:
     """Yield the samples of an archive: (key, its members by suffix).
 
-    Args:
-        members: The members in the order of the archive. Members without a suffix, or with a leading dot, are ignored.
-        take: Takes a sample's number, a member's suffix and the member, and returns what to keep of the member.
+    Members without a suffix, or with a leading dot, are ignored. ``take`` takes a sample's number, a member's suffix,
+    and the member, and returns the part of the sample.
 
     >>> members = [Member(name, 0, 0) for name in ("1.mp4", "1.cls", "README", "2.mp4", "2.cls")]
     >>> list(group_members(members, lambda position, suffix, member: position))
@@ -218,7 +201,6 @@ def broken_link(archive: str, member: Member) -> UnreadableSource:
 
 
 def is_media(suffix: str, kind: MediaKind, media: str | None) -> bool:
-    """Return whether a member with this suffix may be the media of a sample."""
     return _rank_as_media(suffix, kind, media) is not None
 
 
@@ -239,14 +221,7 @@ def item_of_sample(
     """Return the file of a sample, with the label and columns from its other members.
 
     An error in the members of the sample is raised when the file is opened, so that the error policy of a dataset
-    applies.
-
-    Args:
-        archive: Name of the archive.
-        key: The key of the sample.
-        parts: The sample's members by suffix: bytes, `TarMember` objects, an `UnreadableSource`, or column values.
-        kind: The kind of the member that is the media.
-        media: The suffix of this member, if a sample has several of the kind.
+    applies. ``parts`` are the members by suffix: bytes, `TarMember` objects, an `UnreadableSource`, or column values.
     """
     name = f"{archive}/{key}" if archive else key
     try:
@@ -296,12 +271,10 @@ def _column(name: str, suffix: str, part: Any) -> Any:
         value = json.loads(text) if suffix == "json" else text
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{name}.{suffix} is not {'JSON' if suffix == 'json' else 'text in UTF-8'}: {error}.") from None
-    return _class_number(text) if suffix == "cls" else value
-
-
-def _class_number(text: str) -> int | str:
-    digits = text.strip()
-    return int(digits) if re.fullmatch(r"[+-]?[0-9]{1,18}", digits) else digits
+    if suffix == "cls":
+        digits = text.strip()
+        return int(digits) if re.fullmatch(r"[+-]?[0-9]{1,18}", digits) else digits
+    return value
 
 
 def _bytes_of(member: TarMember) -> bytes:
@@ -309,11 +282,8 @@ def _bytes_of(member: TarMember) -> bytes:
         raise ReadError(f"{member.describe()} has {member.size} bytes; up to {limits.MAX_COLUMN_BYTES} are read.")
     if not member.size:
         return b""
-    reader = member.open()
-    try:
+    with closing(member.open()) as reader:
         return reader.read_at(0, member.size)
-    finally:
-        reader.close()
 
 
 class TarItems(LazyItems):

@@ -15,7 +15,7 @@ from ..._engine.common.checks import finite_number, path_text, shown, whole_numb
 from ..._engine.common.devices import checked_device
 from ..._engine.sources.output_files import check_outputs
 from ...datasets import MediaDataset
-from ...datasets._sources.references import files_of
+from ...datasets._sources.dispatch import files_of
 from ...errors import InvalidArgumentError, WeightsError
 from ..models import find_weights, list_models, model_card
 from ..models._networks.registry import network_factory

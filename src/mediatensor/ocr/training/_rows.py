@@ -21,8 +21,8 @@ from ..._text_data.document_pages import DEFAULT_DPI, Document, DocumentOptions
 from ..._text_data.word_crops import WORD_COLUMNS, page_index_of, read_labels, words_of
 from ...datasets import Item, MediaDataset, Recipe, Sample, WordCrops, as_items
 from ...datasets._rows.dataset import check_dataset_options
+from ...datasets._sources.dispatch import files_of
 from ...datasets._sources.items import ListedItems
-from ...datasets._sources.references import files_of
 from ...errors import InvalidArgumentError, ReadError
 from ._learning import random_number
 
