@@ -374,12 +374,7 @@ class VideoAudioRecipe(Recipe):
 
 
 class _OpenVideo(AudioVideoDecoder):
-    """An open video with its captions and its audio, which may be missing.
-
-    Attributes:
-        is_mute: Whether silence replaces the audio of the whole file.
-        captions: The item whose captions were read last, and these captions.
-    """
+    """An open video with its audio, which is silence if the file lacks it, and the captions that were read last."""
 
     def __init__(self, source: Any, missing: MissingPolicy, options: Mapping[str, Any]) -> None:
         self._missing = missing

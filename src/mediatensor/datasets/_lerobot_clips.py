@@ -32,14 +32,7 @@ from ._rows.dataset import ColumnDataset, check_dataset_options
 from ._rows.recipe import Recipe
 from ._rows.samples import Sample
 from ._sources.items import Item
-from ._sources.lerobot import (
-    DepthScale,
-    Episode,
-    EpisodeFiles,
-    LeRobotFormat,
-    is_structured,
-    open_lerobot,
-)
+from ._sources.lerobot import DepthScale, Episode, EpisodeFiles, LeRobotFormat, is_structured, open_lerobot
 from ._sources.lerobot_tables import seconds_of_rows, structured_values, table_rows
 from ._sources.parquet import MediaColumn, parquet_file
 
@@ -334,7 +327,6 @@ def _take(column: NDArray[Any] | list[str], frames: _Frames) -> Tensor | str | l
 
 
 def _parse_tool_calls(value: Any) -> Any:
-    """Parse the tool calls of a ``language`` column, which are JSON."""
     for entry in value if isinstance(value, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("tool_calls"), list):
             entry["tool_calls"] = [_parse_json(call) for call in entry["tool_calls"]]

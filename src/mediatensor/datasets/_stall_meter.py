@@ -262,18 +262,10 @@ def _timings_of(batch: object) -> tuple[Timing, ...]:
 class _Epoch:
     """One iteration over a loader, with times in seconds of the machine's monotonic clock. A batch takes 24 bytes.
 
-    Attributes:
-        num_workers: Number of workers of the loader; ``None`` if unknown.
-        num_batches_ahead: How many batches the loader has fetched when it returns one. While the loop waits, the loader
-            fetches a later batch than the one that the loop receives.
-        asked: When each batch was requested.
-        given: When the loop received each batch.
-        finished: When a worker had read each batch; NaN if unknown, or if the loop's own thread read it.
-        stage_seconds: Reading time by stage.
-        busy_seconds: Reading time by worker, since the loop received its first batch.
-        loop_stage_seconds: Time of the loop's own thread, by stage, while the loop waited for batches after the first.
-        reads_itself: Whether the loop's own thread read rows.
-        ended: When the loop finished with the last batch; ``None`` while the iteration is open.
+    While the loop waits, the loader fetches a later batch than the one that the loop receives, ``num_batches_ahead``.
+    Batches were ``finished`` when a worker had read them; NaN if unknown, or if the loop's own thread read them. The
+    ``busy_seconds`` of workers count from the first batch on, and ``loop_stage_seconds``, of the loop's own thread
+    while it waited, after it. An iteration is open until it has ``ended``.
     """
 
     num_workers: int | None = None
@@ -288,14 +280,7 @@ class _Epoch:
     ended: float | None = None
 
     def add(self, asked: float, given: float, timings: Iterable[Timing], loop_seconds: Mapping[str, float]) -> None:
-        """Record a batch.
-
-        Args:
-            asked: When the batch was requested.
-            given: When the loop received the batch.
-            timings: The timings of the rows in the batch.
-            loop_seconds: Time of the loop's own thread from ``asked`` to ``given``, by stage.
-        """
+        """Record a batch, with the stages of the loop's own thread from ``asked`` to ``given``."""
         if self.given:
             _add_seconds(self.loop_stage_seconds, loop_seconds)
         self.asked.append(asked)

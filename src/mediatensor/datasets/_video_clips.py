@@ -281,7 +281,6 @@ class _Unreadable(NamedTuple):
 def _read_captions_of(
     item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None
 ) -> Item:
-    """Return the item with the captions that start in its segment in the column ``captions``."""
     captions_read: tuple[FileCaption, ...] | _Unreadable
     try:
         captions_read = tuple(

@@ -65,7 +65,6 @@ def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[tuple[Item,
 
 
 def row_numbers(batch: Mapping[str, Any], column: str) -> list[int]:
-    """Return the row numbers of a batch that has only row numbers."""
     if column not in batch:
         raise InvalidArgumentError(
             f"The batch has no column {column!r} with the numbers of rows (it has {sorted(batch)}): name yours with "
@@ -112,7 +111,6 @@ def _seconds(value: Any) -> Any:
 
 
 def _path_and_bytes(path: Any, data: Any) -> tuple[str | None, bytes | None]:
-    """Return a row's path and bytes, each ``None`` if missing."""
     if isinstance(path, Mapping):
         path, data = path.get("path"), path.get("bytes") if data is None else data
     if isinstance(path, os.PathLike):
@@ -144,7 +142,6 @@ def _number_of_file(name: str, data: bytes | None) -> int:
 
 
 def number_or_none(value: Any, column: str) -> int | None:
-    """Return a value of an integer column as an int; ``None`` if the value is missing."""
     if value is None or (isinstance(value, (float, np.floating)) and np.isnan(value)):
         return None
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
@@ -471,7 +468,6 @@ class RowMapper(ABC):
         return kept
 
     def _specs(self, batch: Mapping[str, Any]) -> list[RowSpec | str]:
-        """Return the `RowSpec` of each row, or an error text for a row without a file."""
         nothing = (
             f"SourceTypeError: The row names no file: neither {self._names.path!r} nor {self._names.bytes!r} has a "
             "path or bytes."
@@ -482,7 +478,6 @@ class RowMapper(ABC):
         ]
 
     def _read(self, specs: Sequence[RowSpec | str]) -> list[dict[str, Any]]:
-        """Return the values of each row by column."""
         results = iter(self._reader.read_all([spec for spec in specs if isinstance(spec, RowSpec)]))
         return [{"error": spec} if isinstance(spec, str) else self._values_of(spec, next(results)) for spec in specs]
 

@@ -194,7 +194,6 @@ class AudioReader(RowMapper):
 
 
 def _check_shape(shape: tuple[int, ...] | None, dimensions: tuple[str, ...]) -> tuple[int | None, ...]:
-    """Return the shape of a column's values, with ``None`` for sizes that differ."""
     if shape is None:
         return (None,) * len(dimensions)
     sizes = tuple(shape) if isinstance(shape, Sequence) else ()
@@ -307,7 +306,6 @@ class LeRobotReader(RowMapper):
 
 
 def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | None) -> list[AnyColumn]:
-    """Return the output columns for rows of the dataset."""
     recipe = clips.recipe
     assert isinstance(recipe, LeRobotRecipe)
     conflicts = sorted({"source", "error", "n_replaced"} & clips.features.keys())
@@ -353,7 +351,6 @@ def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | 
 
 
 def _number_dtype(dtype: str) -> str:
-    """Return the dtype of a column for a dtype of the metadata."""
     return "bool" if dtype == "bool" else "float32" if np.dtype(dtype).kind == "f" else "int64"
 
 

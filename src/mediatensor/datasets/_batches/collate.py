@@ -8,6 +8,7 @@ import numbers
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,8 +59,7 @@ _STACK_ADVICE = {
 _PAD_ADVICE = "`pad` fills up time, height and width of channels-first data; collate with `ragged` if more differs."
 
 
-def _join_frames(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) -> FrameBatch | None:
-    """Return the frames of all samples, padded to ``pad_sizes`` if given; ``None`` if the samples have no frames."""
+def _join_frames(samples: Sequence[Sample], pad_sizes: _PadSizes | None) -> FrameBatch | None:
     frames = [sample.frames for sample in samples if sample.frames is not None]
     if not frames:
         return None
@@ -73,21 +73,15 @@ def _join_frames(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) 
     )
 
 
-def _join_images(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) -> Tensor | None:
-    """Return the images of all samples, padded to ``pad_sizes`` if given; ``None`` if the samples have no images."""
-    images = [sample.image for sample in samples if sample.image is not None]
-    if not images:
-        return None
-    return join_tensors(images, _common_shape("image", samples, images, pad_sizes.of_pixels() if pad_sizes else None))
+def _join_values(kind: str, samples: Sequence[Sample], sizes: _Sizes | None) -> Tensor | None:
+    tensors = [tensor for sample in samples if (tensor := getattr(sample, kind)) is not None]
+    return join_tensors(tensors, _common_shape(kind, samples, tensors, sizes)) if tensors else None
 
 
 def _join_audio(
-    samples: Sequence[Sample], pad_sizes: _PadSizes | None = None
+    samples: Sequence[Sample], pad_sizes: _PadSizes | None
 ) -> AudioSamplesBatch | list[AudioSamplesBatch] | None:
-    """Return the audio of all samples, padded to ``pad_sizes`` if given; ``None`` if the samples have no audio.
-
-    If samples have a dimension of clips, their audio stays a list.
-    """
+    """Return the audio of all samples; a list if they have a dimension of clips."""
     several = [sample.audio for sample in samples if isinstance(sample.audio, AudioSamplesBatch)]
     if several:
         return several
@@ -113,16 +107,7 @@ def _join_audio(
     )
 
 
-def _join_features(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) -> Tensor | None:
-    """Return the features of all samples; ``None`` if there are none. With ``pad_sizes``, pad their last dimension."""
-    features = [sample.features for sample in samples if sample.features is not None]
-    if not features:
-        return None
-    return join_tensors(features, _common_shape("features", samples, features, {-1: (None, 1)} if pad_sizes else None))
-
-
-def _join_indices(samples: Sequence[Sample], frames: FrameBatch | None = None) -> Tensor | list[Tensor] | None:
-    """Return the frame indices of all samples, padded like ``frames`` if given; ``None`` if any indices are unknown."""
+def _join_indices(samples: Sequence[Sample], frames: FrameBatch | None) -> Tensor | list[Tensor] | None:
     indices = [sample.frame_indices for sample in samples if sample.frame_indices is not None]
     if len(indices) < len(samples):
         return None
@@ -174,10 +159,7 @@ def _shape_and_dtype(tensor: Tensor) -> str:
 
 
 def _move_reports(frames: Sequence[FrameBatch], shape: tuple[int, ...]) -> tuple[ReplacedFrame, ...]:
-    """Return the reports of replaced frames, with positions in the flattened times of a batch.
-
-    ``shape`` is the shape that the times of each sample have in the batch.
-    """
+    """Return the reports of replaced frames, for times of the shape (samples, *shape)."""
     return tuple(
         dataclasses.replace(report, position=_position_in_batch(report.position, number, one.pts_seconds.shape, shape))
         for number, one in enumerate(frames)
@@ -227,7 +209,7 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
         >>> batch.images.shape, batch.label
         (torch.Size([2, 3, 4, 6]), tensor([0, 1]))
     """
-    return _make_batch(samples, _stack_fields)
+    return _make_batch(samples, _join_fields)
 
 
 def ragged(samples: Sequence[Sample | Skipped]) -> Batch:
@@ -309,7 +291,7 @@ def pad(
         if value is not None:
             whole_number(name, value, at_least=1)
     pad_sizes = _PadSizes(num_frames, num_samples, height, width, multiple_of)
-    return _make_batch(samples, lambda good: _pad_fields(good, pad_sizes))
+    return _make_batch(samples, partial(_join_fields, pad_sizes=pad_sizes))
 
 
 def stack_columns(rows: Sequence[ColumnDict | Skipped]) -> ColumnDict:
@@ -371,19 +353,10 @@ def _describe_type(value: object) -> str:
     return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
 
 
-def _stack_fields(samples: Sequence[Sample]) -> dict[str, Any]:
-    return {
-        "frames": _join_frames(samples),
-        "audio": _join_audio(samples),
-        "features": _join_features(samples),
-        "images": _join_images(samples),
-        "frame_indices": _join_indices(samples),
-    }
-
-
-def _pad_fields(samples: Sequence[Sample], pad_sizes: _PadSizes) -> dict[str, Any]:
-    frames, images = _join_frames(samples, pad_sizes), _join_images(samples, pad_sizes)
-    features = _join_features(samples, pad_sizes)
+def _join_fields(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) -> dict[str, Any]:
+    frames = _join_frames(samples, pad_sizes)
+    images = _join_values("image", samples, pad_sizes.of_pixels() if pad_sizes else None)
+    features = _join_values("features", samples, {-1: (None, 1)} if pad_sizes else None)
     unpadded = [sample.image if sample.frames is None else sample.frames.data for sample in samples]
     pixels = images if frames is None else frames.data
     return {
@@ -391,15 +364,14 @@ def _pad_fields(samples: Sequence[Sample], pad_sizes: _PadSizes) -> dict[str, An
         "audio": _join_audio(samples, pad_sizes),
         "features": features,
         "images": images,
-        "frame_indices": _join_indices(samples, frames),
-        "num_valid_frames": _sizes_if_padded(unpadded, pixels, slice(-4, -3)) if frames is not None else None,
+        "frame_indices": _join_indices(samples, None if pad_sizes is None else frames),
+        "num_valid_frames": None if frames is None else _sizes_if_padded(unpadded, pixels, slice(-4, -3)),
         "num_valid_features": _sizes_if_padded([sample.features for sample in samples], features, slice(-1, None)),
         "valid_sizes": _sizes_if_padded(unpadded, pixels, slice(-2, None)),
     }
 
 
 def _sizes_if_padded(own: Sequence[Tensor | None], together: Tensor | None, dimensions: slice) -> Tensor | None:
-    """Return the sizes of tensors before padding, int64 (B, dimensions) or (B,); ``None`` if no tensor was padded."""
     sizes = [tuple(tensor.shape[dimensions]) for tensor in own if tensor is not None]
     if together is None or all(size == tuple(together.shape[dimensions]) for size in sizes):
         return None

@@ -276,7 +276,6 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         return filled
 
     def _end(self, position: _Position, *, is_over: bool) -> None:
-        """Update the position of the loader when an iteration is over or was left before its end."""
         position.has_ended = True
         if not self._iterations.end(position, is_over=is_over):
             return

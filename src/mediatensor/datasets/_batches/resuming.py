@@ -425,8 +425,6 @@ def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], ba
 
 
 class WithRows:
-    """A collate function that returns a batch together with the numbers of all its rows, including skipped rows."""
-
     def __init__(self, collate: Callable[[list[Any]], Any]) -> None:
         self.collate = collate
 
@@ -454,7 +452,6 @@ class StreamProgress:
         return own
 
     def take_position(self, other: StreamProgress) -> None:
-        """Let the next iteration begin at the position of another `StreamProgress` for the same rows."""
         self.epoch, self._last_epoch = other.epoch, other._last_epoch
         self._given = GivenRows(other._given.intervals())
         self.stream.take_position(other.stream)
@@ -481,7 +478,6 @@ class StreamProgress:
         return batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state from which to resume after the recorded rows."""
         self._check_resumable()
         return {
             "version": _STATE_VERSION,

@@ -21,8 +21,6 @@ from .loader import BatchIterator, Iterations
 
 
 class CopyNow:
-    """Copies a batch at the time when it is requested."""
-
     num_ahead = 0
 
     def __init__(self, device: torch.device) -> None:
@@ -62,7 +60,6 @@ class CopyAhead:
         return moved, done
 
     def complete(self, begun: tuple[Any, Any]) -> Any:
-        """Return the batch, for use in the current stream."""
         moved, done = begun
         current = self._cuda.current_stream(self._device)
         current.wait_event(done)
@@ -139,10 +136,7 @@ class ToDevice:
     """
 
     def __init__(
-        self,
-        loader: Iterable[Any],
-        device: str | torch.device,
-        transform: Callable[[Any], Any] | None = None,
+        self, loader: Iterable[Any], device: str | torch.device, transform: Callable[[Any], Any] | None = None
     ) -> None:
         if not hasattr(loader, "__iter__"):
             raise InvalidArgumentError(f"loader must give batches, as a DataLoader does (got {shown(loader)}).")

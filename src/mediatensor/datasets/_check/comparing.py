@@ -59,7 +59,6 @@ class Row(NamedTuple):
 
     @property
     def number(self) -> float | None:
-        """The label as a number; ``None`` if it is not a number."""
         if not isinstance(self.label, Real):
             return None
         try:
@@ -74,8 +73,6 @@ class Row(NamedTuple):
 
 
 class _Findings(defaultdict[int, list[Finding]]):
-    """Findings by file number."""
-
     def add(self, number: int, kind: str, message: str, start: float | None = None, end: float | None = None) -> None:
         self[number].append(Finding(kind, message, start, end))
 
@@ -83,7 +80,6 @@ class _Findings(defaultdict[int, list[Finding]]):
 def compare_files(
     files: Sequence[CheckedFile], rows: Sequence[Row], num_classes: int | None = None
 ) -> tuple[list[CheckedFile], list[Finding]]:
-    """Return the files with added findings from comparing files and rows, and findings about the whole dataset."""
     added = _Findings(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):
         _compare_row_with_file(number, row, file.facts, added)
@@ -200,7 +196,6 @@ _COMPARED_FACTS: dict[str, Callable[[MediaFacts], str | None]] = {
 def _check_labels(
     rows: Sequence[Row], files: Sequence[CheckedFile], num_classes: int | None, added: _Findings
 ) -> list[Finding]:
-    """Add findings for wrong, missing, rare or contradictory labels, and return findings about all labels."""
     _find_contradictory_labels(rows, files, added)
     values = {number: value for number, row in enumerate(rows) if (value := row.number) is not None}
     unlabelled = [number for number, row in enumerate(rows) if row.label is None]
@@ -347,7 +342,6 @@ class EpisodeTimes(NamedTuple):
 
 
 def is_lerobot(source: Any) -> bool:
-    """Return whether a source is the folder of a LeRobot dataset."""
     return isinstance(source, (str, os.PathLike)) and os.path.isfile(
         os.path.join(os.fsdecode(source), "meta/info.json")
     )
@@ -394,11 +388,7 @@ def videos_of(source: Any) -> tuple[list[Item], list[tuple[EpisodeTimes, ...]], 
 
 
 def _find_wrong_rows(
-    known: LeRobotFormat,
-    episode: Episode,
-    columns: Mapping[str, Any],
-    gaps: Mapping[str, NDArray[np.bool_]],
-    path: str,
+    known: LeRobotFormat, episode: Episode, columns: Mapping[str, Any], gaps: Mapping[str, NDArray[np.bool_]], path: str
 ) -> Iterator[Finding]:
     frames = np.arange(episode.num_frames)
     wanted = {

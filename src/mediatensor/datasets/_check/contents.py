@@ -71,7 +71,6 @@ class PictureStatistics:
 
 
 def check_times(times: Times) -> list[Finding]:
-    """Return findings for repeated times, gaps, uneven frame durations, and distant key frames."""
     found = []
     pts, steps = times.pts_seconds, np.diff(times.pts_seconds)
     usual = float(np.median(steps)) if len(steps) else 0.0
@@ -111,7 +110,6 @@ def random_access_frames(gop_lengths: NDArray[np.int64]) -> float:
 
 
 def find_still_and_black(statistics: PictureStatistics, times: Times) -> list[Finding]:
-    """Return findings for spans of unchanged or black frames, with a separate span for each still."""
     if times.has_own_pace:
         return []
     is_black = (statistics.mean < _BLACK_MEAN) & (statistics.most < _BLACK_MOST)
@@ -225,7 +223,6 @@ def _measure_regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bo
 
 
 def place_of(times: Times, first: int, last: int) -> dict[str, Any]:
-    """Return the range of frames [first, last) and its times, as arguments of `Finding`."""
     start = float(times.pts_seconds[first])
     return {"start_seconds": start, "end_seconds": _end_of(times, last), "start_frame": first, "end_frame": last}
 
@@ -317,7 +314,6 @@ class SoundStatistics:
 
 
 def check_loudness(statistics: SoundStatistics) -> list[Finding]:
-    """Return a finding for audio that is completely silent, or clipped."""
     if statistics.num_samples and statistics.peak < _SILENT_PEAK:
         return [Finding("silent", f"the largest sample is {statistics.peak:.1e} of full scale")]
     share = statistics.num_clipped / max(statistics.num_values, 1)
@@ -424,7 +420,6 @@ def stated_lengths(tags: Mapping[str, str], container_tags: Mapping[str, str]) -
 
 
 def missing_frames(stated: int | None, count: int) -> list[Finding]:
-    """Return a finding if the header states another number of frames than the stream has."""
     if stated is None or abs(stated - count) <= max(_MAX_FRAMES_APART, _MAX_SHARE_APART * stated):
         return []
     return [Finding("frame-count", f"the header promises {stated} frames, and there are {count}")]

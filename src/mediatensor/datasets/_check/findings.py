@@ -241,7 +241,6 @@ class CheckedFile:
 
 
 def describe_finding(finding: Finding) -> str:
-    """Return the message of a finding and its place in the file."""
     places = []
     if finding.episode is not None:
         places.append(f"episode {finding.episode}")

@@ -201,7 +201,6 @@ def _upright_size(source: Any, index: FrameIndex, stream_index: int) -> tuple[in
 
 
 def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, ReplacedFrame], str | None]:
-    """Return statistics of all frames, the frames that could not be decoded, and a hash of some frames."""
     replaced: dict[int, ReplacedFrame] = {}
     rows: list[np.ndarray[Any, Any]] = []
     before: torch.Tensor | None = None

@@ -330,7 +330,6 @@ def _captions_of(item: Item) -> str:
 
 
 def _episode_spans(item: Item) -> dict[int, tuple[float, float]]:
-    """Return the time ranges of the episodes in a LeRobot video; empty for other files."""
     episodes, begins, ends = (item.extra.get(name) for name in ("episodes", "begin_seconds", "end_seconds"))
     if not (isinstance(episodes, list) and isinstance(begins, list) and isinstance(ends, list)):
         return {}  # in a manifest, the values would be text

@@ -120,13 +120,10 @@ class CaptionTrack:
     def of_clip(
         self, pts_seconds: Tensor, clip: AudioSamples, sound: Sound | None, end_seconds: float | None
     ) -> tuple[ClipCaption, ...]:
-        """Return the captions of a clip, trimmed to its time range.
+        """Return the captions of a clip with frames at times (T,), trimmed to its time range.
 
-        Args:
-            pts_seconds: Times of the clip's frames, (T,).
-            clip: The audio before transforms; it lasts as long as the video.
-            sound: The transformed audio, if any, whose samples ``start_sample`` and ``stop_sample`` count.
-            end_seconds: Time in the file at which the clip ends; later frames and samples are padding.
+        ``clip`` is the audio before transforms, which lasts as long as the video. ``start_sample`` and ``stop_sample``
+        count samples of ``sound``, the transformed audio. After ``end_seconds``, all frames and samples are padding.
         """
         sound = clip if sound is None else sound
         begin, length = clip.pts_seconds, sound.data.shape[-1]

@@ -70,7 +70,6 @@ def sound_sampler(seconds_per_clip: float) -> Callable[[Any], AudioSamplesBatch]
 
 
 def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transforms: Any) -> None:
-    """Raise if known samplers and transforms would make all rows of a file equal."""
     if not (isinstance(rows_per_file, int) and rows_per_file > 1) or _may_draw(transforms):
         return
     function, _, options = unwrap_partial(sampler)
@@ -118,7 +117,6 @@ def ready_for_rows(opened: V, decoder_options: Mapping[str, Any]) -> V:
 
 
 def redraw_transforms(video: VideoDecoder, decoder_options: Mapping[str, Any]) -> None:
-    """Draw the parameters of a decoder's transforms for a row."""
     transforms = decoder_options.get("transforms")
     with random_of_transform(transforms):
         access_to(video).set_transforms(transforms)
@@ -242,7 +240,6 @@ _ROUNDING_SECONDS = 0.0005
 
 
 def segment_of(decoder: Any, item: Item) -> Any:
-    """Return the segment of an open file that an item describes; the decoder itself if the item is the whole file."""
     if item.start_seconds is None and item.end_seconds is None:
         return decoder
     if isinstance(decoder, AudioVideoDecoder):
@@ -363,8 +360,6 @@ class VideoSegment(_Segment[VideoDecoder]):
 
 
 class AudioSegment(_Segment[AudioDecoder]):
-    """A segment of an audio stream: the samples within [start, end)."""
-
     def __init__(self, decoder: AudioDecoder, item: Item) -> None:
         super().__init__(decoder, item)
         whole = decoder.metadata
@@ -401,8 +396,6 @@ class AudioSegment(_Segment[AudioDecoder]):
 
 
 class AudioVideoSegment:
-    """A segment of a video with its audio."""
-
     def __init__(self, decoder: AudioVideoDecoder, item: Item) -> None:
         self.video = VideoSegment(decoder.video, item)
         self.audio = decoder.audio

@@ -18,6 +18,7 @@ from torch.utils.data import Dataset, get_worker_info
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ..._engine.common.checks import shown, whole_number
+from ..._engine.common.messages import counted
 from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError, OutOfRangeError
 from ...samplers._random import global_random_lock
@@ -226,9 +227,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         self._reader.files.close()
 
     def __repr__(self) -> str:
-        num_files, num_rows = count_files(self.items), len(self)
-        files, rows = "file" if num_files == 1 else "files", "row" if num_rows == 1 else "rows"
-        return f"{type(self).__name__}({num_files} {files}, {num_rows} {rows})"
+        return f"{type(self).__name__}({counted(count_files(self.items), 'file')}, {counted(len(self), 'row')})"
 
 
 class ColumnDataset(MediaDataset):
@@ -307,6 +306,5 @@ def is_asked_by_loader() -> bool:
 
 
 def draw_seeds(count: int) -> list[int]:
-    """Draw new seeds from torch's global generator."""
     with global_random_lock:
         return torch.randint(torch.iinfo(torch.int64).max, (count,), dtype=torch.int64, device="cpu").tolist()

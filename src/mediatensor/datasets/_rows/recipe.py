@@ -39,8 +39,6 @@ class LeftOut(StreamError):
 
 
 class Opened(Protocol):
-    """An open file, such as a decoder or a document."""
-
     def close(self) -> None: ...
 
 
@@ -139,7 +137,6 @@ class OpenFiles(Closing):
             old.close()
 
     def close(self) -> None:
-        """Close the files that are not in use; the next read opens them again."""
         with self._lock:
             idle, self._idle = self._idle, OrderedDict()
         for _, opened in idle.values():

@@ -271,7 +271,6 @@ MAX_SHARD_ROWS = 1 << 32
 
 
 def row_number(shard: int, position: int) -> int:
-    """Return the number of a row in a stream, from its shard's number and its position in the shard."""
     return shard * MAX_SHARD_ROWS + position
 
 
@@ -328,8 +327,6 @@ class GivenRows:
 
 
 class Share(NamedTuple):
-    """The share of one worker: its rank, its number within the rank, and the numbers of ranks and workers."""
-
     rank: int
     num_ranks: int
     worker: int
@@ -438,7 +435,6 @@ class IterableRows:
     def read(
         self, order: Sequence[int], to_skip: RowsToSkip, num_rows: Tensor, share: Share
     ) -> Iterator[tuple[int, Item]]:
-        """Yield (row number, file) for the rows of one worker."""
         number, num_shares = share.rank + share.num_ranks * share.worker, share.num_ranks * share.num_workers
         for position, row in enumerate(self._rows):
             if self.divides_itself:

@@ -86,11 +86,8 @@ _INLINE_DTYPES = frozenset({torch.uint8, torch.int64, torch.float32, torch.float
 def join_tensors(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, fill: float = 0) -> Tensor:
     """Join tensors along a new first dimension in one new tensor, which a worker allocates in shared memory.
 
-    Args:
-        tensors: At least one, of one dtype and number of dimensions. Their order in memory is kept: frames that are
-            views of (T, H, W, C) are copied as whole blocks.
-        shape: The shape to which each tensor is padded; by default the shape of the first.
-        fill: The value of the padding.
+    Each is padded with ``fill`` to ``shape``, by default that of the first. Their order in memory is kept: frames that
+    are views of (T, H, W, C) are copied as whole blocks.
 
     >>> import torch
     >>> join_tensors([torch.ones(1), torch.ones(2)], (3,)).tolist()
@@ -140,9 +137,8 @@ class _Parts(NamedTuple):
 def pack(value: Any) -> Any:
     """Return a value to pickle instead of a value that holds tensors; `unpack` restores it."""
     if isinstance(value, Tensor):
-        if _can_be_inline(value) and (
-            _is_small(value) or (get_worker_info() is not None and not move_to_shared_memory(value))
-        ):
+        is_small = value.numel() * value.element_size() <= MAX_INLINE_BYTES
+        if _can_be_inline(value) and (is_small or (get_worker_info() is not None and not move_to_shared_memory(value))):
             order = _memory_order(value)
             return _Inline(value.permute(order).numpy(), order)
         return value
@@ -153,10 +149,6 @@ def pack(value: Any) -> Any:
     if isinstance(value, FrameBatch | AudioSamples | AudioSamplesBatch):
         return _Parts(type(value), {spec.name: pack(getattr(value, spec.name)) for spec in dataclasses.fields(value)})
     return value
-
-
-def _is_small(tensor: Tensor) -> bool:
-    return tensor.numel() * tensor.element_size() <= MAX_INLINE_BYTES
 
 
 def _can_be_inline(tensor: Tensor) -> bool:

@@ -114,7 +114,6 @@ class LazyItems(Sequence[Item]):
 
     @property
     def is_fork_safe(self) -> bool:
-        """Whether a forked process can read the items."""
         return True
 
     def _portable_names(self) -> list[str] | None:
@@ -151,8 +150,6 @@ class LazyItems(Sequence[Item]):
 
 
 class LabelledItems(LazyItems):
-    """The items of another sequence, with labels from a function."""
-
     def __init__(self, items: Sequence[Item], label: Callable[[Item], Any]) -> None:
         super().__init__()
         self._items = items
@@ -160,7 +157,6 @@ class LabelledItems(LazyItems):
 
     @property
     def unlabelled(self) -> Sequence[Item]:
-        """The items with the labels of their source."""
         return self._items
 
     @property
@@ -259,7 +255,6 @@ def checked_classes(classes: Any) -> tuple[str, ...] | None:
 
 
 def check_are_classes(names: Iterable[str], classes: Sequence[str]) -> None:
-    """Raise unless all names are among the classes; the error has the first unknown name."""
     missing = sorted(set(names) - set(classes))
     if missing:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""

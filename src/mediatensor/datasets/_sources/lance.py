@@ -101,7 +101,6 @@ class LanceColumn:
         return value.get("bytes") if isinstance(value, dict) else value
 
     def blob(self, row: int) -> Any:
-        """Open the ``lance.BlobFile`` of a row; ``None`` if the row has no media."""
         with _errors_of(self._path):
             (blob,) = self._opened().take_blobs(self._leaf, indices=[row])
         return blob

@@ -208,7 +208,7 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
     root = str(os.fspath(source)).rstrip("/") or "/"
     place = _join_path(root, "meta/info.json")
     try:
-        info = parse_json(_read_file(place, limits.MAX_JSON_BYTES), place)
+        info = parse_json(_read_file(place), place)
     except SourceNotFoundError:
         raise SourceNotFoundError(
             f"There is no LeRobot dataset in {root!r}: it has no meta/info.json. Give the folder that a download of "
@@ -243,15 +243,15 @@ def _join_path(root: str, path: str) -> str:
     return f"{root.rstrip('/')}/{path}"
 
 
-def _read_file(path: str, max_bytes: int) -> bytes:
+def _read_file(path: str) -> bytes:
     source = make_source(path)
     reader = source.open_bytes() or source.open()
     if isinstance(reader, str):
         raise OpenError(f"Could not open {path}: LeRobot datasets come from paths, http(s) and what fsspec reads.")
     with closing(reader):
         size = reader.seek(0, os.SEEK_END)
-        if size > max_bytes:
-            raise InvalidArgumentError(f"{path} has {size} bytes, more than the limit of {max_bytes}.")
+        if size > limits.MAX_JSON_BYTES:
+            raise InvalidArgumentError(f"{path} has {size} bytes, more than the limit of {limits.MAX_JSON_BYTES}.")
         return reader.read_at(0, size)
 
 
@@ -270,14 +270,13 @@ def _features(given: object, place: str) -> dict[str, dict[str, Any]]:
         raise InvalidArgumentError(f"features of {place} must name 1 to {limits.MAX_COLUMNS} columns.")
     features = {}
     for name, feature in given.items():
-        dtype = feature.get("dtype") if isinstance(feature, dict) else None
-        shape = feature.get("shape") if isinstance(feature, dict) else None
+        dtype, shape = (feature.get("dtype"), feature.get("shape")) if isinstance(feature, dict) else (None, None)
         is_shape = isinstance(shape, list) and all(isinstance(size, int) and 0 < size < 1 << 32 for size in shape)
         if not isinstance(dtype, str) or not is_shape:
             raise InvalidArgumentError(f"The feature {name!r} of {place} must have a dtype and a shape.")
         if ".." in name or "/" in name or "\\" in name:  # the name is a part of paths
             raise InvalidArgumentError(f"The feature {name!r} of {place} must have a name without / and \\.")
-        features[name] = {"dtype": dtype, "shape": tuple(shape or ())}
+        features[name] = {"dtype": dtype, "shape": tuple(shape)}
     needed = ("timestamp", "frame_index", "episode_index", "index", "task_index")
     missing = [name for name in needed if name not in features]
     if missing:
@@ -333,13 +332,7 @@ def _keep_cameras(features: dict[str, dict[str, Any]], cameras: Sequence[str]) -
 
 
 def _tasks_of_version_2(root: str) -> dict[int, str]:
-    tasks = {}
-    for place, row in _json_lines(root, "meta/tasks.jsonl"):
-        number, text = row.get("task_index"), row.get("task")
-        if not isinstance(number, int) or not isinstance(text, str):
-            raise InvalidArgumentError(f"{place} must have a task_index and a task.")
-        tasks[number] = text
-    return tasks
+    return dict(_json_pairs(root, "meta/tasks.jsonl", "a task_index and a task", task_index=int, task=str))
 
 
 def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
@@ -358,32 +351,32 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
     return dict(zip(map(int, table[f"{kind}_index"]), table[texts[0]], strict=True))
 
 
-def _json_lines(root: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _json_pairs(root: str, name: str, needed: str, **kinds: type) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of some keys, each of a type, in every line of a file of JSON lines."""
     path = _join_path(root, name)
-    for number, line in enumerate(_read_file(path, limits.MAX_JSON_BYTES).splitlines(), start=1):
+    for number, line in enumerate(_read_file(path).splitlines(), start=1):
         if line.strip():
             place = f"line {number} of {path}"
             row = parse_json(line, place)
             if not isinstance(row, dict):
                 raise InvalidArgumentError(f"{place} must be an object (got {type(row).__name__}).")
-            yield place, row
+            if not all(isinstance(row.get(key), kind) for key, kind in kinds.items()):
+                raise InvalidArgumentError(f"{place} must have {needed}.")
+            yield tuple(row[key] for key in kinds)
 
 
 # Episodes
 
 
 def _episodes_of_version_2(root: str, info: Mapping[str, Any], cameras: Sequence[str]) -> dict[str, Any]:
-    numbers, lengths = [], []
-    for place, row in _json_lines(root, "meta/episodes.jsonl"):
-        number, length = row.get("episode_index"), row.get("length")
-        if not isinstance(number, int) or not isinstance(length, int):
-            raise InvalidArgumentError(f"{place} must have an episode_index and a length.")
-        numbers.append(number)
-        lengths.append(length)
+    rows = list(
+        _json_pairs(root, "meta/episodes.jsonl", "an episode_index and a length", episode_index=int, length=int)
+    )
     chunks_size = info.get("chunks_size", 1000)
     if not isinstance(chunks_size, int) or chunks_size < 1:
         raise InvalidArgumentError(f"chunks_size of {root}/meta/info.json must be a positive whole number.")
-    index, num_frames = _whole("episode_index", numbers, root), _whole("length", lengths, root)
+    index = _whole("episode_index", [number for number, _ in rows], root)
+    num_frames = _whole("length", [length for _, length in rows], root)
     chunk = index // chunks_size
     return {
         "index": index,

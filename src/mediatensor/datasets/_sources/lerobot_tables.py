@@ -190,7 +190,6 @@ def _values(array: Any, shape: tuple[int, ...], place: str) -> tuple[NDArray[Any
 
 
 def _whole_rows(array: Any, size: int) -> Any:
-    """Return all numbers of an Arrow array in one flat array; ``None`` unless every row has ``size`` numbers."""
     import pyarrow
 
     num_rows = len(array)

@@ -17,23 +17,9 @@ from typing import Any, Generic, TypeVar
 from ..._engine.common.locks import ForkSafeLock
 from ..._engine.sources.readers import Reader
 from ..._engine.sources.source import Source, SpanSource, make_source, stamp_of, url_scheme
-from ...errors import (
-    InvalidArgumentError,
-    MissingDependencyError,
-    OpenError,
-    ReadError,
-    SourceNotFoundError,
-)
+from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from . import limits
-from .items import (
-    FEATURE_TYPES,
-    Item,
-    LabelCoding,
-    LazyItems,
-    check_are_classes,
-    class_number,
-    with_coded_labels,
-)
+from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, check_are_classes, class_number, with_coded_labels
 from .manifests import check_manifest_file
 from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, page_of_row, values_of_page
 from .rows import MAX_WHOLE_BYTES, Columns, TableItems, is_binary, is_media_struct, item_of_row, row_of_table
@@ -76,8 +62,6 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
 
 
 class ParquetItems(TableItems):
-    """The items of a Parquet file that contains the media."""
-
     def __init__(
         self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: MediaColumn
     ) -> None:
@@ -131,7 +115,6 @@ class MediaColumn:
         self._clear_caches()
 
     def __getitem__(self, row: int) -> bytes | Source | None:
-        """Return the media of a row: bytes, or a part of the file; ``None`` if the row has no media."""
         if stamp_of(self._path) != self.stamp:
             raise _change_error(self._path)
         group = bisect_right(self._group_ends, row)
@@ -154,7 +137,6 @@ class MediaColumn:
             return reader.read_at(0, place[1] - place[0])
 
     def may_be_missing(self, row: int) -> bool:
-        """Return whether a row may lack media, according to the metadata of the file."""
         return not self._is_full[bisect_right(self._group_ends, row)]
 
     def _whole(self) -> Source:

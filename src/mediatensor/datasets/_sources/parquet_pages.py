@@ -38,15 +38,10 @@ class _CutError(UnknownPagesError):
 
 @dataclass(frozen=True)
 class Chunk:
-    """The values of a column in one row group, according to the metadata of the file.
+    """Bytes ``start`` to ``stop`` of a file, with the values, also missing ones, of a column in one row group.
 
-    Attributes:
-        start: The first byte of the first page.
-        stop: One past the last byte of the last page.
-        num_values: Number of values, including missing values.
-        max_level: The definition level of values that exist.
-        compression: The name of the codec in pyarrow; ``None`` without compression.
-        value_bytes: The size of every value, if the values have no lengths before them; ``None`` if sizes differ.
+    Values that exist have the definition level ``max_level``. ``compression`` is the name of the codec in pyarrow. If
+    all values have the size ``value_bytes``, there are no lengths before them.
     """
 
     start: int
@@ -58,18 +53,10 @@ class Chunk:
 
 
 class Page(NamedTuple):
-    """A page of a column.
+    """A page of a column, for values, also missing ones, from the number ``first`` of the chunk on.
 
-    Attributes:
-        kind: The type of the page: data, dictionary, or data of version 2.
-        first: Number of the first value within the chunk.
-        num_values: Number of values, including missing values.
-        encoding: The encoding of the values.
-        start: The first byte after the header.
-        size: Number of bytes after the header.
-        plain_size: Number of bytes after the header without compression.
-        level_bytes: In version 2, the number of bytes of the levels before the values; levels are not compressed.
-        is_compressed: Whether the values are compressed.
+    ``start`` and ``size`` are of the bytes after the header, which have ``plain_size`` without compression. In version
+    2, the first ``level_bytes`` are the levels, which are not compressed.
     """
 
     kind: int
@@ -166,7 +153,6 @@ def _signed(number: int) -> int:
 
 
 def _page_header(data: bytes, position: int, first: int) -> Page:
-    """Parse the page header at the beginning of ``data``, whose position in the file is ``position``."""
     compact = _Compact(data)
     fields = compact.struct()
     kind = fields.get(1)
@@ -199,7 +185,6 @@ def _number(fields: dict[int, Any], number: int) -> int:
 
 
 def data_pages(read_at: ReadAt, chunk: Chunk) -> tuple[Page | None, list[Page]]:
-    """Return the dictionary page, or ``None``, and the data pages."""
     position, num_values = chunk.start, 0
     dictionary: Page | None = None
     pages: list[Page] = []

@@ -99,12 +99,7 @@ class Columns:
 
 
 def item_of_row(
-    row: Mapping[Any, Any],
-    columns: Columns,
-    *,
-    place: str,
-    folder: str | None = None,
-    may_be_empty: bool = False,
+    row: Mapping[Any, Any], columns: Columns, *, place: str, folder: str | None = None, may_be_empty: bool = False
 ) -> Item:
     """Return the item of a row, with its label as written.
 
@@ -186,7 +181,6 @@ def segment_columns(columns: Mapping[Any, Any]) -> list[str]:
 
 
 def advice_on_segments(names: Sequence[str]) -> str:
-    """Return advice on columns that were read as bounds of segments but may have another meaning."""
     subject = f"If {' and '.join(map(repr, names))} {'means' if len(names) == 1 else 'mean'} something else"
     return f"{subject}, rename the column, or ignore it with as_items(source, kind=..., segments=False)."
 
@@ -236,7 +230,6 @@ def _is_empty(value: Any) -> bool:
 
 
 def is_captions_path(text: str) -> bool:
-    """Return whether text in the captions column is the path or URL of a file."""
     return "\n" not in text and os.path.splitext(text)[1].lower() in (*SUBTITLE_EXTENSIONS, ".json")
 
 
@@ -304,8 +297,6 @@ def _listing(folder: str, modified_ns: int) -> _Listing:
 
 
 class Media(Protocol):
-    """The media of a table, by row."""
-
     #: Whether a forked process can read the media.
     is_fork_safe: bool
 
@@ -350,7 +341,6 @@ class TableItems(LazyItems):
         return len(self._rows)
 
     def files(self) -> Iterator[str]:
-        """Yield the files of the table, and the files that rows name instead of bytes."""
         yield self._path
         for folder, _, names in os.walk(self._path):  # a Lance dataset has many files
             yield from (os.path.join(folder, name) for name in names)
@@ -369,7 +359,6 @@ class TableItems(LazyItems):
         return self.with_media(index, data)
 
     def with_media(self, index: int, data: bytes | Source | None) -> Item:
-        """Return the item of a row, with ``data`` as its media."""
         place = f"row {index} of {self._path}"
         row, column = self._rows[index], self._media_struct
         if column is not None:
@@ -407,7 +396,6 @@ class BufferSource(Source):
 
 
 def is_binary(arrow_type: Any) -> bool:
-    """Return whether values of an Arrow type are bytes, in any layout."""
     from pyarrow import types
 
     if types.is_dictionary(arrow_type):

@@ -50,14 +50,11 @@ class Member(NamedTuple):
 
 
 class TarReader:
-    """The files of an archive, in order. Nothing is written to disk.
+    """The files of an archive, in order. A damaged archive, or one without an end marker, raises ReadError.
 
     tar stores a file that it meets a second time as a hard link to the first copy. Links are followed within the
     archive if the target can be read again, which is impossible in compressed archives and pipes. With ``can_seek``,
     the reader seeks to the next header, rather than reading up to it.
-
-    Raises:
-        ReadError: during the iteration, if the archive is damaged or ends before its end marker.
     """
 
     def __init__(self, file: io.BufferedIOBase, name: str, *, can_seek: bool = False) -> None:
