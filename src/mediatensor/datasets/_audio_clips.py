@@ -75,10 +75,8 @@ class AudioClips(MediaDataset):
             tensor of another shape, such as (channels, mels, frames) of `LogMelSpectrogram`. Features are in
             ``Sample.features``; then ``audio`` is ``None``, and ``extra`` has ``audio_pts_seconds``,
             ``audio_duration_seconds`` and ``num_valid_samples``. Random transforms draw for each row.
-        label, classes, rows_per_file: As for `VideoClips`.
+        label, classes, rows_per_file, dataset_options: As for `VideoClips`.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
-        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
-            ``max_open_files``.
 
     Raises:
         InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
@@ -212,12 +210,10 @@ class VideoAudioClips(MediaDataset):
             ``"error"`` raises `StreamError` (for ``on_error``), ``"pad"`` gives silence and no captions, and ``"skip"``
             leaves out the rows of the file, whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``; without
             ``num_channels``, the silence has one channel.
-        label, classes, rows_per_file: As for `VideoClips`.
+        label, classes, rows_per_file, dataset_options: As for `VideoClips`.
         decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random transforms draw for
             each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` of the frames (see
             `VideoClips`) ...
-        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
-            ``max_open_files``.
 
     Raises:
         InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.

@@ -81,8 +81,7 @@ class LeRobotClips(ColumnDataset):
         depth_output_unit: The unit of depth maps, ``"m"`` or ``"mm"``. Depth images in a table without a recorded unit
             (``depth_unit``) are not converted.
         decoder_options: Arguments of `VideoDecoder`, as for `VideoClips`, except ``seek_mode`` and ``output_dtype``.
-        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
-            ``max_open_files``.
+        dataset_options: As for `VideoClips`.
 
     Raises:
         SourceNotFoundError: if there is no such dataset.

@@ -175,11 +175,7 @@ class VideoTextClips(MediaDataset):
         captions_language: Preferred languages, as for `VideoAudioClips`.
         num_frames_per_clip: Number of frames of a clip, for the default sampler.
         context_seconds: How much earlier than its caption a clip may begin, and how much later it may end, in seconds.
-        keep_clip_dimension: As for `VideoClips`.
-        transform: As for `VideoClips`.
-        decoder_options: As for `VideoClips`.
-        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
-            ``max_open_files``.
+        keep_clip_dimension, transform, decoder_options, dataset_options: As for `VideoClips`.
 
     Raises:
         InvalidArgumentError: if there are no captions, or an argument is not among the accepted ones.

@@ -276,7 +276,7 @@ def _features(given: object, place: str) -> dict[str, dict[str, Any]]:
             raise InvalidArgumentError(f"The feature {name!r} of {place} must have a dtype and a shape.")
         if ".." in name or "/" in name or "\\" in name:  # the name is a part of paths
             raise InvalidArgumentError(f"The feature {name!r} of {place} must have a name without / and \\.")
-        features[name] = {"dtype": dtype, "shape": tuple(shape)}
+        features[name] = {"dtype": dtype, "shape": tuple(shape or ())}
     needed = ("timestamp", "frame_index", "episode_index", "index", "task_index")
     missing = [name for name in needed if name not in features]
     if missing:

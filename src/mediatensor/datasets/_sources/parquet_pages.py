@@ -104,8 +104,6 @@ class _Compact:
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
         """Return the numbers, booleans and structs in a struct by field number, and skip other fields."""
-        if depth > _MAX_DEPTH:
-            raise UnknownPagesError("the header of a page is nested too deeply")
         fields: dict[int, Any] = {}
         number = 0
         while head := self._byte():
@@ -117,6 +115,8 @@ class _Compact:
         return fields
 
     def _value(self, kind: int, depth: int) -> Any:
+        if depth > _MAX_DEPTH:
+            raise UnknownPagesError("the header of a page is nested too deeply")
         if kind in (1, 2, 3):  # in lists, booleans take a byte each
             self._skip(1)
         elif kind in (4, 5, 6):
@@ -129,23 +129,18 @@ class _Compact:
             head = self._byte()
             count = self._varint() if head >> 4 == 15 else head >> 4
             for _ in range(count):  # each element takes at least a byte, so the loop ends with the data
-                self._element(head & 0x0F, depth)
+                self._value(head & 0x0F, depth + 1)
         elif kind == 11:
             count = self._varint()
             kinds = self._byte() if count else 0
             for _ in range(count):
-                self._element(kinds >> 4, depth)
-                self._element(kinds & 0x0F, depth)
+                self._value(kinds >> 4, depth + 1)
+                self._value(kinds & 0x0F, depth + 1)
         elif kind == 12:
             return self.struct(depth + 1)
         else:
             raise UnknownPagesError(f"the header of a page has a field of type {kind}")
         return None
-
-    def _element(self, kind: int, depth: int) -> None:
-        if depth > _MAX_DEPTH:
-            raise UnknownPagesError("the header of a page is nested too deeply")
-        self._value(kind, depth + 1)
 
 
 def _signed(number: int) -> int:
