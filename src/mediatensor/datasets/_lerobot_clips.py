@@ -309,7 +309,7 @@ class LeRobotRecipe(Recipe):
     def _depths_of(self, codes: Tensor, scale: DepthScale) -> Tensor:
         device = self.decoder_options.get("device") or "cpu"
         with stages.CONVERT:
-            return _depths_of_codes(codes, scale, self.depth_output_unit).to(device)
+            return torch.from_numpy(_levels(scale, self.depth_output_unit)[codes.numpy()]).to(device)
 
 
 # Columns that locate the frames of cameras, and columns that locate the texts of a row.
@@ -410,13 +410,9 @@ class _OpenEpisode:
 # Depth maps: 12-bit codes in videos, and images in tables
 
 
-def _depths_of_codes(codes: Tensor, scale: DepthScale, unit: DepthUnit) -> Tensor:
-    """Return the depths of codes (uint16, any shape, on the CPU) as float32, in metres or whole millimetres."""
-    return torch.from_numpy(_levels(scale, unit)[codes.numpy()])
-
-
 @lru_cache(maxsize=64)
 def _levels(scale: DepthScale, unit: DepthUnit) -> NDArray[np.float32]:
+    """Return the depth of each code, in metres or whole millimetres."""
     # Use the order of LeRobot's own operations, in float32, so that results are bit-identical.
     levels = torch.arange(1 << _NUM_DEPTH_BITS, dtype=torch.float32)
     first, last = scale.least, scale.greatest

@@ -213,7 +213,8 @@ class VideoTextClips(MediaDataset):
         files = as_items(source, kind="video")
         watched = progress(files, "reading captions", total=len(files), unit="file") if len(files) > 1 else files
         items = [_read_captions_of(item, captions or "any", captions_language) for item in watched]
-        num_rows = [_num_rows(item) for item in items]
+        found = [item.extra[CAPTIONS_COLUMN] for item in items]
+        num_rows = [1 if isinstance(one, _Unreadable) else len(one) for one in found]
         if items and not sum(num_rows):
             raise InvalidArgumentError(
                 f"There are no captions in {len(items)} files, the first of which is {items[0].name!r}. Say by "
@@ -288,11 +289,6 @@ def _read_captions_of(
     except (ReadError, StreamError) as error:
         captions_read = _Unreadable(str(error))
     return replace(item, extra={**item.extra, CAPTIONS_COLUMN: captions_read})
-
-
-def _num_rows(item: Item) -> int:
-    captions = item.extra[CAPTIONS_COLUMN]
-    return 1 if isinstance(captions, _Unreadable) else len(captions)
 
 
 def _caption_of_row(item: Item, part: int) -> FileCaption:

@@ -343,15 +343,12 @@ def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | 
             columns.append(Column(name, pixels, (*in_front, *sizes)))
         else:
             shape = () if feature["shape"] == (1,) else feature["shape"]
-            columns.append(Column(name, _number_dtype(dtype), (*in_front, *shape)))
+            number = "bool" if dtype == "bool" else "float32" if np.dtype(dtype).kind == "f" else "int64"
+            columns.append(Column(name, number, (*in_front, *shape)))
     for name, texts in (("task", recipe.format.tasks), ("subtask", recipe.format.subtasks)):
         if texts is not None:
             columns.append(ListColumn(name) if is_whole else TextColumn(name))
     return columns
-
-
-def _number_dtype(dtype: str) -> str:
-    return "bool" if dtype == "bool" else "float32" if np.dtype(dtype).kind == "f" else "int64"
 
 
 def _picture_shape(feature: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import numbers
 import time
@@ -22,7 +21,7 @@ from ..._engine.common.checks import items_of, shown, whole_number
 from ..._engine.common.devices import tensors_on_cpu
 from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError
-from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch, ReplacedFrame
+from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from .._rows.samples import Batch, ColumnDict, Sample, Skipped, Timing
 from .._rows.transport import join_tensors
 
@@ -68,7 +67,11 @@ def _join_frames(samples: Sequence[Sample], pad_sizes: _PadSizes | None) -> Fram
         join_tensors([one.data for one in frames], shape),
         join_tensors([one.pts_seconds for one in frames], shape[:-3], fill=float("nan")),
         join_tensors([one.duration_seconds for one in frames], shape[:-3], fill=0),
-        replaced=_move_reports(frames, shape[:-3]),
+        replaced=tuple(
+            replace(report, position=_position_in_batch(report.position, number, one.pts_seconds.shape, shape[:-3]))
+            for number, one in enumerate(frames)
+            for report in one.replaced
+        ),
         is_damaged=join_tensors([one.is_damaged for one in frames], shape[:-3], fill=False),
     )
 
@@ -156,15 +159,6 @@ def _differ_in_number(one: Tensor, other: Tensor) -> bool:
 
 def _shape_and_dtype(tensor: Tensor) -> str:
     return f"{tuple(tensor.shape)} ({str(tensor.dtype).removeprefix('torch.')})"
-
-
-def _move_reports(frames: Sequence[FrameBatch], shape: tuple[int, ...]) -> tuple[ReplacedFrame, ...]:
-    """Return the reports of replaced frames, for times of the shape (samples, *shape)."""
-    return tuple(
-        dataclasses.replace(report, position=_position_in_batch(report.position, number, one.pts_seconds.shape, shape))
-        for number, one in enumerate(frames)
-        for report in one.replaced
-    )
 
 
 def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], new_shape: tuple[int, ...]) -> int:

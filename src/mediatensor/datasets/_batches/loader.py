@@ -143,7 +143,11 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         order = {"shuffle": shuffle, "seed": seed, "rank": rank, "num_ranks": num_ranks, "bucket_by": bucket_by}
         self.batches: RowBatches | StreamProgress
         if isinstance(dataset, TarSamples):
-            _check_order_is_unset(order)
+            if given := [name for name, value in order.items() if value is not None and value is not False]:
+                raise InvalidArgumentError(
+                    f"{', '.join(given)} cannot be given for a stream, whose rows are read as they come: TarSamples "
+                    "has shuffle_buffer, seed, rank and num_ranks."
+                )
             self.batches = StreamProgress(dataset)
             options |= {"batch_size": batch_size, "drop_last": drop_last, "collate_fn": WithRows(collate_fn)}
         else:
@@ -375,15 +379,6 @@ def _context_without_fork(context: Any) -> Any:
             "forked process."
         )
     return "forkserver"
-
-
-def _check_order_is_unset(order: Mapping[str, Any]) -> None:
-    given = [name for name, value in order.items() if value is not None and value is not False]
-    if given:
-        raise InvalidArgumentError(
-            f"{', '.join(given)} cannot be given for a stream, whose rows are read as they come: TarSamples has "
-            "shuffle_buffer, seed, rank and num_ranks."
-        )
 
 
 # Iterations: each has its own position. The loader reports the position of its only open iteration

@@ -167,7 +167,9 @@ class DatasetReport:
             >>> print(check_dataset(["video.mp4"], num_workers=0).to_text())
             1 checked: 1 in order
         """
-        lines = [_summary(self)]
+        numbers = {title: len(self.with_severity(severity)) for severity, title in SEVERITY_TITLES.items()}
+        named = [f"{number} {title}" for title, number in numbers.items() if number]
+        lines = [f"{self.num_files} checked: {', '.join(named)}"]
         if self.findings:
             lines += ["", "of all together:"]
             lines += [f"  {finding.kind}: {_make_printable(describe_finding(finding))}" for finding in self.findings]
@@ -345,12 +347,6 @@ def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> 
     start += _SAME_SECONDS
     stop = math.inf if stop is None else max(stop - _SAME_SECONDS, start)
     return [episode for episode, (begin, end) in spans.items() if begin <= stop and start < end]
-
-
-def _summary(report: DatasetReport) -> str:
-    counts = {title: len(report.with_severity(severity)) for severity, title in SEVERITY_TITLES.items()}
-    named = [f"{count} {title}" for title, count in counts.items() if count]
-    return f"{report.num_files} checked: {', '.join(named)}"
 
 
 def _make_printable(text: str) -> str:

@@ -135,7 +135,10 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self.seed = 0 if seed is None else whole_number("seed", seed, or_none=True)
         self._has_own_seed = seed is not None
         self._num_iterations = 0
-        self._rows = _rows_of(shards, kind, media)
+        names = shards if isinstance(shards, list | tuple) else [shards]
+        is_names = all(isinstance(one, str | os.PathLike) for one in names)
+        rows_type: Any = ShardRows if is_names else IterableRows
+        self._rows: ShardRows | IterableRows = rows_type(shards, kind, media)
         self._label = function("label", label)
         self._classes = checked_classes(classes)
         self._shuffle_buffer = shuffle_buffer
@@ -459,12 +462,6 @@ class IterableRows:
 
     def __repr__(self) -> str:
         return f"rows of {type(self._rows).__name__}"
-
-
-def _rows_of(shards: Any, kind: MediaKind, media: str | None) -> ShardRows | IterableRows:
-    names = shards if isinstance(shards, list | tuple) else [shards]
-    is_names = all(isinstance(one, str | os.PathLike) for one in names)
-    return (ShardRows if is_names else IterableRows)(shards, kind, media)
 
 
 class StreamState(NamedTuple):

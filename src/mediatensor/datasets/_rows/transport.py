@@ -137,10 +137,12 @@ class _Parts(NamedTuple):
 def pack(value: Any) -> Any:
     """Return a value to pickle instead of a value that holds tensors; `unpack` restores it."""
     if isinstance(value, Tensor):
-        is_small = value.numel() * value.element_size() <= MAX_INLINE_BYTES
-        if _can_be_inline(value) and (is_small or (get_worker_info() is not None and not move_to_shared_memory(value))):
-            order = _memory_order(value)
-            return _Inline(value.permute(order).numpy(), order)
+        is_plain = type(value) is Tensor and value.device.type == "cpu" and not value.requires_grad
+        if is_plain and value.layout == torch.strided and value.dtype in _INLINE_DTYPES:
+            is_small = value.numel() * value.element_size() <= MAX_INLINE_BYTES
+            if is_small or (get_worker_info() is not None and not move_to_shared_memory(value)):
+                order = _memory_order(value)
+                return _Inline(value.permute(order).numpy(), order)
         return value
     if type(value) is list:
         return [pack(one) for one in value]
@@ -149,11 +151,6 @@ def pack(value: Any) -> Any:
     if isinstance(value, FrameBatch | AudioSamples | AudioSamplesBatch):
         return _Parts(type(value), {spec.name: pack(getattr(value, spec.name)) for spec in dataclasses.fields(value)})
     return value
-
-
-def _can_be_inline(tensor: Tensor) -> bool:
-    is_plain = type(tensor) is Tensor and tensor.device.type == "cpu" and not tensor.requires_grad
-    return is_plain and tensor.layout == torch.strided and tensor.dtype in _INLINE_DTYPES
 
 
 def unpack(value: Any) -> Any:

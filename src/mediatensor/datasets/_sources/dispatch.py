@@ -389,15 +389,13 @@ def _part_of_file(item: Item) -> Item:
         return item
     for name in ("start_byte", "end_byte", "table_row"):
         if name in columns:
-            columns[name] = _whole_number(name, columns[name], item.name)
+            try:
+                columns[name] = int(columns[name])
+            except (TypeError, ValueError):
+                raise InvalidArgumentError(
+                    f"{name} of {item.name} must be a whole number (got {shown(columns[name])})."
+                ) from None
     source = source_of_reference(item.source, columns)
     assert source is not None
     extra = {name: value for name, value in item.extra.items() if name not in REFERENCE_COLUMNS}
     return dataclasses.replace(item, source=source, name=str(columns.get("source_name", item.name)), extra=extra)
-
-
-def _whole_number(name: str, value: Any, place: str) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise InvalidArgumentError(f"{name} of {place} must be a whole number (got {shown(value)}).") from None

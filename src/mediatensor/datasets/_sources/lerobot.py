@@ -226,11 +226,14 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
     videos = [name for name, feature in features.items() if feature["dtype"] == "video"]
     tables = _Pattern(info.get("data_path"), f"data_path of {place}")
     patterns = (tables, _Pattern(info.get("video_path"), f"video_path of {place}") if videos else None)
-    tasks = _tasks_of_version_2(root) if version == 2 else _texts_by_number(root, "task")
-    subtasks = _texts_by_number(root, "subtask") if version == 3 and "subtask_index" in features else None
+    tasks: dict[int, str] | None
+    subtasks = None
     if version == 2:
+        tasks = dict(_json_pairs(root, "meta/tasks.jsonl", "a task_index and a task", task_index=int, task=str))
         columns = _episodes_of_version_2(root, info, videos)
     else:
+        tasks = _texts_by_number(root, "task")
+        subtasks = _texts_by_number(root, "subtask") if "subtask_index" in features else None
         columns = _episodes_of_version_3(root, patterns, videos)
     _check_episodes(root, columns, info)
     return (
@@ -329,10 +332,6 @@ def _keep_cameras(features: dict[str, dict[str, Any]], cameras: Sequence[str]) -
 
 
 # Tasks
-
-
-def _tasks_of_version_2(root: str) -> dict[int, str]:
-    return dict(_json_pairs(root, "meta/tasks.jsonl", "a task_index and a task", task_index=int, task=str))
 
 
 def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:

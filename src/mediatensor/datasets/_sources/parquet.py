@@ -158,7 +158,9 @@ class MediaColumn:
             dictionary, pages = known_pages
             number = page_of_row(pages, row)
             if self._last_page is None or self._last_page[0] != (group, number):
-                if max(page.plain_size for page in (pages[number], dictionary or pages[number])) > _limit(chunk):
+                # Uncompressed pages are not read whole, so that they may fill the chunk.
+                limit = limits.MAX_ROW_GROUP_BYTES if chunk.compression else chunk.stop
+                if max(page.plain_size for page in (pages[number], dictionary or pages[number])) > limit:
                     raise UnknownPagesError("a page is too large to be unpacked")
                 values = values_of_page(reader.read_at, pages[number], dictionary, chunk, partial(_unpack, chunk))
                 self._last_page = ((group, number), values)
@@ -281,11 +283,6 @@ def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
     return Chunk(start, stop, column.num_values, of.max_definition_level, codec, value_bytes)
 
 
-def _limit(chunk: Chunk) -> int:
-    """Return the maximum size of a page: for uncompressed pages, which are not read whole, the end of the chunk."""
-    return limits.MAX_ROW_GROUP_BYTES if chunk.compression else chunk.stop
-
-
 def _unpack(chunk: Chunk, packed: bytes, size: int) -> bytes:
     import pyarrow
 
@@ -304,7 +301,12 @@ def parquet_file(path: str) -> Iterator[Any]:
     except ImportError:
         raise MissingDependencyError(f'Reading {path} needs pyarrow: pip install "mediatensor[parquet]".') from None
     is_local = url_scheme(path) is None or os.path.exists(path)
-    reader = None if is_local else _file_of_url(path)
+    reader = None
+    if not is_local:
+        opened = make_source(path).open()
+        if isinstance(opened, str):
+            raise OpenError(f"Could not open {path}: Parquet files come from paths, http(s) and what fsspec reads.")
+        reader = io.BufferedReader(_RawFile(opened))
     try:
         with pyarrow.parquet.ParquetFile(path if reader is None else reader) as file:
             yield file
@@ -320,13 +322,6 @@ def parquet_file(path: str) -> Iterator[Any]:
     finally:
         if reader is not None:
             reader.close()
-
-
-def _file_of_url(url: str) -> io.BufferedReader:
-    opened = make_source(url).open()
-    if isinstance(opened, str):
-        raise OpenError(f"Could not open {url}: Parquet files come from paths, http(s) and what fsspec reads.")
-    return io.BufferedReader(_RawFile(opened))
 
 
 class _RawFile(io.RawIOBase):

@@ -263,7 +263,13 @@ def _column(name: str, suffix: str, part: Any) -> Any:
     if isinstance(part, UnreadableSource):
         part.open()
     if isinstance(part, TarMember):
-        part = _bytes_of(part)
+        if part.size > limits.MAX_COLUMN_BYTES:
+            raise ReadError(f"{part.describe()} has {part.size} bytes; up to {limits.MAX_COLUMN_BYTES} are read.")
+        if not part.size:
+            part = b""
+        else:
+            with closing(part.open()) as reader:
+                part = reader.read_at(0, part.size)
     if not isinstance(part, bytes):
         return part
     try:
@@ -275,15 +281,6 @@ def _column(name: str, suffix: str, part: Any) -> Any:
         digits = text.strip()
         return int(digits) if re.fullmatch(r"[+-]?[0-9]{1,18}", digits) else digits
     return value
-
-
-def _bytes_of(member: TarMember) -> bytes:
-    if member.size > limits.MAX_COLUMN_BYTES:
-        raise ReadError(f"{member.describe()} has {member.size} bytes; up to {limits.MAX_COLUMN_BYTES} are read.")
-    if not member.size:
-        return b""
-    with closing(member.open()) as reader:
-        return reader.read_at(0, member.size)
 
 
 class TarItems(LazyItems):
