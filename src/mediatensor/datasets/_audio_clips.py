@@ -187,9 +187,7 @@ class VideoAudioClips(MediaDataset):
         num_clips: Number of clips of a sample, for the default sampler; more than one needs ``keep_clip_dimension``.
         policy: For videos shorter than a clip, with the default sampler: ``"pad"`` repeats the last frame (with
             ``fps``) and adds silence, ``"error"`` fails.
-        sample_rate: Samples per second of the audio; ``None`` keeps the rate of each file.
-        num_channels: Number of channels; ``None`` keeps the channels of each file.
-        downmix: How to mix to fewer channels, ``"sum"`` or ``"mean"``; see `AudioDecoder`.
+        sample_rate, num_channels, downmix: As for `AudioClips`.
         keep_clip_dimension: If ``False``, the sampler returns one clip, and a sample has frames (T, C, H, W) and
             `AudioSamples`. If ``True``, frames are (clips, T, C, H, W) and the audio is an `AudioSamplesBatch`.
         transform: Transforms the frames, as in `VideoClips`.

@@ -40,8 +40,7 @@ class ClipDecoder(RowMapper):
         sampler: Function that takes a `VideoDecoder` and returns a `FrameBatch` of one clip, for example a sampler of
             `mediatensor.samplers` with arguments bound by ``functools.partial``. By default `clips_at_random_indices`
             with ``num_frames_per_clip``.
-        num_frames_per_clip: Number of frames of a clip, for the default sampler.
-        num_indices_between_frames: Frames of the video from a frame of a clip to the next, for the default sampler.
+        num_frames_per_clip, num_indices_between_frames: For the default sampler, as for `VideoClips`.
         clip_shape: The shape (T, C, H, W) of all clips. The columns are then plain arrays, (rows, T, C, H, W) and
             (rows, T). Unreadable rows have zeros, and a clip of another shape is an error of its row. With ``None``,
             each row has a separate array, which is empty if the row is unreadable.
@@ -130,9 +129,7 @@ class AudioReader(RowMapper):
             clip, for example a sampler of `mediatensor.samplers` with arguments bound by ``functools.partial``. By
             default whole files or, with ``seconds_per_clip``, clips at random times are read.
         seconds_per_clip: Length of a clip, for the default sampler; ``None`` for whole files.
-        sample_rate: Samples per second; ``None`` for the rate of each file.
-        num_channels: Number of channels; ``None`` for the number in each file.
-        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as in `AudioDecoder`.
+        sample_rate, num_channels, downmix: As for `AudioClips`.
         clip_shape: The shape (channels, samples) of all clips. The column is then a plain array, (rows, channels,
             samples). Unreadable rows have zeros, and audio of another shape is an error of its row. With ``None``, each
             row has a separate array, which is empty if the row is unreadable.
@@ -236,9 +233,7 @@ class LeRobotReader(RowMapper):
             ``cameras``, ``tolerance_s``, ``image_transforms``, ``output_dtype``, ``depth_output_unit``,
             ``decoder_options``.
         row_column: Name of the column with row numbers; ``ray.data.range`` calls it ``"id"``.
-        prefix: A prefix for the names of the output columns.
-        seed: Seed of random transforms, combined with the row number.
-        epoch: Epoch number, which changes random transforms.
+        prefix, seed, epoch: As for `RowMapper`; seed and epoch determine random transforms.
         max_open_files: Number of episodes that stay open between batches; episodes that share their videos count as
             one.
 

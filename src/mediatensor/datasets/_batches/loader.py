@@ -310,9 +310,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 changed.
 
         Raises:
-            InvalidArgumentError: if ``state`` is not a saved state, or was saved with other files, another order of
-                files, or another number of rows, seed, shuffling or ``bucket_by``. Files are compared by name, without
-                their common folder.
+            InvalidArgumentError: as for `RowBatches`. Files are compared by name, without their common folder.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips

@@ -12,8 +12,8 @@ from ..._engine.sources.readers import RangeReader, Reader
 from ..._engine.sources.source import Source, url_scheme
 from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
 from . import limits
-from .items import Item, with_coded_labels
-from .rows import MAX_WHOLE_BYTES, Columns, TableItems, is_binary, is_media_struct, item_of_row, row_of_table
+from .items import Item
+from .rows import MAX_WHOLE_BYTES, Columns, TableItems, is_binary, is_media_struct, items_of_rows, row_of_table
 
 _BATCH_ROWS = 1024
 _BLOB_KEY = b"lance-encoding:blob"
@@ -60,11 +60,7 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
         others += [leaf for leaf in _leaves(schema.field(column), structs) if leaf not in others]
     rows = _read_rows(dataset, path, others, num_rows, structs)
     if media is None:
-        folder = os.path.dirname(path.rstrip("/"))
-        return with_coded_labels(
-            [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)],
-            columns.classes,
-        )
+        return items_of_rows(rows, columns, path)
     leaf = f"{media}.bytes" if media in structs else media
     return TableItems(path.rstrip("/"), columns, rows, leaf, LanceColumn(path, version, leaf, media in blobs))
 

@@ -19,10 +19,19 @@ from ..._engine.sources.readers import Reader
 from ..._engine.sources.source import Source, SpanSource, make_source, stamp_of, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from . import limits
-from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, check_are_classes, class_number, with_coded_labels
+from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, check_are_classes, class_number
 from .manifests import check_manifest_file
 from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, page_of_row, values_of_page
-from .rows import MAX_WHOLE_BYTES, Columns, TableItems, is_binary, is_media_struct, item_of_row, row_of_table
+from .rows import (
+    MAX_WHOLE_BYTES,
+    Columns,
+    TableItems,
+    is_binary,
+    is_media_struct,
+    item_of_row,
+    items_of_rows,
+    row_of_table,
+)
 
 _BATCH_ROWS = 256
 
@@ -54,11 +63,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         raise InvalidArgumentError(f"{path} is damaged: its number of rows is not {num_rows}, as its metadata say.")
     if media_leaf is not None and media is not None:
         return ParquetItems(path, columns, rows, media_leaf, media)
-    folder = os.path.dirname(path)
-    return with_coded_labels(
-        [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)],
-        columns.classes,
-    )
+    return items_of_rows(rows, columns, path)
 
 
 class ParquetItems(TableItems):

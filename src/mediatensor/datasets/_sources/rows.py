@@ -28,6 +28,7 @@ from .items import (
     LazyItems,
     MediaKind,
     UnreadableSource,
+    with_coded_labels,
 )
 
 #: The column with the captions of a row, or with their place.
@@ -133,6 +134,13 @@ def item_of_row(
     if folder is not None and isinstance(captions, str) and is_captions_path(captions):
         extra[CAPTIONS_COLUMN] = _within(folder, captions)
     return Item(source, None if label is None or _is_empty(row[label]) else row[label], name, extra, **segment)
+
+
+def items_of_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, path: str) -> list[Item]:
+    """Return the items of a table without media; its paths are relative to its folder."""
+    folder = os.path.dirname(path.rstrip("/"))
+    items = [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)]
+    return with_coded_labels(items, columns.classes)
 
 
 def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict[str, float]:
