@@ -306,23 +306,17 @@ def keep_to_assigned_cpus() -> None:
 
     The environment variable ``MEDIATENSOR_NUM_THREADS`` takes precedence.
     """
-    num_cpus = None if ENVIRONMENT_VARIABLE in os.environ else _assigned_cpus(sys.modules.get("ray"))
-    if num_cpus is None:
+    ray = sys.modules.get("ray")
+    if ENVIRONMENT_VARIABLE in os.environ or ray is None or not ray.is_initialized():
         return
-    set_num_threads(num_cpus)
-    if torch.get_num_threads() != num_cpus:
-        torch.set_num_threads(num_cpus)
-
-
-def _assigned_cpus(ray: Any) -> int | None:
-    """Return the number of whole CPUs that Ray gave this process, at least 1; ``None`` outside of Ray."""
-    if ray is None or not ray.is_initialized():
-        return None
     try:
         resources = ray.get_runtime_context().get_assigned_resources()
     except AssertionError:  # raised by Ray outside of its workers
-        return None
-    return max(1, int(resources.get("CPU", 1)))
+        return
+    num_cpus = max(1, int(resources.get("CPU", 1)))
+    set_num_threads(num_cpus)
+    if torch.get_num_threads() != num_cpus:
+        torch.set_num_threads(num_cpus)
 
 
 AnyColumn = Column | ListColumn | TextColumn

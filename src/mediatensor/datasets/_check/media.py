@@ -76,12 +76,7 @@ def _bytes_of(source: Any) -> tuple[int | None, str | None, bool]:
         while data := reader.read(_HASHED_BYTES_AT_A_TIME):
             state.update(data)
             size += len(data)
-
-        def read_at(position: int, count: int) -> bytes:
-            reader.seek(position)
-            return reader.read(count)
-
-        return size, state.hexdigest(), breaks_off(read_at, size)
+        return size, state.hexdigest(), breaks_off(reader.read_at, size)
 
 
 def _check_streams(

@@ -314,13 +314,12 @@ class VideoSegment(_Segment[VideoDecoder]):
         return self._num_frames
 
     def __getitem__(self, key: Any) -> Tensor:
-        return self.get_frames_in_range(key.start, key.stop, key.step).data if isinstance(key, slice) else self._at(key)
-
-    def _at(self, index: SupportsIndex) -> Tensor:
-        return self.get_frame_at(index).data
+        if isinstance(key, slice):
+            return self.get_frames_in_range(key.start, key.stop, key.step).data
+        return self.get_frame_at(key).data
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (self._at(index) for index in range(len(self)))
+        return (self.get_frame_at(index).data for index in range(len(self)))
 
     def _in_file(self, indices: Any) -> list[int]:
         numbers = checks.indices_of(indices)

@@ -9,7 +9,7 @@ import os
 import re
 import zlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Never, SupportsIndex, get_args, overload
@@ -81,6 +81,12 @@ class UnreadableSource(Source):
 
     def describe(self) -> str:
         return self.reason
+
+
+def class_name_in(package: str, source: Any, names: Container[str]) -> str | None:
+    """Return the name of an object's class if it is, or derives from, one of these classes of a package."""
+    named = [(one.__module__.partition(".")[0], one.__name__) for one in type(source).__mro__]
+    return next((name for module, name in named if module == package and name in names), None)
 
 
 def count_files(items: Sequence[Item]) -> int:

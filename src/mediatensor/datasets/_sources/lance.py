@@ -12,7 +12,7 @@ from ..._engine.sources.readers import RangeReader, Reader
 from ..._engine.sources.source import Source, url_scheme
 from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
 from . import limits
-from .items import Item
+from .items import Item, class_name_in
 from .rows import MAX_WHOLE_BYTES, Columns, TableItems, is_binary, is_media_struct, items_of_rows, row_of_table
 
 _BATCH_ROWS = 1024
@@ -30,10 +30,8 @@ def is_lance(path: str) -> bool:
 
 def lance_place(source: Any) -> tuple[str, int] | None:
     """Return the path and version of a ``lance.LanceDataset``; ``None`` for other objects."""
-    for one in type(source).__mro__:
-        if one.__module__.partition(".")[0] == "lance" and one.__name__ == "LanceDataset":
-            return str(source.uri), int(source.version)
-    return None
+    is_dataset = class_name_in("lance", source, ("LanceDataset",)) is not None
+    return (str(source.uri), int(source.version)) if is_dataset else None
 
 
 def items_of_lance(path: str, columns: Columns, version: int | None = None) -> Sequence[Item]:
@@ -101,9 +99,6 @@ class LanceColumn:
             (blob,) = self._opened().take_blobs(self._leaf, indices=[row])
         return blob
 
-    def describe(self, row: int) -> str:
-        return f"row {row} of {self._path}"
-
     def _opened(self) -> Any:
         _check_process(self._path)
         if self._dataset is None:
@@ -130,7 +125,7 @@ class LanceBlob(Source):
         return self.open()
 
     def describe(self) -> str:
-        return self._column.describe(self._row)
+        return f"row {self._row} of {self._column._path}"
 
 
 class _BlobReader(Reader):

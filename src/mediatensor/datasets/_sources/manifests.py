@@ -203,7 +203,7 @@ def _files(folder: str, extensions: frozenset[str]) -> Iterator[_FolderEntry]:
         if not is_folder:
             yield next_entry
             continue
-        identity = _identity(path)
+        identity, entries = _list_folder(path)
         if identity in outer:  # a link to an outer folder
             continue
         num_folders += 1
@@ -213,7 +213,7 @@ def _files(folder: str, extensions: frozenset[str]) -> Iterator[_FolderEntry]:
                 f"folders in it (at {path}): do links lead in circles?"
             )
         inside = []
-        for entry in _visible_entries(path):
+        for entry in entries:
             if _is_folder(entry):
                 inside.append(_FolderEntry(entry.path, True, class_name if outer else entry.name, (*outer, identity)))
             elif os.path.splitext(entry.name)[1].lower() in extensions and _is_file(entry):
@@ -221,20 +221,15 @@ def _files(folder: str, extensions: frozenset[str]) -> Iterator[_FolderEntry]:
         waiting += reversed(inside)
 
 
-def _visible_entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
-    except OSError as error:
-        raise ReadError(f"The folder {folder} cannot be read ({error}).") from error
-
-
-def _identity(folder: str) -> tuple[int, int]:
+def _list_folder(folder: str) -> tuple[tuple[int, int], list[os.DirEntry[str]]]:
+    """Return device and inode of a folder, and what is in it, without hidden files."""
     try:
         status = os.stat(folder)
+        with os.scandir(folder) as entries:
+            visible = [entry for entry in entries if not entry.name.startswith(".")]
     except OSError as error:
         raise ReadError(f"The folder {folder} cannot be read ({error}).") from error
-    return status.st_dev, status.st_ino
+    return (status.st_dev, status.st_ino), sorted(visible, key=lambda entry: entry.name)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

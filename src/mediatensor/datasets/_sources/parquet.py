@@ -19,7 +19,7 @@ from ..._engine.sources.readers import Reader
 from ..._engine.sources.source import Source, SpanSource, make_source, stamp_of, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from . import limits
-from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, check_are_classes, class_number
+from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, check_are_classes, class_name_in, class_number
 from .manifests import check_manifest_file
 from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, page_of_row, values_of_page
 from .rows import (
@@ -388,10 +388,7 @@ _TYPES = frozenset(("Column", "Dataset", "DatasetDict", "IterableColumn", "Itera
 
 def hugging_face_type(source: Any) -> str | None:
     """Return the name of an object's class if it is a class of ``datasets``; otherwise ``None``."""
-    for one in type(source).__mro__:
-        if one.__module__.partition(".")[0] == "datasets" and one.__name__ in _TYPES:
-            return one.__name__
-    return None
+    return class_name_in("datasets", source, _TYPES)
 
 
 class HuggingFaceItems(LazyItems):

@@ -222,8 +222,12 @@ def media_source(
     )
 
 
+def is_url(name: str) -> bool:
+    return _URL.match(name) is not None
+
+
 def _within(folder: str, path: str) -> str:
-    if _URL.match(path):
+    if is_url(path):
         return path
     joined = os.path.join(folder, path)
     # If the folder is "", a file name with a colon must not become a URL of FFmpeg ("concat:", "pipe:").
@@ -352,11 +356,9 @@ class TableItems(LazyItems):
         yield self._path
         for folder, _, names in os.walk(self._path):  # a Lance dataset has many files
             yield from (os.path.join(folder, name) for name in names)
-        if self._media_struct is not None:
-            for row in self._rows:
-                path = (row.get(self._media_struct) or {}).get("path")
-                if isinstance(path, str):
-                    yield path if "://" in path else os.path.join(os.path.dirname(self._path), path)
+        for row in self._rows:
+            if (path := self._path_beside_media(row)) is not None:
+                yield path if "://" in path else os.path.join(os.path.dirname(self._path), path)
 
     def _make(self, index: int) -> Item:
         place = f"row {index} of {self._path}"

@@ -22,10 +22,9 @@ from ..._engine.sources.source import PathSource, make_source, stamp_of
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 from . import limits
 from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind
-from .rows import SUBTITLE_EXTENSIONS
+from .rows import SUBTITLE_EXTENSIONS, is_url
 from .tar_format import Member, TarMember, TarReader
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,18})\.\.([0-9]{1,18})")
 _BUFFER_BYTES = 1 << 16
@@ -98,10 +97,6 @@ def _expand_braces(pattern: str) -> Iterator[str]:
     for choice in choices:
         for rest in _expand_braces(tail):
             yield f"{head}{choice}{rest}"
-
-
-def is_url(name: str) -> bool:
-    return _URL.match(name) is not None
 
 
 @contextmanager
