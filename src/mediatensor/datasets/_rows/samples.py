@@ -445,7 +445,6 @@ class FailureReport:
     def __init__(self, max_failures: int = 1000) -> None:
         self.max_failures = whole_number("max_failures", max_failures, at_least=1)
         self.failures: list[Failure] = []
-        self._num_failures = 0
         self._actions: Counter[str] = Counter()
         self._files: dict[str, _FileFailures] = {}
         # For each row of the last epochs, the last file that failed for it, and the action.
@@ -456,7 +455,6 @@ class FailureReport:
         """Add the failures of a batch: ``batch.failures``."""
         for failure in failures:
             self.failures.append(failure)
-            self._num_failures += 1
             self._actions[failure.action] += 1
             file = self._files.setdefault(failure.source, _FileFailures())
             file.add(failure)
@@ -477,7 +475,7 @@ class FailureReport:
 
     def __len__(self) -> int:
         """Return the number of all failures, including discarded ones."""
-        return self._num_failures
+        return self._actions.total()
 
     def by_file(self) -> dict[str, list[Failure]]:
         """Return the kept failures by file, starting with the file that has the most failures.
@@ -502,7 +500,7 @@ class FailureReport:
         """
         files = sorted(self._files.items(), key=lambda entry: -entry[1].num_failures)
         return {
-            "num_failures": self._num_failures,
+            "num_failures": len(self),
             "actions": dict(self._actions),
             "files": {name: {"num_failures": file.num_failures, "reasons": list(file.reasons)} for name, file in files},
         }

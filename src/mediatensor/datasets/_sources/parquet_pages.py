@@ -9,7 +9,7 @@ pure function of bytes. Unknown formats raise `UnknownPagesError`, and pyarrow t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -289,18 +289,13 @@ def values_of_page(
     is_plain = page.encoding == _PLAIN
     if not is_plain and (page.encoding not in (_PLAIN_DICTIONARY, _RLE_DICTIONARY) or dictionary is None):
         raise UnknownPagesError(f"a page has the encoding {page.encoding}")
-    if is_plain and chunk.compression is None:
-        # Only the lengths of the values are read.
-        head = _level_part(read_at, page, chunk.max_level)
-        present, size = _present_rows(page, head, chunk.max_level)
-        spans = _plain_spans(read_at, page.start + size, page.start + page.size, int(present.sum()), chunk.value_bytes)
-        return _spread(present, spans)
-    body = _body(read_at, page, chunk, unpack)
-    present, size = _present_rows(page, body, chunk.max_level)
+    # In an uncompressed page of plain values, only the lengths of the values are read.
+    body = None if is_plain and chunk.compression is None else _body(read_at, page, chunk, unpack)
+    head = _level_part(read_at, page, chunk.max_level) if body is None else body
+    present, size = _present_rows(page, head, chunk.max_level)
     count = int(present.sum())
-    if is_plain:
-        spans = _plain_spans(_reader_of(body), size, len(body), count, chunk.value_bytes)
-        return _spread(present, [body[a:b] for a, b in spans])
+    if is_plain or body is None:
+        return _spread(present, _plain_values(read_at, page, chunk, body, size, count))
     numbers = _hybrid(body[size + 1 :], _width(body[size : size + 1]), count) if count else np.zeros(0, np.int64)
     words = _words(read_at, dictionary, chunk, unpack)  # type: ignore[arg-type]
     if count and not 0 <= numbers.max() < len(words):
@@ -311,11 +306,16 @@ def values_of_page(
 def _words(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, int], bytes]) -> list[Place]:
     if page.encoding not in (_PLAIN, _PLAIN_DICTIONARY):
         raise UnknownPagesError(f"a dictionary has the encoding {page.encoding}")
-    if chunk.compression is None:
-        return list(_plain_spans(read_at, page.start, page.start + page.size, page.num_values, chunk.value_bytes))
-    body = _body(read_at, page, chunk, unpack)
-    spans = _plain_spans(_reader_of(body), 0, len(body), page.num_values, chunk.value_bytes)
-    return [body[a:b] for a, b in spans]
+    body = None if chunk.compression is None else _body(read_at, page, chunk, unpack)
+    return _plain_values(read_at, page, chunk, body, 0, page.num_values)
+
+
+def _plain_values(read_at: ReadAt, page: Page, chunk: Chunk, body: bytes | None, start: int, count: int) -> list[Place]:
+    """Return the places in the file of the values from ``start`` of a page or, in its decompressed ``body``, them."""
+    if body is None:
+        return [*_plain_spans(read_at, page.start + start, page.start + page.size, count, chunk.value_bytes)]
+    spans = _plain_spans(lambda at, size: body[at : at + size], start, len(body), count, chunk.value_bytes)
+    return [body[begin:stop] for begin, stop in spans]
 
 
 def _width(data: bytes) -> int:
@@ -344,12 +344,8 @@ def _body(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, in
     return levels + values
 
 
-def _reader_of(data: bytes) -> ReadAt:
-    return lambda position, size: data[position : position + size]
-
-
-def _spread(present: NDArray[np.bool_], values: list[Any]) -> list[Place]:
-    remaining: Iterator[Any] = iter(values)
+def _spread(present: NDArray[np.bool_], values: list[Place]) -> list[Place]:
+    remaining = iter(values)
     return [next(remaining) if has_value else None for has_value in present.tolist()]
 
 
