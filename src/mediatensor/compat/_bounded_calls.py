@@ -9,8 +9,6 @@ from .._engine.common.checks import real_number
 from ..errors import InvalidArgumentError
 from ..isolate import IsolatedWorker
 
-__all__ = ["BoundedCalls", "check_timeout", "run_bounded"]
-
 Decoder = TypeVar("Decoder")
 Result = TypeVar("Result")
 

@@ -18,8 +18,7 @@ from ...errors import MediaTensorError as DECORDError
 from . import bridge, logging
 from ._arrays import DECORDContext, NDArray, cpu, gpu
 from ._audio_reader import AudioReader, AVReader
-from ._video_loader import VideoLoader
-from ._video_reader import DECORDLimitReachedError, VideoReader
+from ._video_reader import DECORDLimitReachedError, VideoLoader, VideoReader
 
 __all__ = [
     "AVReader",

@@ -13,8 +13,6 @@ from torch import Tensor
 from ..._engine.common.checks import shown, whole_number
 from ...errors import InvalidArgumentError, OutOfRangeError
 
-__all__ = ["DECORDContext", "NDArray", "check_context", "cpu", "gpu", "source_of", "whole_indices"]
-
 _CPU, _GPU = 1, 2
 
 

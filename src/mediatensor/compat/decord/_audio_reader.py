@@ -12,12 +12,10 @@ from torch import Tensor
 from ..._engine.common.checks import index_of, whole_number
 from ...decoders import AudioDecoder
 from ...frames import AudioSamples
-from .. import run_bounded
+from .._bounded_calls import run_bounded
 from ._arrays import DECORDContext, check_context, cpu, source_of, whole_indices
 from ._video_reader import VideoReader
 from .bridge import bridge_out
-
-__all__ = ["AVReader", "AudioReader"]
 
 _CPU = cpu(0)
 # Tolerance for rounding errors of frame times: 0.04 s at 44,100 Hz must be 1,764 samples, not 1,765.

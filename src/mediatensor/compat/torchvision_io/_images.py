@@ -16,24 +16,7 @@ from ..._engine.images.formats import sniff
 from ..._engine.sources.atomic_files import write_file as write_whole_file
 from ...encoders import JpegEncoder, PngEncoder
 from ...errors import InvalidArgumentError, SourceTypeError
-from .. import run_bounded
-
-__all__ = [
-    "decode_avif",
-    "decode_gif",
-    "decode_heic",
-    "decode_image",
-    "decode_jpeg",
-    "decode_png",
-    "decode_webp",
-    "encode_jpeg",
-    "encode_png",
-    "read_file",
-    "read_image",
-    "write_file",
-    "write_jpeg",
-    "write_png",
-]
+from .._bounded_calls import run_bounded
 
 _UNCHANGED = ImageReadMode.UNCHANGED
 Mode = ImageReadMode | str

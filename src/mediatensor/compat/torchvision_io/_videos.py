@@ -6,10 +6,11 @@ import math
 import os
 import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
+from operator import methodcaller
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,9 +22,7 @@ from ..._engine.index.frame_index import FrameIndex
 from ...decoders import AudioDecoder, VideoDecoder, get_container_metadata
 from ...encoders import Encoder
 from ...errors import InvalidArgumentError, OutOfRangeError, StreamError
-from .. import BoundedCalls, run_bounded
-
-__all__ = ["Time", "VideoReader", "read_video", "read_video_timestamps", "write_video"]
+from .._bounded_calls import BoundedCalls, run_bounded
 
 #: A time in seconds, or in units of a stream's time base.
 Time: TypeAlias = float | Fraction
@@ -220,7 +219,7 @@ class VideoReader:
             raise InvalidArgumentError(f"src must be a path, a URL, or the bytes of a file (got {shown(src)}).")
         num_threads = whole_number("num_threads", num_threads, at_least=0)
         self._calls = BoundedCalls(partial(_Streams, src, num_threads), timeout_seconds)
-        self._metadata = self._calls.run(_headers)
+        self._metadata = self._calls.run(methodcaller("headers"))
         self._is_video, self._stream_index, self._position = True, 0, 0
         if not self.set_current_stream(stream):
             raise StreamError(f"There is no stream {stream!r}; the file has {self._counts()}.")
@@ -234,8 +233,8 @@ class VideoReader:
         Raises:
             DecodeError: if the frame cannot be decoded.
         """
-        read = _frame if self._is_video else _sound
-        frame = self._calls.run(partial(read, stream_index=self._stream_index, position=self._position))
+        method = "frame" if self._is_video else "sound"
+        frame = self._calls.run(methodcaller(method, self._stream_index, self._position))
         if frame is None:
             raise StopIteration
         data, pts_seconds = frame
@@ -262,13 +261,13 @@ class VideoReader:
         """
         time_s = max(finite_number("time_s", time_s), 0.0)
         if self._is_video:
-            times, keys = self._calls.run(partial(_times, stream_index=self._stream_index))
+            times, keys = self._calls.run(methodcaller("frame_times", self._stream_index))
             self._position = bisect_left(times, time_s)
             if keyframes_only:
                 before = bisect_right(keys, bisect_right(times, time_s) - 1)
                 self._position = keys[max(before - 1, 0)] if keys else 0
         else:
-            self._position = self._calls.run(partial(_sample, stream_index=self._stream_index, seconds=time_s))
+            self._position = self._calls.run(methodcaller("sample_at", self._stream_index, time_s))
         return self
 
     def get_metadata(self) -> dict[str, dict[str, list[float | None]]]:
@@ -327,68 +326,60 @@ class _Streams:
 
     source: Any
     num_threads: int
-    videos: dict[int, VideoDecoder] = field(default_factory=dict)
-    sounds: dict[int, AudioDecoder] = field(default_factory=dict)
+    decoders: dict[int, Any] = field(default_factory=dict)
     # The last decoded audio: stream index, number of its first sample, and the samples (channels, N).
     decoded: tuple[int, int, Tensor] | None = None
 
-    def video(self, index: int) -> VideoDecoder:
-        threads = self.num_threads or None
-        if index not in self.videos:
-            self.videos[index] = VideoDecoder(self.source, stream_index=index, num_ffmpeg_threads=threads)
-        return self.videos[index]
+    def headers(self) -> list[tuple[str, int, float | None, float | None]]:
+        """Return (media type, index, rate, duration) of each video and audio stream, from the headers."""
+        headers = []
+        for stream in get_container_metadata(self.source).streams:
+            if stream.media_type in ("video", "audio"):
+                rate = getattr(stream, "average_fps_from_header", None) or getattr(stream, "sample_rate", None)
+                duration = stream.duration_seconds_from_header
+                rate = None if rate is None else float(rate)
+                headers.append((stream.media_type, stream.stream_index, rate, duration))
+        return headers
 
-    def sound(self, index: int) -> AudioDecoder:
-        threads = self.num_threads or None
-        if index not in self.sounds:
-            self.sounds[index] = AudioDecoder(self.source, stream_index=index, num_ffmpeg_threads=threads)
-        return self.sounds[index]
+    def _opened(self, decoder: Callable[..., Any], index: int) -> Any:
+        if index not in self.decoders:
+            threads = self.num_threads or None
+            self.decoders[index] = decoder(self.source, stream_index=index, num_ffmpeg_threads=threads)
+        return self.decoders[index]
 
+    def frame_times(self, stream_index: int) -> tuple[list[float], list[int]]:
+        """Return the times of the frames and the indices of the key frames."""
+        index = self._opened(VideoDecoder, stream_index).frame_index
+        return index.pts_seconds.tolist(), index.key_frame_indices.tolist()
 
-def _headers(streams: _Streams) -> list[tuple[str, int, float | None, float | None]]:
-    """Return (media type, index, rate, duration) of each video and audio stream, from the headers."""
-    headers = []
-    for stream in get_container_metadata(streams.source).streams:
-        if stream.media_type in ("video", "audio"):
-            rate = getattr(stream, "average_fps_from_header", None) or getattr(stream, "sample_rate", None)
-            duration = stream.duration_seconds_from_header
-            headers.append((stream.media_type, stream.stream_index, None if rate is None else float(rate), duration))
-    return headers
-
-
-def _times(streams: _Streams, stream_index: int) -> tuple[list[float], list[int]]:
-    index = streams.video(stream_index).frame_index
-    return index.pts_seconds.tolist(), index.key_frame_indices.tolist()
-
-
-def _frame(streams: _Streams, stream_index: int, position: int) -> tuple[Tensor, float] | None:
-    decoder = streams.video(stream_index)
-    if position >= len(decoder):
-        return None
-    frame = decoder.get_frame_at(position)
-    return frame.data, frame.pts_seconds
-
-
-def _sample(streams: _Streams, stream_index: int, seconds: float) -> int:
-    """Return the index of the first sample at or after a time."""
-    metadata = streams.sound(stream_index).metadata
-    return max(math.ceil((seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6), 0)
-
-
-def _sound(streams: _Streams, stream_index: int, position: int) -> tuple[Tensor, float] | None:
-    decoder = streams.sound(stream_index)
-    begin, rate = decoder.metadata.begin_stream_seconds, decoder.metadata.sample_rate or 1
-    kept = streams.decoded
-    if kept is None or kept[0] != stream_index or not kept[1] <= position < kept[1] + kept[2].shape[1]:
-        # Decode a multiple of the piece size, so that every piece is complete.
-        count = math.ceil(_SECONDS_DECODED_AT_A_TIME * rate / _SAMPLES_AT_A_TIME) * _SAMPLES_AT_A_TIME
-        try:
-            samples = decoder.get_samples_played_in_range(begin + position / rate, begin + (position + count) / rate)
-        except OutOfRangeError:
+    def frame(self, stream_index: int, position: int) -> tuple[Tensor, float] | None:
+        decoder = self._opened(VideoDecoder, stream_index)
+        if position >= len(decoder):
             return None
-        kept = streams.decoded = (stream_index, position, samples.data)
-    piece = kept[2][:, position - kept[1] :][:, :_SAMPLES_AT_A_TIME]
-    return (piece.T.contiguous(), begin + position / rate) if piece.shape[1] else None
+        frame = decoder.get_frame_at(position)
+        return frame.data, frame.pts_seconds
+
+    def sample_at(self, stream_index: int, seconds: float) -> int:
+        """Return the index of the first sample at or after a time."""
+        metadata = self._opened(AudioDecoder, stream_index).metadata
+        number = math.ceil((seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6)
+        return max(int(number), 0)
+
+    def sound(self, stream_index: int, position: int) -> tuple[Tensor, float] | None:
+        decoder = self._opened(AudioDecoder, stream_index)
+        begin, rate = decoder.metadata.begin_stream_seconds, decoder.metadata.sample_rate or 1
+        kept = self.decoded
+        if kept is None or kept[0] != stream_index or not kept[1] <= position < kept[1] + kept[2].shape[1]:
+            # Decode a multiple of the piece size, so that every piece is complete.
+            count = math.ceil(_SECONDS_DECODED_AT_A_TIME * rate / _SAMPLES_AT_A_TIME) * _SAMPLES_AT_A_TIME
+            start, stop = begin + position / rate, begin + (position + count) / rate
+            try:
+                samples = decoder.get_samples_played_in_range(start, stop)
+            except OutOfRangeError:
+                return None
+            kept = self.decoded = (stream_index, position, samples.data)
+        piece = kept[2][:, position - kept[1] :][:, :_SAMPLES_AT_A_TIME]
+        return (piece.T.contiguous(), begin + position / rate) if piece.shape[1] else None
 
 
 def write_video(
@@ -479,12 +470,11 @@ def _write(
         pixel_format=pixel_format,
         extra_options=options,
     )
-    if sound is None:
-        with encoder.open_file(path):
-            video.add_frames(frames.permute(0, 3, 1, 2))
-        return
-    samples, sample_rate, audio_codec, bit_rate = sound
-    audio = encoder.add_audio(sample_rate=sample_rate, num_channels=len(samples), codec=audio_codec, bit_rate=bit_rate)
+    audio = None
+    if sound is not None:
+        samples, rate, audio_codec, bit_rate = sound
+        audio = encoder.add_audio(sample_rate=rate, num_channels=len(samples), codec=audio_codec, bit_rate=bit_rate)
     with encoder.open_file(path):
-        audio.add_samples(samples)
+        if audio is not None:
+            audio.add_samples(samples)
         video.add_frames(frames.permute(0, 3, 1, 2))

@@ -1,40 +1,56 @@
-"""`load_video`, `read_video`, `load_audio` and `VideoMetadata`, with the interfaces of transformers."""
+"""Video and audio reading for Hugging Face transformers.
+
+`register` makes processors and chat templates read video and audio with this library. `load_video` and `load_audio`
+have transformers' arguments and results. The page "Coming from transformers and vLLM" lists the differences.
+
+>>> from mediatensor.compat import transformers
+>>> frames, metadata = transformers.load_video("video.mp4", fps=2)
+>>> frames.shape, metadata["fps"], metadata["frames_indices"][:3].tolist()
+(torch.Size([20, 3, 360, 640]), 30.0, [0, 15, 30])
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, fields
-from functools import partial
-from types import MappingProxyType
+from functools import partial, wraps
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..._engine.common.checks import check_choice, finite_number, function, shown, whole_number
-from ...decoders import AudioDecoder, VideoDecoder
-from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
-from .. import BoundedCalls, run_bounded
+from .._engine.common.checks import check_choice, finite_number, function, items_of, shown, whole_number
+from .._engine.common.locks import ForkSafeLock
+from ..decoders import AudioDecoder, VideoDecoder
+from ..errors import InvalidArgumentError, MissingDependencyError, SourceNotFoundError, SourceTypeError
+from ._bounded_calls import BoundedCalls, check_timeout, run_bounded
 
-__all__ = ["NAME", "VideoMetadata", "load_audio", "load_video", "read_video"]
+__all__ = ["VideoMetadata", "load_audio", "load_video", "read_video", "register", "unregister"]
 
-NAME = "mediatensor"
+_NAME = "mediatensor"
 #: Frame layout by backend name: NCHW for backends that return tensors, NHWC for numpy arrays.
-_LAYOUTS: Mapping[str, str] = MappingProxyType(
-    {NAME: "NCHW", "torchcodec": "NCHW", "torchvision": "NCHW", "pyav": "NHWC", "decord": "NHWC", "opencv": "NHWC"}
-)
+_LAYOUTS = {
+    _NAME: "NCHW",
+    "torchcodec": "NCHW",
+    "torchvision": "NCHW",
+    "pyav": "NHWC",
+    "decord": "NHWC",
+    "opencv": "NHWC",
+}
 #: Backends that compute rate and duration from the frames, as torchcodec does, instead of reading the header.
-_BY_CONTENT = frozenset((NAME, "torchcodec"))
+_BY_CONTENT = frozenset((_NAME, "torchcodec"))
 #: Whether a backend mixes audio to the mean of all channels. FFmpeg mixes stereo to 0.707 times the sum.
 _IS_MEAN = {
-    "mediatensor": False,
+    _NAME: False,
     "auto": False,
     "torchcodec": False,
     "soundfile": True,
@@ -130,7 +146,7 @@ def load_video(
     video: Any,
     num_frames: int | None = None,
     fps: float | None = None,
-    backend: str = NAME,
+    backend: str = _NAME,
     sample_indices_fn: Callable[..., Any] | None = None,
     *,
     timeout_seconds: float | None = None,
@@ -194,7 +210,7 @@ def read_video(
     video_path: Any,
     sample_indices_fn: Callable[..., Any],
     *,
-    backend: str = NAME,
+    backend: str = _NAME,
     timeout_seconds: float | None = None,
     **kwargs: Any,
 ) -> tuple[Any, Any]:
@@ -226,7 +242,7 @@ def read_video(
     with closing(BoundedCalls(partial(_decoder, source, str(device), _LAYOUTS[backend]), timeout_seconds)) as calls:
         metadata = _metadata_type()(video_backend=backend, **calls.run(partial(_describe, backend in _BY_CONTENT)))
         indices = sample_indices_fn(metadata=metadata, **kwargs)
-        frames = calls.run(partial(_frames_at, _as_list(indices)))
+        frames = calls.run(methodcaller("get_frames_at", _as_list(indices))).data
     metadata.frames_indices = indices
     return (frames if _LAYOUTS[backend] == "NCHW" else frames.cpu().numpy()), metadata
 
@@ -272,10 +288,6 @@ def _describe(by_content: bool, decoder: VideoDecoder) -> dict[str, Any]:
         "height": metadata.height,
         "width": metadata.width,
     }
-
-
-def _frames_at(indices: list[int], decoder: VideoDecoder) -> Tensor:
-    return decoder.get_frames_at(indices).data
 
 
 def load_audio(
@@ -343,3 +355,133 @@ def _mono(source: Any, sampling_rate: int, is_mean: bool) -> Tensor:
     if is_mean:
         return AudioDecoder(source, sample_rate=sampling_rate).get_all_samples().data.mean(0)
     return AudioDecoder(source, sample_rate=sampling_rate, num_channels=1).get_all_samples().data[0]
+
+
+#: Callbacks that undo the changes to transformers; guarded by the lock.
+_changes = ExitStack()
+_lock = ForkSafeLock()
+
+_VIDEO_BACKENDS = ("torchcodec", "pyav", "decord", "opencv", "torchvision")
+_VIDEO_MODULES = ("video_utils", "video_processing_utils")
+_AUDIO_MODULES = ("audio_utils", "processing_utils", "feature_extraction_sequence_utils")
+
+
+def register(
+    *, in_processors: bool = True, in_place_of: Sequence[str] = (), timeout_seconds: float | None = None
+) -> None:
+    """Make transformers read video and audio with this library in this process, until `unregister` is called.
+
+    ``transformers.video_utils.load_video(..., backend="mediatensor")`` and ``VIDEO_DECODERS["mediatensor"]`` then work.
+    Another call replaces the arguments of the previous call.
+
+    Args:
+        in_processors: Whether video processors, feature extractors and chat templates read paths and URLs with this
+            library. Then torchcodec and soundfile need not be installed.
+        in_place_of: Backends of ``load_video`` that this library replaces: ``"torchcodec"``, ``"pyav"``, ``"decord"``,
+            ``"opencv"``, ``"torchvision"``. They need not be installed; results have the type that the
+            replaced backend returns.
+        timeout_seconds: Time limit of each step of reading a file, as for `load_video`.
+
+    Raises:
+        InvalidArgumentError: if an argument is invalid.
+        MissingDependencyError: if transformers or a package that its video processors need is not installed.
+
+    Example:
+        >>> from mediatensor.compat import transformers
+        >>> transformers.register(timeout_seconds=60)  # doctest: +SKIP
+        >>> processor.apply_chat_template(messages, tokenize=True, return_dict=True)  # doctest: +SKIP
+    """
+    names = items_of("in_place_of", in_place_of, of="names of backends")
+    for name in names:
+        check_choice("in_place_of", name, _VIDEO_BACKENDS)
+    check_timeout(timeout_seconds)
+    try:
+        modules = {name: importlib.import_module(f"transformers.{name}") for name in (*_VIDEO_MODULES, *_AUDIO_MODULES)}
+        base = modules["video_processing_utils"].BaseVideoProcessor
+    except (ImportError, AttributeError) as error:
+        raise MissingDependencyError(
+            "register() needs transformers with video processors, and their dependencies: pip install -U transformers "
+            f"torchvision ({error})."
+        ) from error
+    ours = (_NAME, *names)
+    with _lock:
+        _changes.close()
+        for name in ours:
+            reader = partial(read_video, backend=name, timeout_seconds=timeout_seconds)
+            _put(modules["video_utils"].VIDEO_DECODERS, name, reader)
+        for name in _VIDEO_MODULES:
+            _replace(modules[name], "load_video", partial(_video_loader, ours, timeout_seconds))
+        if not in_processors:
+            return
+        owner = next(one for one in base.__mro__ if "fetch_videos" in vars(one))
+        _replace(owner, "fetch_videos", lambda original: _fetch_videos(timeout_seconds))
+        for name in _AUDIO_MODULES:
+            _replace(modules[name], "load_audio", partial(_audio_loader, timeout_seconds))
+
+
+def unregister() -> None:
+    """Undo the changes of `register`.
+
+    Example:
+        >>> from mediatensor.compat import transformers
+        >>> transformers.unregister()
+    """
+    with _lock:
+        _changes.close()
+
+
+def _put(mapping: dict[str, Any], key: str, value: Any) -> None:
+    if key in mapping:
+        _changes.callback(mapping.__setitem__, key, mapping[key])
+    else:
+        _changes.callback(mapping.pop, key, None)
+    mapping[key] = value
+
+
+def _replace(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
+    """Replace a function of a class or module by ``made(original)``, if the function exists."""
+    if name in vars(owner):
+        original = vars(owner)[name]
+        _changes.callback(setattr, owner, name, original)
+        setattr(owner, name, made(original))
+
+
+def _video_loader(names: Sequence[str], timeout_seconds: float | None, original: Any) -> Any:
+    @wraps(original)
+    def load(
+        video: Any,
+        num_frames: int | None = None,
+        fps: float | None = None,
+        backend: str = "pyav",
+        sample_indices_fn: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        if backend not in names:
+            return original(video, num_frames, fps, backend, sample_indices_fn, **kwargs)
+        options = {"timeout_seconds": timeout_seconds, **kwargs}
+        return load_video(video, num_frames, fps, backend, sample_indices_fn, **options)
+
+    return load
+
+
+def _audio_loader(timeout_seconds: float | None, original: Any) -> Any:
+    @wraps(original)
+    def load(
+        audio: Any, sampling_rate: int = 16_000, timeout: float | None = None, backend: str = "auto", **kwargs: Any
+    ) -> Any:
+        if backend in (_NAME, "auto"):
+            return load_audio(audio, sampling_rate, timeout_seconds if timeout is None else timeout)
+        return original(audio, sampling_rate, timeout, backend, **kwargs)
+
+    return load
+
+
+def _fetch_videos(timeout_seconds: float | None) -> Any:
+    def fetch_videos(self: Any, video_url_or_urls: Any, sample_indices_fn: Callable[..., Any] | None = None) -> Any:
+        """Return the frames and metadata of a path or URL, or of each path or URL in a list."""
+        if isinstance(video_url_or_urls, list):
+            videos = [self.fetch_videos(video, sample_indices_fn=sample_indices_fn) for video in video_url_or_urls]
+            return list(zip(*videos, strict=True))
+        return load_video(video_url_or_urls, sample_indices_fn=sample_indices_fn, timeout_seconds=timeout_seconds)
+
+    return fetch_videos

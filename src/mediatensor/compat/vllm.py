@@ -1,20 +1,36 @@
-"""`VideoLoader`, and `register`, which adds it to vLLM."""
+"""A video loader for vLLM, with the protocol of its ``VIDEO_LOADER_REGISTRY``.
+
+If this library is installed, vLLM calls `register`; ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` selects the loader.
+Because videos are untrusted, separate processes with time and memory limits decode them.
+
+>>> from pathlib import Path
+>>> from mediatensor.compat.vllm import VideoLoader
+>>> data = Path("video.mp4").read_bytes()
+>>> frames, metadata = VideoLoader.load_bytes(data, num_frames=4, timeout_seconds=None)
+>>> frames.shape, metadata["frames_indices"], metadata["do_sample_frames"]
+((4, 360, 640, 3), [0, 99, 199, 299], False)
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import math
+import os
+import threading
+import uuid
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import new_class
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._engine.common.checks import real_number, shown, whole_number
-from ...errors import (
+from .._engine.common.checks import real_number, shown, whole_number
+from ..decoders import VideoDecoder
+from ..errors import (
     DecodeError,
     InvalidArgumentError,
     IsolatedWorkerError,
@@ -22,15 +38,38 @@ from ...errors import (
     OpenError,
     ReadError,
 )
-from .. import check_timeout
-from ._decoding import OpenedVideo, VideoSource
+from ..frames import FrameBatch
+from ..isolate import IsolatedWorker
+from ._bounded_calls import check_timeout
 
-__all__ = ["DEFAULT_TIMEOUT_SECONDS", "VideoLoader", "VideoTarget", "register"]
+__all__ = ["DEFAULT_TIMEOUT_SECONDS", "VideoLoader", "VideoSource", "VideoTarget", "register"]
 
 #: Default time limit of each step of reading a video.
 DEFAULT_TIMEOUT_SECONDS = 60.0
 
 _NAME = "mediatensor"
+
+#: Maximum number of processes: by default, vLLM loads this many media files in parallel.
+_MAX_PROCESSES = 8
+
+
+class VideoSource(NamedTuple):
+    """Metadata of a video, with the fields of vLLM's ``VideoSourceMetadata``.
+
+    Attributes:
+        total_frames_num: Exact number of frames.
+        original_fps: Frames per second; 0 if unknown, as for a single frame.
+        duration: Duration in seconds.
+
+    Example:
+        >>> from mediatensor.compat.vllm import VideoSource
+        >>> VideoSource(300, 30.0, 10.0).duration
+        10.0
+    """
+
+    total_frames_num: int
+    original_fps: float
+    duration: float
 
 
 class VideoTarget(NamedTuple):
@@ -239,3 +278,82 @@ def register(
         options["video_processor"] = video_processor if isinstance(video_processor, str) else tuple(video_processor)
     registry.register(name, **options)(made)
     return made
+
+
+# Decoding of untrusted videos, in processes that all requests share
+
+
+@cache
+def _worker(timeout_seconds: float) -> IsolatedWorker:
+    """Return the process pool that all loaders with this time limit share."""
+    return IsolatedWorker(timeout_seconds=timeout_seconds, num_processes=min(_MAX_PROCESSES, os.cpu_count() or 1))
+
+
+class OpenedVideo:
+    """The video of one request. With a time limit of each step, it is opened in a separate process.
+
+    If ``is_nearest``, the nearest frame replaces a frame that cannot be decoded.
+    """
+
+    def __init__(self, data: bytes, timeout_seconds: float | None, is_nearest: bool) -> None:
+        self._call = uuid.uuid4().hex
+        self._data = data
+        self._is_nearest = is_nearest
+        self._worker = None if timeout_seconds is None else _worker(timeout_seconds)
+
+    def source(self) -> VideoSource:
+        return VideoSource(*self._run(_describe, self._call, self._data, self._is_nearest))
+
+    def frames(self, indices: list[int]) -> tuple[NDArray[np.uint8], list[int]]:
+        """Return the frames and their indices, both without frames that could not be decoded."""
+        result = self._run(_frames_at, self._call, None, self._is_nearest, indices)
+        if result is None:  # this process did not run the first step and has no open video
+            result = self._run(_frames_at, self._call, self._data, self._is_nearest, indices)
+        batch, read = result
+        return batch.data.numpy(), read
+
+    def close(self) -> None:
+        """Close a video that is open in this process."""
+        _kept.call = _kept.decoder = None
+
+    def _run(self, function: Any, *arguments: Any) -> Any:
+        return function(*arguments) if self._worker is None else self._worker.run(function, *arguments)
+
+
+class _Kept(threading.local):
+    """The last video that this thread opened, and the identifier of its request."""
+
+    call: str | None = None
+    decoder: VideoDecoder | None = None
+
+
+_kept = _Kept()
+
+
+def _decoder(call: str, data: bytes | None, is_nearest: bool) -> VideoDecoder | None:
+    if _kept.call != call:
+        if data is None:
+            return None
+        decoder = VideoDecoder(data, dimension_order="NHWC", on_error="nearest" if is_nearest else "skip")
+        _kept.call, _kept.decoder = call, decoder
+    return _kept.decoder
+
+
+def _describe(call: str, data: bytes, is_nearest: bool) -> tuple[int, float, float]:
+    decoder = _decoder(call, data, is_nearest)
+    assert decoder is not None
+    metadata = decoder.metadata
+    return len(decoder), float(metadata.average_fps or 0.0), float(metadata.duration_seconds or 0.0)
+
+
+def _frames_at(
+    call: str, data: bytes | None, is_nearest: bool, indices: list[int]
+) -> tuple[FrameBatch, list[int]] | None:
+    """Return decoded frames and their indices; ``None`` if this process has not opened the video and has no data."""
+    decoder = _decoder(call, data, is_nearest)
+    if decoder is None:
+        return None
+    _kept.call = _kept.decoder = None
+    batch = decoder.get_frames_at(indices)
+    left_out = {report.index for report in batch.replaced if report.used_index is None}
+    return batch, [index for index in indices if index not in left_out]
