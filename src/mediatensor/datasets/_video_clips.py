@@ -16,8 +16,8 @@ from ..decoders import VideoDecoder
 from ..decoders._access import access_to
 from ..errors import InvalidArgumentError, ReadError, StreamError
 from ..frames import FrameBatch
-from ..samplers._common import check_clip_length, starts_reading_at
-from ..samplers._random import uses_row_random
+from ..samplers._index_clips import check_clip_length
+from ..samplers._random import starts_reading_at, uses_row_random
 from ._rows.captions import CaptionPlace, FileCaption, check_caption_places, find_captions
 from ._rows.clips import (
     apply_frames_transform,

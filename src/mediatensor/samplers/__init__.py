@@ -12,13 +12,9 @@ from ._audio_clips import (
     audio_clips_at_regular_timestamps,
     audio_video_clips_at_random_timestamps,
 )
-from ._frame_clips import (
-    clips_at_random_indices,
-    clips_at_random_timestamps,
-    clips_at_regular_indices,
-    clips_at_regular_timestamps,
-)
+from ._index_clips import clips_at_random_indices, clips_at_regular_indices
 from ._scenes import Scene, clips_at_scenes, find_scenes
+from ._time_clips import clips_at_random_timestamps, clips_at_regular_timestamps
 
 __all__ = [
     "Scene",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,11 +18,9 @@ from .._engine.common.limits import check_samples, frames_of_clips
 from ..decoders._access import access_to
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamplesBatch, AudioVideoClip, FrameBatch
-from ._common import (
-    as_clips,
-    check_decoder,
-    check_not_empty,
-    check_num_clips,
+from ._index_clips import as_clips, check_decoder, check_not_empty, check_num_clips
+from ._random import planned_by, sampling_generator
+from ._time_clips import (
     check_positive_seconds,
     check_range_end,
     check_range_start,
@@ -30,10 +29,8 @@ from ._common import (
     frames_on_grid,
     random_starts,
     regular_starts,
-    starts_reading_at,
     tolerance_of,
 )
-from ._random import sampling_generator
 
 if TYPE_CHECKING:
     from ..decoders import AudioVideoDecoder
@@ -50,6 +47,9 @@ class _AudioPlan(NamedTuple):
     length: int
     policy: AudioPolicy
 
+    def first_position(self, decoder: Any) -> float:
+        return min(self.starts)
+
     def decode(self, decoder: SoundDecoder) -> AudioSamplesBatch:
         grid, length = self.grid, self.length
         firsts = [grid.offset(seconds) for seconds in self.starts]
@@ -63,12 +63,16 @@ class _AudioPlan(NamedTuple):
         return AudioSamplesBatch(data, self.starts, durations, grid.sample_rate, num_valid)  # type: ignore[arg-type]
 
 
-def _first_of_random_audio(decoder: Any, *, num_clips: int = 1, **options: Any) -> float:
-    choose_starts = partial(random_starts, num_clips=check_num_clips(num_clips))
-    return min(_plan_audio(decoder, choose_starts, **options).starts)
+def _plan_random_audio(decoder: Any, *, num_clips: int = 1, **options: Any) -> _AudioPlan:
+    return _plan_audio(decoder, partial(random_starts, num_clips=check_num_clips(num_clips)), **options)
 
 
-@starts_reading_at(_first_of_random_audio)
+def _plan_regular_audio(decoder: Any, *, seconds_between_clip_starts: float, **options: Any) -> _AudioPlan:
+    seconds = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
+    return _plan_audio(decoder, partial(regular_starts, seconds_between_clip_starts=seconds), **options)
+
+
+@planned_by(_plan_random_audio)
 def audio_clips_at_random_timestamps(
     decoder: SoundDecoder,
     *,
@@ -121,9 +125,9 @@ def audio_clips_at_random_timestamps(
         >>> clips.data.shape
         torch.Size([8, 1, 32000])
     """
-    plan = _plan_audio(
+    plan = _plan_random_audio(
         decoder,
-        partial(random_starts, num_clips=check_num_clips(num_clips)),
+        num_clips=num_clips,
         seconds_per_clip=seconds_per_clip,
         sampling_range_start=sampling_range_start,
         sampling_range_end=sampling_range_end,
@@ -132,13 +136,7 @@ def audio_clips_at_random_timestamps(
     return plan.decode(decoder)
 
 
-def _first_of_regular_audio(decoder: Any, *, seconds_between_clip_starts: float, **options: Any) -> float:
-    seconds = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
-    choose_starts = partial(regular_starts, seconds_between_clip_starts=seconds)
-    return min(_plan_audio(decoder, choose_starts, **options).starts)
-
-
-@starts_reading_at(_first_of_regular_audio)
+@planned_by(_plan_regular_audio)
 def audio_clips_at_regular_timestamps(
     decoder: SoundDecoder,
     *,
@@ -186,10 +184,9 @@ def audio_clips_at_regular_timestamps(
         >>> clips.data.shape
         torch.Size([10, 1, 48000])
     """
-    seconds = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
-    plan = _plan_audio(
+    plan = _plan_regular_audio(
         decoder,
-        partial(regular_starts, seconds_between_clip_starts=seconds),
+        seconds_between_clip_starts=seconds_between_clip_starts,
         seconds_per_clip=seconds_per_clip,
         sampling_range_start=sampling_range_start,
         sampling_range_end=sampling_range_end,
@@ -316,11 +313,52 @@ def _write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: Aud
 # Frames with their audio
 
 
-def _first_of_random_audio_video(decoder: Any, **options: Any) -> float:
-    return min(_plan_audio_video(decoder, **options).starts)
+class _AudioVideoPlan(NamedTuple):
+    """The starts of clips, and their length; for audio, the length is a whole number of samples."""
+
+    starts: list[float]
+    seconds_per_clip: float
+    audio_seconds: float
+    video_end: float
+
+    def first_position(self, decoder: Any) -> float:
+        return min(self.starts)
 
 
-@starts_reading_at(_first_of_random_audio_video)
+def _plan_audio_video(
+    decoder: AudioVideoDecoder,
+    *,
+    seconds_per_clip: float,
+    fps: float | None = None,
+    num_clips: int = 1,
+    policy: ClipPolicy = "pad",
+) -> _AudioVideoPlan:
+    check_decoder(decoder, "video", "audio", made_by="AudioVideoDecoder")
+    seconds_per_clip, num_clips = check_audio_video_clips(seconds_per_clip, fps, num_clips, policy)
+    metadata = decoder.video.metadata
+    begin, end = metadata.begin_stream_seconds, metadata.end_stream_seconds
+    if end is None or not end > begin:
+        raise InvalidArgumentError(
+            f"The pictures begin at {begin} s and end at {end} s: there is no time at which a clip could start. "
+            "Use seek_mode='exact' if the header of the file is wrong."
+        )
+    grid = sample_grid(decoder.audio)
+    num_samples = grid.offset(grid.begin_seconds + seconds_per_clip)
+    first, last = grid.offset(begin), grid.offset(end) - num_samples
+    if policy == "error" and last < first:
+        raise InvalidArgumentError(
+            f"You set the 'error' policy, and the pictures last for {end - begin} s, less than seconds_per_clip "
+            f"({seconds_per_clip}). Ask for shorter clips, or use policy='pad'."
+        )
+    samples = torch.randint(
+        first, max(first, last) + 1, (num_clips,), device="cpu", generator=sampling_generator()
+    ).tolist()
+    # The sample nearest to the beginning of the stream may lie before the beginning.
+    starts = [max(begin, grid.seconds(sample)) for sample in samples]
+    return _AudioVideoPlan(starts, seconds_per_clip, num_samples / grid.sample_rate, end)
+
+
+@planned_by(_plan_audio_video)
 def audio_video_clips_at_random_timestamps(
     decoder: AudioVideoDecoder,
     *,
@@ -376,48 +414,6 @@ def audio_video_clips_at_random_timestamps(
     ]
 
 
-class _AudioVideoPlan(NamedTuple):
-    """The starts of clips, and their length; for audio, the length is a whole number of samples."""
-
-    starts: list[float]
-    seconds_per_clip: float
-    audio_seconds: float
-    video_end: float
-
-
-def _plan_audio_video(
-    decoder: AudioVideoDecoder,
-    *,
-    seconds_per_clip: float,
-    fps: float | None = None,
-    num_clips: int = 1,
-    policy: ClipPolicy = "pad",
-) -> _AudioVideoPlan:
-    check_decoder(decoder, "video", "audio", made_by="AudioVideoDecoder")
-    seconds_per_clip, num_clips = check_audio_video_clips(seconds_per_clip, fps, num_clips, policy)
-    metadata = decoder.video.metadata
-    begin, end = metadata.begin_stream_seconds, metadata.end_stream_seconds
-    if end is None or not end > begin:
-        raise InvalidArgumentError(
-            f"The pictures begin at {begin} s and end at {end} s: there is no time at which a clip could start. "
-            "Use seek_mode='exact' if the header of the file is wrong."
-        )
-    grid = sample_grid(decoder.audio)
-    num_samples = grid.offset(grid.begin_seconds + seconds_per_clip)
-    first, last = grid.offset(begin), grid.offset(end) - num_samples
-    if policy == "error" and last < first:
-        raise InvalidArgumentError(
-            f"You set the 'error' policy, and the pictures last for {end - begin} s, less than seconds_per_clip "
-            f"({seconds_per_clip}). Ask for shorter clips, or use policy='pad'."
-        )
-    samples = torch.randint(
-        first, max(first, last) + 1, (num_clips,), device="cpu", generator=sampling_generator()
-    ).tolist()
-    # The sample nearest to the beginning of the stream may lie before the beginning.
-    starts = [max(begin, grid.seconds(sample)) for sample in samples]
-    return _AudioVideoPlan(starts, seconds_per_clip, num_samples / grid.sample_rate, end)
-
-
 def check_audio_video_clips(
     seconds_per_clip: float, fps: float | None, num_clips: int, policy: ClipPolicy
 ) -> tuple[float, int]:
@@ -435,17 +431,18 @@ def _frames_at_rate(
     decoder: AudioVideoDecoder, starts: list[float], seconds_per_clip: float, fps: float, end: float
 ) -> list[FrameBatch]:
     """Return the frames of each clip on a grid of ``1 / fps``. Times after the end use the last frame."""
-    steps = torch.from_numpy(frame_rate_times(0.0, seconds_per_clip, fps))
+    steps = frame_rate_times(0.0, seconds_per_clip, fps)
     if not len(steps):
         raise InvalidArgumentError(f"seconds_per_clip ({seconds_per_clip}) is less than half a frame at fps={fps}.")
     clock = clock_of(decoder.video, 1 / fps)
     exact_end = clock.exact_end(end) - tolerance_of(decoder.video)
     clips = []
     for start in starts:
-        exact_times = torch.from_numpy(clock.grid(start, 1 / fps, len(steps)))
-        num_before = max(1, int((exact_times < exact_end).sum()))
-        clips.append([_repeat_last_time(times, num_before) for times in (start + steps, exact_times)])
-    times, exact_times = (torch.stack(list(of_clips)) for of_clips in zip(*clips, strict=True))
+        exact = clock.grid(start, 1 / fps, len(steps))
+        num_before = max(1, int((exact < exact_end).sum()))
+        kept = np.minimum(np.arange(len(steps)), num_before - 1)
+        clips.append(((start + steps)[kept], exact[kept]))
+    times, exact_times = (torch.from_numpy(np.stack(of_clips)) for of_clips in zip(*clips, strict=True))
     with frames_of_clips(times.shape[1]):
         frames = frames_on_grid(decoder.video, exact_times.flatten().tolist(), clock)
     batch = as_clips(frames, *times.shape)
@@ -453,8 +450,3 @@ def _frames_at_rate(
         replace(clip, pts_seconds=pts, duration_seconds=torch.full_like(pts, 1 / fps))
         for clip, pts in zip(batch, times, strict=True)
     ]
-
-
-def _repeat_last_time(times: Tensor, num_before: int) -> Tensor:
-    """Return the first ``num_before`` times, followed by repeats of the last of them."""
-    return torch.cat([times[:num_before], times[num_before - 1].expand(len(times) - num_before)])

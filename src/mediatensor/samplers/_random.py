@@ -1,4 +1,4 @@
-"""Random numbers of a dataset's row: a generator for samplers, and the global generators for other code.
+"""Random numbers of a dataset's row, and the position where a sampler will start to read.
 
 Samplers and transforms draw from the global generators of torch, NumPy and Python. All threads share these generators,
 so threads that read rows would have to take turns while they decode. Within `row_random`, built-in samplers therefore
@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -102,3 +103,45 @@ def uses_row_random(function: F) -> F:
 def random_for(function: Any) -> AbstractContextManager[None]:
     """Return the context for calling a function: `global_random`, unless `uses_row_random` marks the function."""
     return nullcontext() if getattr(function, "_uses_row_random", False) else global_random()
+
+
+# Where a sampler starts to read
+
+
+def starts_reading_at(first_position: Callable[..., float]) -> Callable[[F], F]:
+    """Decorate a sampler with its ``first_position``, a function of the same arguments.
+
+    ``first_position`` draws the same random numbers as the sampler, and does not decode.
+    """
+
+    def add(sampler: F) -> F:
+        sampler.first_position = first_position  # type: ignore[attr-defined]
+        return uses_row_random(sampler)
+
+    return add
+
+
+def planned_by(plan: Callable[..., Any]) -> Callable[[F], F]:
+    """Decorate a sampler with its ``first_position``, that of its plan, which ``plan`` makes of the same arguments."""
+    return starts_reading_at(lambda decoder, **options: plan(decoder, **options).first_position(decoder))
+
+
+def unwrap_partial(sampler: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the function inside nested ``functools.partial`` objects, and its bound arguments."""
+    arguments: tuple[Any, ...] = ()
+    options: dict[str, Any] = {}
+    while isinstance(sampler, partial):
+        arguments, options = (*sampler.args, *arguments), {**sampler.keywords, **options}
+        sampler = sampler.func
+    return sampler, arguments, options
+
+
+def first_position(sampler: Callable[[Any], Any], decoder: Any) -> float | None:
+    """Return the position in the file where a sampler will start to read; ``None`` if unknown.
+
+    Built-in samplers, and optionally user objects, have a method ``first_position(decoder)``. Positions may have any
+    unit that grows with time.
+    """
+    function, arguments, options = unwrap_partial(sampler)
+    method = getattr(function, "first_position", None)
+    return None if method is None else float(method(*arguments, decoder, **options))

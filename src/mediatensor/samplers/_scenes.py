@@ -24,7 +24,8 @@ from .._engine.common.messages import progress
 from ..decoders._access import access_to
 from ..errors import InvalidArgumentError, StreamError
 from ..frames import FrameBatch
-from ._common import (
+from ._index_clips import (
+    IndexPlan,
     Policy,
     check_clip_length,
     check_decoder,
@@ -32,10 +33,8 @@ from ._common import (
     check_policy,
     check_positive_integer,
     complete,
-    starts_reading_at,
 )
-from ._frame_clips import IndexPlan
-from ._random import sampling_generator
+from ._random import sampling_generator, starts_reading_at
 
 if TYPE_CHECKING:
     from ..decoders import VideoDecoder

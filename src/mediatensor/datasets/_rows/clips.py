@@ -27,14 +27,9 @@ from ...samplers import (
     clips_at_regular_timestamps,
     clips_at_scenes,
 )
-from ...samplers._common import (
-    check_clip_length,
-    check_positive_integer,
-    check_positive_seconds,
-    first_position,
-    unwrap_partial,
-)
-from ...samplers._random import global_random, random_for
+from ...samplers._index_clips import check_clip_length, check_positive_integer
+from ...samplers._random import first_position, global_random, random_for, unwrap_partial
+from ...samplers._time_clips import check_positive_seconds
 from ...transforms import CenterCrop, LogMelSpectrogram, Normalize, Pad, Resize, ToFloat
 from .._sources.items import Item
 from .._sources.rows import advice_on_segments, segment_columns

@@ -1,0 +1,374 @@
+"""Clips of frames by index: at random or regular frames of a video.
+
+Each sampler first plans the frames without decoding, then decodes all clips with one request. A policy completes a clip
+that runs past the end of the video.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain, cycle, islice, repeat
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+import torch
+
+from .._engine.common.checks import shown, whole_number
+from .._engine.common.limits import check_frames, frames_of_clips
+from ..errors import DecodeError, InvalidArgumentError, SourceTypeError
+from ..frames import FrameBatch
+from ._random import planned_by, sampling_generator
+
+if TYPE_CHECKING:
+    from ..decoders import VideoDecoder
+
+Policy: TypeAlias = Literal["repeat_last", "wrap", "error"]
+Position = TypeVar("Position", int, float)
+
+
+class IndexPlan(NamedTuple):
+    """The frame indices of all clips in sequence."""
+
+    indices: list[int]
+    num_clips: int
+    length: int
+
+    def first_position(self, decoder: Any) -> float:
+        """Return the index of the first frame in the whole file, because a segment of a file has its own indices."""
+        return float(min(self.indices) + getattr(decoder, "first_frame", 0))
+
+    def decode(self, decoder: VideoDecoder) -> FrameBatch:
+        with frames_of_clips(self.length):
+            frames = decoder.get_frames_at(self.indices)
+        return as_clips(frames, self.num_clips, self.length)
+
+
+def _plan_by_index(
+    choose_starts: Callable[[int, int, int], list[int]],
+    decoder: VideoDecoder,
+    *,
+    num_clips: int = 1,
+    num_frames_per_clip: int = 1,
+    num_indices_between_frames: int = 1,
+    sampling_range_start: int = 0,
+    sampling_range_end: int | None = None,
+    policy: Policy = "repeat_last",
+) -> IndexPlan:
+    """Plan the clips. ``choose_starts`` chooses their starts from the sampling range [start, end) and their number."""
+    num_clips = check_num_clips(num_clips)
+    length = check_clip_length(num_frames_per_clip)
+    step = check_positive_integer("num_indices_between_frames", num_indices_between_frames)
+    check_policy(policy)
+    num_frames = check_num_frames(decoder, "get_frames_at")
+    span = step * (length - 1) + 1
+    start, end = _range_of_indices(
+        check_integer("sampling_range_start", sampling_range_start),
+        None if sampling_range_end is None else check_integer("sampling_range_end", sampling_range_end),
+        num_frames=num_frames,
+        span=span,
+    )
+    starts = choose_starts(start, end, num_clips)
+    check_frames(num_clips * length, f"{num_clips} clips of {length} frames")
+    clips = (range(first, min(first + span, num_frames), step) for first in starts)
+    indices = [index for clip in clips for index in complete(clip, length, policy)]
+    return IndexPlan(indices, num_clips, length)
+
+
+def _range_of_indices(start: int, end: int | None, *, num_frames: int, span: int) -> tuple[int, int]:
+    """Return the half-open range of frames at which a clip may start, by default all at which a whole clip fits.
+
+    >>> _range_of_indices(0, None, num_frames=10, span=5)
+    (0, 6)
+    >>> _range_of_indices(-4, 100, num_frames=10, span=5)
+    (6, 10)
+    """
+    if start < -num_frames:
+        raise InvalidArgumentError(
+            f"sampling_range_start ({start}) must be at least {-num_frames}: the video has {num_frames} frames."
+        )
+    if start >= num_frames:
+        raise InvalidArgumentError(
+            f"sampling_range_start ({start}) must be smaller than the number of frames ({num_frames})."
+        )
+    first = start + num_frames if start < 0 else start
+    if end is None:
+        # A video shorter than a clip still has one possible start. The policy completes the clip.
+        stop = max(num_frames - span + 1, 1)
+        if first >= stop:
+            raise InvalidArgumentError(
+                f"We determined that sampling_range_end should be {stop}, but it is smaller than or equal to "
+                f"sampling_range_start ({first}). A clip spans {span} of the {num_frames} frames: start earlier, "
+                "ask for fewer or closer frames, or give sampling_range_end to have the policy fill up the clips."
+            )
+    else:
+        stop = min(end + num_frames if end < 0 else end, num_frames)
+        check_not_empty(first, stop)
+    return first, stop
+
+
+def _random_indices(start: int, end: int, num_clips: int) -> list[int]:
+    # Draw on the CPU, so that clips do not depend on torch's default device.
+    return torch.randint(start, end, (num_clips,), device="cpu", generator=sampling_generator()).tolist()
+
+
+def _regular_indices(start: int, end: int, num_clips: int) -> list[int]:
+    """Return ``num_clips`` evenly spaced frames of [start, end), including the first and the last frame.
+
+    >>> _regular_indices(0, 6, 3)
+    [0, 2, 5]
+    """
+    return torch.linspace(start, end - 1, num_clips, dtype=torch.int64, device="cpu").tolist()
+
+
+@planned_by(partial(_plan_by_index, _random_indices))
+def clips_at_random_indices(
+    decoder: VideoDecoder,
+    *,
+    num_clips: int = 1,
+    num_frames_per_clip: int = 1,
+    num_indices_between_frames: int = 1,
+    sampling_range_start: int = 0,
+    sampling_range_end: int | None = None,
+    policy: Policy = "repeat_last",
+) -> FrameBatch:
+    """Decode clips that start at random frames.
+
+    The starts are independent, uniform over the sampling range, and may repeat. For example, a clip of 3 frames, taking
+    every 2nd frame, spans 5 frames, so in a video of 10 frames it starts in [0, 6) by default::
+
+        frame              0  1  2  3  4  5  6  7  8  9
+        sampling range    [                 )
+        earliest clip      x     x     x
+        latest clip                       x     x     x
+
+    The random numbers come from torch's global generator for the CPU, in one draw: ``torch.manual_seed`` makes
+    the clips reproducible.
+
+    Args:
+        decoder: The video.
+        num_clips: Number of clips, at least 1.
+        num_frames_per_clip: Number of frames of a clip, at least 1.
+        num_indices_between_frames: Distance from a frame of a clip to the next, in frames of the video, at least 1.
+        sampling_range_start: First frame at which a clip may start; negative counts from the end of the video.
+        sampling_range_end: Frame before which a clip must start; negative counts from the end, and a value beyond
+            the end means the end. By default clips start where all their frames exist, or at the first frame if
+            the video is shorter than a clip.
+        policy: What to do with a clip that runs past the end of the video: ``"repeat_last"`` repeats the last
+            frame that exists, ``"wrap"`` goes back to the clip's first frame, ``"error"`` raises.
+
+    Returns:
+        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
+        with times of shape (num_clips, num_frames_per_clip).
+
+    Raises:
+        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
+            frames, or a clip runs past the end and ``policy`` is ``"error"``. This error is also a ValueError.
+        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
+        DecodeError: if a frame cannot be decoded, or the decoder left it out.
+
+    Example:
+        >>> from mediatensor.samplers import clips_at_random_indices
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> clips = clips_at_random_indices(
+        ...     VideoDecoder("video.mp4"), num_clips=4, num_frames_per_clip=16, num_indices_between_frames=2
+        ... )
+        >>> clips.data.shape
+        torch.Size([4, 16, 3, 360, 640])
+    """
+    plan = _plan_by_index(
+        _random_indices,
+        decoder,
+        num_clips=num_clips,
+        num_frames_per_clip=num_frames_per_clip,
+        num_indices_between_frames=num_indices_between_frames,
+        sampling_range_start=sampling_range_start,
+        sampling_range_end=sampling_range_end,
+        policy=policy,
+    )
+    return plan.decode(decoder)
+
+
+@planned_by(partial(_plan_by_index, _regular_indices))
+def clips_at_regular_indices(
+    decoder: VideoDecoder,
+    *,
+    num_clips: int = 1,
+    num_frames_per_clip: int = 1,
+    num_indices_between_frames: int = 1,
+    sampling_range_start: int = 0,
+    sampling_range_end: int | None = None,
+    policy: Policy = "repeat_last",
+) -> FrameBatch:
+    """Decode clips that start at evenly spaced frames.
+
+    The first clip starts at the first frame of the sampling range and the last clip at its last frame. Starts
+    between them are rounded to whole frames. By default, for 3 clips of 3 frames, every 2nd, of a video of 10 frames::
+
+        frame              0  1  2  3  4  5  6  7  8  9
+        sampling range    [                 )
+        clip 0             x     x     x
+        clip 1                   x     x     x
+        clip 2                            x     x     x
+
+    If the range has fewer frames than ``num_clips``, some clips are equal.
+
+    Args:
+        decoder: The video.
+        num_clips: Number of clips, at least 1; a single clip starts at the start of the range.
+        num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy: As for
+            `clips_at_random_indices`.
+
+    Returns:
+        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
+        with times of shape (num_clips, num_frames_per_clip).
+
+    Raises:
+        InvalidArgumentError, SourceTypeError, DecodeError: As for `clips_at_random_indices`.
+
+    Example:
+        >>> from mediatensor.samplers import clips_at_regular_indices
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> clips = clips_at_regular_indices(
+        ...     VideoDecoder("video.mp4"), num_clips=10, num_frames_per_clip=8
+        ... )
+        >>> clips.data.shape
+        torch.Size([10, 8, 3, 360, 640])
+    """
+    plan = _plan_by_index(
+        _regular_indices,
+        decoder,
+        num_clips=num_clips,
+        num_frames_per_clip=num_frames_per_clip,
+        num_indices_between_frames=num_indices_between_frames,
+        sampling_range_start=sampling_range_start,
+        sampling_range_end=sampling_range_end,
+        policy=policy,
+    )
+    return plan.decode(decoder)
+
+
+# Frames of clips, for every sampler of frames
+
+
+def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> FrameBatch:
+    """Split the first dimension of ``batch``, the frames of all clips in sequence, into clips and frames.
+
+    Raises:
+        DecodeError: if frames are missing because a decoder with ``on_error="skip"`` left them out.
+    """
+    num_wanted = num_clips * num_frames_per_clip
+    if len(batch) != num_wanted:
+        missing = [frame for frame in batch.replaced if frame.used_index is None]
+        reasons = "".join(f" Frame {frame.index}: {frame.reason}" for frame in missing[:1])
+        raise DecodeError(
+            f"{num_wanted - len(batch)} of the {num_wanted} frames of the clips could not be decoded and were left "
+            "out, but a clip needs all its frames. Make the decoder with on_error='nearest' to have the nearest frame "
+            f"in their place, or with on_error='raise'.{reasons}"
+        )
+    shape = (num_clips, num_frames_per_clip)
+    return FrameBatch(
+        batch.data.reshape(*shape, *batch.data.shape[1:]),
+        batch.pts_seconds.reshape(shape),
+        batch.duration_seconds.reshape(shape),
+        # Positions in ``replaced`` refer to the flattened batch, so splitting a dimension does not change them.
+        replaced=batch.replaced,
+        is_damaged=batch.is_damaged.reshape(shape),
+    )
+
+
+def _repeat_last(positions: Sequence[Position], length: int) -> list[Position]:
+    return list(islice(chain(positions, repeat(positions[-1])), length))
+
+
+def _wrap(positions: Sequence[Position], length: int) -> list[Position]:
+    return list(islice(cycle(positions), length))
+
+
+def _refuse(positions: Sequence[Position], length: int) -> list[Position]:
+    if len(positions) < length:
+        raise InvalidArgumentError(
+            "You set the 'error' policy, and the sampler tried to decode a frame that is beyond the number of frames "
+            "in the video. Try to leave sampling_range_end to its default value? "
+            f"The clip that starts at {positions[0]} has {len(positions)} of its {length} frames; "
+            "ask for fewer or closer frames, or use policy='repeat_last' or 'wrap'."
+        )
+    return list(positions)
+
+
+_POLICIES: dict[str, Callable[[Sequence[Any], int], list[Any]]] = {
+    "repeat_last": _repeat_last,
+    "wrap": _wrap,
+    "error": _refuse,
+}
+
+
+def check_policy(policy: object) -> None:
+    if not (isinstance(policy, str) and policy in _POLICIES):
+        raise InvalidArgumentError(
+            f"Invalid policy ({policy}). Supported values are {', '.join(map(repr, _POLICIES))}."
+        )
+
+
+def complete(positions: Sequence[Position], length: int, policy: Policy) -> list[Position]:
+    """Return ``length`` positions for a clip: those that exist in the video, completed as the policy says.
+
+    >>> complete([4, 6, 8], 5, "repeat_last"), complete([4, 6, 8], 5, "wrap")
+    ([4, 6, 8, 8, 8], [4, 6, 8, 4, 6])
+    """
+    return _POLICIES[policy](positions, length)
+
+
+# Checks of arguments
+
+
+def check_integer(name: str, value: Any) -> int:
+    """Return ``value`` as an int if it is an integer type of any library; raise otherwise."""
+    try:
+        return whole_number(name, value)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(f"{name} ({value!r}) must be an integer.") from None
+
+
+def check_positive_integer(name: str, value: Any, requirement: str = "strictly positive") -> int:
+    integer = check_integer(name, value)
+    if integer < 1:
+        raise InvalidArgumentError(f"{name} ({integer}) must be {requirement}.")
+    return integer
+
+
+def check_num_clips(value: Any) -> int:
+    num_clips = check_positive_integer("num_clips", value, "> 0")
+    check_frames(num_clips, f"num_clips ({num_clips})")
+    return num_clips
+
+
+def check_clip_length(value: Any) -> int:
+    length = check_positive_integer("num_frames_per_clip", value)
+    check_frames(length, f"num_frames_per_clip ({length})")
+    return length
+
+
+def check_decoder(decoder: object, *methods: str, made_by: str) -> None:
+    """Raise `SourceTypeError` unless ``decoder`` has the methods that a sampler calls. A path is a common mistake."""
+    if not all(hasattr(decoder, method) for method in methods):
+        raise SourceTypeError(
+            f"decoder must be {'an' if made_by[0] in 'AEIOU' else 'a'} {made_by}, or have its methods "
+            f"(got {shown(decoder)}); make one of a source with mediatensor.decoders.{made_by}(source)."
+        )
+
+
+def check_num_frames(decoder: VideoDecoder, method: str) -> int:
+    """Return the number of frames; raise unless ``decoder`` has frames and the method that fetches them."""
+    check_decoder(decoder, "__len__", method, made_by="VideoDecoder")
+    num_frames = len(decoder)
+    if num_frames < 1:
+        raise InvalidArgumentError(f"Decoder must have at least one frame, found {num_frames} frames.")
+    return num_frames
+
+
+def check_not_empty(start: float, end: float, reason: str = "") -> None:
+    """Raise if [start, end) is empty; ``reason`` explains where the end comes from."""
+    if not start < end:
+        raise InvalidArgumentError(
+            f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end}){reason}."
+        )

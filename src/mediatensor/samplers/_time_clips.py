@@ -1,0 +1,398 @@
+"""Clips of frames by time: at random or regular times of a video.
+
+Each sampler first plans the times without decoding, then decodes all clips with one request.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from .._engine.common.checks import TIME_TOLERANCE, real_number, shown
+from .._engine.common.limits import check_frames, frames_of_clips
+from .._engine.index.frame_clock import FrameClock
+from ..decoders._access import access_to
+from ..errors import InvalidArgumentError
+from ..frames import FrameBatch
+from ._index_clips import (
+    Policy,
+    as_clips,
+    check_clip_length,
+    check_not_empty,
+    check_num_clips,
+    check_num_frames,
+    check_policy,
+    complete,
+)
+from ._random import planned_by, sampling_generator
+
+if TYPE_CHECKING:
+    from ..decoders import VideoDecoder
+
+#: The clock for decoders of other libraries, which have only public methods.
+_NO_CLOCK = FrameClock(np.zeros(0), np.zeros(0))
+
+
+class _TimePlan(NamedTuple):
+    """The frame times of all clips in sequence, on the grid of a clock."""
+
+    timestamps: list[float]
+    clock: FrameClock
+    num_clips: int
+    length: int
+
+    def first_position(self, decoder: Any) -> float:
+        return min(self.timestamps)
+
+    def decode(self, decoder: VideoDecoder) -> FrameBatch:
+        with frames_of_clips(self.length):
+            frames = frames_on_grid(decoder, self.timestamps, self.clock)
+        return as_clips(frames, self.num_clips, self.length)
+
+
+def _plan_random_times(decoder: Any, *, num_clips: int = 1, **options: Any) -> _TimePlan:
+    return _plan_by_time(decoder, partial(random_starts, num_clips=check_num_clips(num_clips)), **options)
+
+
+def _plan_regular_times(decoder: Any, *, seconds_between_clip_starts: float, **options: Any) -> _TimePlan:
+    seconds = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
+    choose_starts = partial(_regular_starts_of, decoder, seconds_between_clip_starts=seconds)
+    return _plan_by_time(decoder, choose_starts, seconds_between_clip_starts=seconds, **options)
+
+
+@planned_by(_plan_random_times)
+def clips_at_random_timestamps(
+    decoder: VideoDecoder,
+    *,
+    num_clips: int = 1,
+    num_frames_per_clip: int = 1,
+    seconds_between_frames: float | None = None,
+    sampling_range_start: float | None = None,
+    sampling_range_end: float | None = None,
+    policy: Policy = "repeat_last",
+) -> FrameBatch:
+    """Decode clips that start at random times.
+
+    The starts are uniform over the sampling range and independent of each other. Each clip has the frames shown at its
+    times. By default, clips of 3 frames, 2 s apart, start in [0 s, 6 s) of a video from 0 s to 10 s::
+
+        seconds            0  1  2  3  4  5  6  7  8  9  10
+        sampling range    [                 )
+        earliest clip      x     x     x
+        a late clip                      x     x     x
+
+    The random numbers come from torch's global generator for the CPU, in one draw: ``torch.manual_seed`` makes
+    the clips reproducible.
+
+    Args:
+        decoder: The video.
+        num_clips: Number of clips, at least 1.
+        num_frames_per_clip: Number of frames of a clip, at least 1.
+        seconds_between_frames: Time from a frame of a clip to the next in seconds, above 0; by default
+            ``1 / decoder.metadata.average_fps``, which takes consecutive frames if the rate is constant.
+        sampling_range_start: Time from which a clip may start in seconds; by default the beginning of the stream.
+        sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
+            the end. By default, clips must end before the stream ends. If the stream is shorter than a clip, clips
+            start at its beginning.
+        policy: What to do with a clip that runs past the end of the stream: ``"repeat_last"`` repeats the last
+            time before the end, ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
+
+    Returns:
+        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
+        with times of shape (num_clips, num_frames_per_clip): those of the frames, not the requested ones.
+
+    Raises:
+        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
+            frames or lacks the metadata needed, or a clip runs past the end and ``policy`` is ``"error"``.
+            This error is also a ValueError.
+        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
+        DecodeError: if a frame cannot be decoded, or the decoder left it out.
+
+    Example:
+        >>> from mediatensor.samplers import clips_at_random_timestamps
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> clips = clips_at_random_timestamps(
+        ...     VideoDecoder("video.mp4"), num_clips=4, num_frames_per_clip=16, seconds_between_frames=0.1
+        ... )
+        >>> clips.data.shape
+        torch.Size([4, 16, 3, 360, 640])
+    """
+    plan = _plan_random_times(
+        decoder,
+        num_clips=num_clips,
+        num_frames_per_clip=num_frames_per_clip,
+        seconds_between_frames=seconds_between_frames,
+        sampling_range_start=sampling_range_start,
+        sampling_range_end=sampling_range_end,
+        policy=policy,
+    )
+    return plan.decode(decoder)
+
+
+@planned_by(_plan_regular_times)
+def clips_at_regular_timestamps(
+    decoder: VideoDecoder,
+    *,
+    seconds_between_clip_starts: float,
+    num_frames_per_clip: int = 1,
+    seconds_between_frames: float | None = None,
+    sampling_range_start: float | None = None,
+    sampling_range_end: float | None = None,
+    policy: Policy = "repeat_last",
+) -> FrameBatch:
+    """Decode clips that start at evenly spaced times.
+
+    The sampling range determines the number of clips. Each clip has the frames shown at its times. Clips of 3 frames, 2
+    s apart, every 2.5 s, of a video from 0 s to 10 s::
+
+        seconds            0  1  2  3  4  5  6  7  8  9  10
+        sampling range    [                 )
+        clip 0             x     x     x
+        clip 1                    x     x     x
+        clip 2                            x     x     x
+
+    Args:
+        decoder: The video.
+        seconds_between_clip_starts: Time from the start of a clip to the start of the next in seconds, above 0.
+        sampling_range_start: Start of the first clip in seconds; by default the beginning of the stream.
+        num_frames_per_clip, seconds_between_frames, sampling_range_end, policy: As for `clips_at_random_timestamps`.
+
+    Returns:
+        Frames of shape (clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
+        with times of shape (clips, num_frames_per_clip): those of the frames, not the requested ones.
+
+    Raises:
+        InvalidArgumentError, SourceTypeError, DecodeError: As for `clips_at_random_timestamps`.
+
+    Example:
+        >>> from mediatensor.samplers import clips_at_regular_timestamps
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> clips = clips_at_regular_timestamps(
+        ...     VideoDecoder("video.mp4"), seconds_between_clip_starts=1.0, num_frames_per_clip=8
+        ... )
+        >>> clips.data.shape
+        torch.Size([10, 8, 3, 360, 640])
+    """
+    plan = _plan_regular_times(
+        decoder,
+        seconds_between_clip_starts=seconds_between_clip_starts,
+        num_frames_per_clip=num_frames_per_clip,
+        seconds_between_frames=seconds_between_frames,
+        sampling_range_start=sampling_range_start,
+        sampling_range_end=sampling_range_end,
+        policy=policy,
+    )
+    return plan.decode(decoder)
+
+
+def _regular_starts_of(
+    decoder: VideoDecoder, start: float, end: float, *, seconds_between_clip_starts: float
+) -> list[float]:
+    step = clock_of(decoder, seconds_between_clip_starts).exact_step(seconds_between_clip_starts)
+    return regular_starts(start, max(end - tolerance_of(decoder), start), seconds_between_clip_starts=step)
+
+
+def _plan_by_time(
+    decoder: VideoDecoder,
+    choose_starts: Callable[[float, float], list[float]],
+    *,
+    seconds_between_clip_starts: float | None = None,
+    num_frames_per_clip: int = 1,
+    seconds_between_frames: float | None = None,
+    sampling_range_start: float | None = None,
+    sampling_range_end: float | None = None,
+    policy: Policy = "repeat_last",
+) -> _TimePlan:
+    """Plan the clips. ``choose_starts`` chooses their starts from the bounds of the sampling range."""
+    length = check_clip_length(num_frames_per_clip)
+    check_policy(policy)
+    check_num_frames(decoder, "get_frames_played_at")
+    step = _seconds_between_frames(decoder, seconds_between_frames)
+    clock = clock_of(decoder, (seconds_between_clip_starts or 0.0) if length == 1 else step)
+    step = clock.exact_step(step)
+    stream_begin = _from_metadata(decoder, "begin_stream_seconds", "stream begin")
+    stream_end = clock.exact_end(_from_metadata(decoder, "end_stream_seconds", "stream end"))
+    start, end = _range_of_times(
+        None if sampling_range_start is None else check_seconds("sampling_range_start", sampling_range_start),
+        None if sampling_range_end is None else check_seconds("sampling_range_end", sampling_range_end),
+        stream_begin=stream_begin,
+        stream_end=stream_end,
+        duration=(length - 1) * step,
+    )
+    starts = choose_starts(clock.exact_start(start), end)
+    check_frames(len(starts) * length, f"{len(starts)} clips of {length} frames")
+    is_whole = sampling_range_end is None and stream_begin < stream_end - (length - 1) * step
+    tolerance = tolerance_of(decoder)
+    clips = (
+        _times_of_clip(first, length, step, stream_end=stream_end, is_whole=is_whole, tolerance=tolerance)
+        for first in starts
+    )
+    timestamps = [seconds for clip in clips for seconds in complete(clip, length, policy)]
+    return _TimePlan(timestamps, clock, len(starts), length)
+
+
+def _from_metadata(decoder: VideoDecoder, name: str, description: str) -> float:
+    value = getattr(decoder.metadata, name)
+    if value is None:
+        raise InvalidArgumentError(
+            f"Could not infer {description} from video metadata. Try using an index-based sampler instead."
+        )
+    return float(value)
+
+
+def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float | None) -> float:
+    """Return the time from a frame of a clip to the next, by default from a frame of the video to the next."""
+    if seconds_between_frames is not None:
+        return check_positive_seconds("seconds_between_frames", seconds_between_frames)
+    average_fps = _from_metadata(decoder, "average_fps", "average fps")
+    if not 0 < average_fps < math.inf:
+        raise InvalidArgumentError(
+            f"The average fps of the video metadata ({average_fps}) must be > 0 and finite. "
+            "Give seconds_between_frames, or use an index-based sampler."
+        )
+    return clock_of(decoder).usual_step(1 / average_fps)
+
+
+def _range_of_times(
+    start: float | None, end: float | None, *, stream_begin: float, stream_end: float, duration: float
+) -> tuple[float, float]:
+    """Return the half-open range of times in which a clip may start.
+
+    ``duration`` is the time from the first to the last frame of a clip.
+
+    >>> _range_of_times(None, None, stream_begin=0.5, stream_end=10.0, duration=4.0)
+    (0.5, 6.0)
+    >>> _range_of_times(8.0, 100.0, stream_begin=0.5, stream_end=10.0, duration=4.0)
+    (8.0, 10.0)
+    >>> _range_of_times(None, None, stream_begin=0.5, stream_end=10.0, duration=40.0)
+    (0.5, 0.5000000000000001)
+    """
+    start = check_range_start(start, stream_begin=stream_begin, stream_end=stream_end)
+    if end is not None:
+        end = check_range_end(end, stream_begin=stream_begin, stream_end=stream_end)
+        check_not_empty(start, end)
+        return start, end
+    # A video shorter than a clip still has one possible start. The policy completes the clip.
+    end = max(stream_end - duration, math.nextafter(stream_begin, math.inf))
+    check_not_empty(
+        start,
+        end,
+        f", the default: a clip takes {duration} s and the stream ends at {stream_end} s. Start earlier, ask for "
+        "fewer or closer frames, or give sampling_range_end to have the policy fill up the clips",
+    )
+    return start, end
+
+
+def _times_of_clip(
+    start: float, length: int, step: float, *, stream_end: float, is_whole: bool, tolerance: float = 0.0
+) -> list[float]:
+    """Return the times of a clip that lie before the end of the stream by more than ``tolerance``.
+
+    If ``is_whole``, the clip was placed to end before the stream ends, so only rounding moves a time to the end::
+
+        start             1/3 + 1.6 = 1.9333333333333333
+        sampling range                1.9333333333333336 = 1/3 + 2 - 0.4
+        last frame  start + 4 * 0.1 = 2.3333333333333335 = 1/3 + 2, the end
+
+    >>> _times_of_clip(8.0, 3, 1.0, stream_end=10.0, is_whole=False)
+    [8.0, 9.0]
+    """
+    times = [start + i * step for i in range(length)]
+    if is_whole:
+        return [min(seconds, last_before(stream_end)) for seconds in times]
+    return times[:1] + [seconds for seconds in times[1:] if seconds < stream_end - tolerance]
+
+
+# Start times of clips, also of audio
+
+
+def random_starts(start: float, end: float, *, num_clips: int) -> list[float]:
+    """Draw ``num_clips`` times in [start, end)."""
+    # Draw on the CPU, so that clips do not depend on torch's default device.
+    fractions = torch.rand(num_clips, dtype=torch.float64, device="cpu", generator=sampling_generator())
+    # In a narrow range far from 0, the sum can round up to the end.
+    return (fractions * (end - start) + start).clamp(max=last_before(end)).tolist()
+
+
+def regular_starts(start: float, end: float, *, seconds_between_clip_starts: float) -> list[float]:
+    """Return evenly spaced times in [start, end).
+
+    >>> regular_starts(0.5, 6.0, seconds_between_clip_starts=2.0)
+    [0.5, 2.5, 4.5]
+    >>> regular_starts(0.0, 5e-324, seconds_between_clip_starts=2.5)
+    [0.0]
+    """
+    check_frames(
+        (end - start) / seconds_between_clip_starts, f"seconds_between_clip_starts ({seconds_between_clip_starts})"
+    )
+    starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64, device="cpu")
+    # Rounding can make arange include its end, or return nothing if the range has a single start.
+    return starts[starts < end].tolist() or [start]
+
+
+def last_before(seconds: float) -> float:
+    """Return the largest float below ``seconds``."""
+    return math.nextafter(seconds, -math.inf)
+
+
+def check_seconds(name: str, value: Any) -> float:
+    try:
+        return real_number(name, value)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(f"{name} ({shown(value)}) must be a number of seconds.") from None
+
+
+def check_positive_seconds(name: str, value: Any) -> float:
+    seconds = check_seconds(name, value)
+    if not 0 < seconds < math.inf:
+        raise InvalidArgumentError(f"{name} ({value}) must be > 0 and finite.")
+    return seconds
+
+
+def check_range_start(start: float | None, *, stream_begin: float, stream_end: float) -> float:
+    """Return the earliest time at which a clip may start, by default the beginning of the stream."""
+    # Each comparison is written so that it is false for NaN.
+    if start is None:
+        return stream_begin
+    if not start >= stream_begin:
+        raise InvalidArgumentError(f"sampling_range_start ({start}) must be at least {stream_begin}, the stream begin.")
+    if not start < stream_end:
+        raise InvalidArgumentError(f"sampling_range_start ({start}) must be smaller than {stream_end}, the stream end.")
+    return start
+
+
+def check_range_end(end: float, *, stream_begin: float, stream_end: float) -> float:
+    """Return the time before which a clip must start. Values beyond the end of the stream mean the end."""
+    if not end >= stream_begin:
+        raise InvalidArgumentError(f"sampling_range_end ({end}) must be at least {stream_begin}, the stream begin.")
+    return min(end, stream_end)
+
+
+# Clocks of decoders
+
+
+def clock_of(decoder: Any, *steps: float) -> FrameClock:
+    """Return the clock of ``decoder``; with ``steps``, the clock for times that are one of these steps apart."""
+    access = access_to(decoder)
+    clock: FrameClock = _NO_CLOCK if access is None else access.clock
+    return clock.for_steps(*steps) if steps else clock
+
+
+def tolerance_of(decoder: Any) -> float:
+    """Return the tolerance in seconds for times just before an end; 0 for decoders of other libraries."""
+    return 0.0 if access_to(decoder) is None else TIME_TOLERANCE
+
+
+def frames_on_grid(decoder: Any, seconds: list[float], clock: FrameClock) -> FrameBatch:
+    """Return the frames of ``decoder`` at times computed with a clock."""
+    batch: FrameBatch = (
+        decoder.get_frames_played_at(seconds)
+        if clock.step is None
+        else access_to(decoder).frames_played_at(np.array(seconds), is_grid=True)
+    )
+    return batch
