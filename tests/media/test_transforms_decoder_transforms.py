@@ -26,8 +26,8 @@ from mediatensor.transforms import (
     RandomResizedCrop,
     Resize,
     ResizeStep,
-    resolve_transforms,
 )
+from mediatensor.transforms._decoder_transforms import resolve_transforms
 
 SIZED = [Resize, CenterCrop, RandomCrop, RandomResizedCrop]
 

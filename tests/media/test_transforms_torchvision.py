@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mediatensor import transforms
-from mediatensor.transforms import resolve_transforms
+from mediatensor.transforms._decoder_transforms import resolve_transforms
 
 v2: Any = pytest.importorskip("torchvision.transforms.v2", reason="torchvision is not installed")
 

@@ -30,7 +30,7 @@ from .._engine.video.exact import ExactFrames
 from .._engine.video.stream import OpenVideo, OutputOptions
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, Frame, FrameBatch
-from ..transforms import resolve_transforms
+from ..transforms._decoder_transforms import resolve_transforms
 from ._audio_decoder import AudioDecoder
 
 # Decoded frames before conversion to RGB, in the codec's memory.

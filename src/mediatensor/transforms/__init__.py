@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         Resize,
         ToFloat,
     )
-    from ._decoder_transforms import resolve_transforms as resolve_transforms  # for the decoder, not public
     from ._log_mel import LogMelSpectrogram
     from ._transform import Transform
 
@@ -63,13 +62,15 @@ __getattr__ = lazy_names(
     __name__,
     {
         "functional": ".",
-        **dict.fromkeys(
-            ("CenterCrop", "DecoderTransform", "RandomCrop", "RandomResizedCrop", "Resize", "resolve_transforms"),
-            "._decoder_transforms",
-        ),
         "LogMelSpectrogram": "._log_mel",
         **dict.fromkeys(("CropStep", "ResizeStep"), ".._engine.common.pictures"),
-        **dict.fromkeys(("Normalize", "Pad", "RandomHorizontalFlip", "ToFloat"), "._decoder_transforms"),
+        **dict.fromkeys(
+            (
+                *("CenterCrop", "DecoderTransform", "Normalize", "Pad", "RandomCrop", "RandomHorizontalFlip"),
+                *("RandomResizedCrop", "Resize", "ToFloat"),
+            ),
+            "._decoder_transforms",
+        ),
         "Transform": "._transform",
     },
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -10,20 +11,25 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .._engine.common.checks import finite_numbers
 from .._engine.common.pictures import CropStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from . import functional
-from ._geometry import (
-    center_window,
-    check_padding,
-    check_range,
-    check_size,
-    check_window,
-    random_resized_window,
-    random_window,
-)
 from ._transform import Transform, common_size
-from .functional import check_fill, check_float_dtype, check_statistics
+from .functional import (
+    center_window,
+    check_crop_fits,
+    check_fill,
+    check_float_dtype,
+    check_padding,
+    check_size,
+    check_statistics,
+    check_window,
+)
+
+# Random numbers come from torch's global CPU generator, even under ``torch.set_default_device("cuda")``, so that one
+# ``torch.manual_seed`` gives the same windows on every device.
+_CPU = torch.device("cpu")
 
 
 class DecoderTransform(Transform):
@@ -109,6 +115,7 @@ class Resize(DecoderTransform):
     """
 
     is_random = False
+    _shown = ("size", "fast")
 
     def __init__(self, size: Sequence[int], *, fast: bool = False) -> None:
         super().__init__()
@@ -117,9 +124,6 @@ class Resize(DecoderTransform):
 
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
         return (ResizeStep(*self.size, fast=self.fast),)
-
-    def extra_repr(self) -> str:
-        return f"size={self.size}, fast={self.fast}"
 
 
 class CenterCrop(DecoderTransform):
@@ -138,6 +142,7 @@ class CenterCrop(DecoderTransform):
     """
 
     is_random = False
+    _shown = ("size",)
 
     def __init__(self, size: Sequence[int]) -> None:
         super().__init__()
@@ -145,9 +150,6 @@ class CenterCrop(DecoderTransform):
 
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
         return (center_window(height, width, self.size),)
-
-    def extra_repr(self) -> str:
-        return f"size={self.size}"
 
 
 class RandomCrop(DecoderTransform):
@@ -169,15 +171,19 @@ class RandomCrop(DecoderTransform):
         torch.Size([8, 3, 2, 3])
     """
 
+    _shown = ("size",)
+
     def __init__(self, size: Sequence[int]) -> None:
         super().__init__()
         self.size = check_size("RandomCrop", size)
 
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
-        return (random_window(height, width, self.size),)
-
-    def extra_repr(self) -> str:
-        return f"size={self.size}"
+        check_crop_fits(height, width, self.size)
+        top, left = (
+            int(torch.randint(0, slack + 1, (), device=_CPU)) if slack else 0
+            for slack in (height - self.size[0], width - self.size[1])
+        )
+        return (CropStep(top, left, *self.size),)
 
 
 class RandomResizedCrop(DecoderTransform):
@@ -201,6 +207,8 @@ class RandomResizedCrop(DecoderTransform):
         torch.Size([8, 3, 224, 224])
     """
 
+    _shown = ("size", "scale", "ratio")
+
     def __init__(
         self,
         size: Sequence[int],
@@ -209,32 +217,69 @@ class RandomResizedCrop(DecoderTransform):
     ) -> None:
         super().__init__()
         self.size = check_size("RandomResizedCrop", size)
-        self.scale = check_range("RandomResizedCrop", "scale", scale, allow_zero=True)
-        self.ratio = check_range("RandomResizedCrop", "ratio", ratio, allow_zero=False)
+        self.scale = _check_range("RandomResizedCrop", "scale", scale, allow_zero=True)
+        self.ratio = _check_range("RandomResizedCrop", "ratio", ratio, allow_zero=False)
 
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
-        window = random_resized_window(height, width, self.scale, self.ratio)
-        return (window, ResizeStep(*self.size))
+        return (self._window(height, width), ResizeStep(*self.size))
 
-    def extra_repr(self) -> str:
-        return f"size={self.size}, scale={self.scale}, ratio={self.ratio}"
+    def _window(self, height: int, width: int) -> CropStep:
+        """Draw the window: its area uniformly, its aspect ratio (width / height) log-uniformly.
+
+        A window that does not fit is drawn again. After ten attempts, return the largest central window whose aspect
+        ratio is in range. The random draws and rounding equal torchvision's ``RandomResizedCrop``.
+        """
+        low, high = torch.log(torch.tensor(self.ratio, device=_CPU)).tolist()
+        for _ in range(10):
+            target_area = height * width * torch.empty(1, device=_CPU).uniform_(*self.scale).item()
+            aspect_ratio = torch.exp(torch.empty(1, device=_CPU).uniform_(low, high)).item()
+            w = round(math.sqrt(target_area * aspect_ratio))
+            h = round(math.sqrt(target_area / aspect_ratio))
+            if 0 < w <= width and 0 < h <= height:
+                top = int(torch.randint(0, height - h + 1, (1,), device=_CPU))
+                left = int(torch.randint(0, width - w + 1, (1,), device=_CPU))
+                return CropStep(top, left, h, w)
+        return _largest_central_window(height, width, self.ratio)
+
+
+def _check_range(owner: str, name: str, limits: object, *, allow_zero: bool) -> tuple[float, float]:
+    """Check ``limits``, and return (low, high) with 0 < low <= high. With ``allow_zero``, low may be 0.
+
+    >>> _check_range("RandomResizedCrop", "scale", [0, 1], allow_zero=True)
+    (0.0, 1.0)
+    """
+    values = finite_numbers(limits)
+    if len(values) == 2:
+        low, high = values
+        if low <= high and (low > 0 or (allow_zero and low == 0 < high)):
+            return low, high
+    accepted = "0 <= low <= high and 0 < high" if allow_zero else "0 < low <= high"
+    raise InvalidArgumentError(f"{owner}: {name} must be two finite numbers with {accepted} (got {limits!r}).")
+
+
+def _largest_central_window(height: int, width: int, ratio: tuple[float, float]) -> CropStep:
+    """
+    >>> _largest_central_window(10, 100, (0.75, 2.0))
+    CropStep(top=0, left=40, height=10, width=20)
+    """
+    h, w = height, width
+    if width / height < ratio[0]:
+        h = max(1, round(width / ratio[0]))
+    elif width / height > ratio[1]:
+        w = max(1, round(height * ratio[1]))
+    return CropStep((height - h) // 2, (width - w) // 2, h, w)
 
 
 def resolve_transforms(transforms: Iterable[object] | None, height: int, width: int) -> tuple[PixelStep, ...]:
-    """Return the steps of all transforms. Each transform is resolved with the frame size after the earlier transforms.
+    """Return the steps of all transforms, each resolved with the frame size after the earlier transforms.
 
-    Args:
-        transforms: `DecoderTransform` or torchvision v2 objects; ``None`` for no transforms.
-        height: Rows of the decoded frames, after rotation.
-        width: Columns of the decoded frames, after rotation.
+    ``transforms`` are `DecoderTransform` or torchvision v2 objects. ``height`` and ``width`` are the upright frame's.
 
     Raises:
-        InvalidArgumentError: if a transform is of another type, cannot run in a decoder, or cannot be applied to
-            the size.
+        InvalidArgumentError: if a transform cannot run in a decoder, or cannot be applied to the size.
 
-    Example:
-        >>> resolve_transforms([Resize((10, 20)), CenterCrop((4, 4))], 100, 100)
-        (ResizeStep(height=10, width=20, fast=False), CropStep(top=3, left=8, height=4, width=4))
+    >>> resolve_transforms([Resize((10, 20)), CenterCrop((4, 4))], 100, 100)
+    (ResizeStep(height=10, width=20, fast=False), CropStep(top=3, left=8, height=4, width=4))
     """
     if transforms is None:
         return ()
@@ -324,6 +369,8 @@ class Pad(Transform):
         torch.Size([8, 3, 6, 10])
     """
 
+    _shown = ("padding", "fill")
+
     def __init__(self, padding: int | Sequence[int], fill: float | Sequence[float] = 0) -> None:
         super().__init__()
         self.padding = check_padding(padding)
@@ -331,9 +378,6 @@ class Pad(Transform):
 
     def transform(self, images: Tensor, params: None) -> Tensor:
         return functional.pad(images, self.padding, self.fill)
-
-    def extra_repr(self) -> str:
-        return f"padding={self.padding}, fill={self.fill}"
 
 
 class RandomHorizontalFlip(Transform):
@@ -353,6 +397,7 @@ class RandomHorizontalFlip(Transform):
     """
 
     is_random = True
+    _shown = ("p",)
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
@@ -365,9 +410,6 @@ class RandomHorizontalFlip(Transform):
 
     def transform(self, images: Tensor, params: bool) -> Tensor:
         return functional.horizontal_flip(images) if params else images
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
 
 
 class Normalize(Transform):
@@ -389,15 +431,14 @@ class Normalize(Transform):
         tensor([1.])
     """
 
+    _shown = ("mean", "std")
+
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         self.mean, self.std = check_statistics(mean, std)
 
     def transform(self, images: Tensor, params: None) -> Tensor:
         return functional.normalize(images, self.mean, self.std)
-
-    def extra_repr(self) -> str:
-        return f"mean={self.mean}, std={self.std}"
 
 
 class ToFloat(Transform):
@@ -418,12 +459,11 @@ class ToFloat(Transform):
         tensor([[[0.0000, 0.2000, 1.0000]]])
     """
 
+    _shown = ("dtype",)
+
     def __init__(self, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.dtype = check_float_dtype(dtype)
 
     def transform(self, images: Tensor, params: None) -> Tensor:
         return functional.to_float(images, self.dtype)
-
-    def extra_repr(self) -> str:
-        return f"dtype={self.dtype}"

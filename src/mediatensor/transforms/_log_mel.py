@@ -13,8 +13,6 @@ from .._engine.common.checks import whole_number
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples
 
-__all__ = ["LogMelSpectrogram", "slaney_mel_filters"]
-
 # Below 1000 Hz, a mel is 200/3 Hz. Above, 27 mels are a factor of 6.4 in frequency.
 _HZ_PER_MEL = 200 / 3
 _KNEE_HZ = 1000.0
@@ -22,44 +20,36 @@ _KNEE_MELS = _KNEE_HZ / _HZ_PER_MEL
 _LOG_STEP = math.log(6.4) / 27
 
 
-def hz_to_mels(hz: float) -> float:
+def _hz_to_mels(hz: float) -> float:
     """Convert a frequency to mels on Slaney's scale.
 
-    >>> round(hz_to_mels(1000.0), 9), round(hz_to_mels(6400.0), 9)
+    >>> round(_hz_to_mels(1000.0), 9), round(_hz_to_mels(6400.0), 9)
     (15.0, 42.0)
     """
     return hz / _HZ_PER_MEL if hz < _KNEE_HZ else _KNEE_MELS + math.log(hz / _KNEE_HZ) / _LOG_STEP
 
 
-def mels_to_hz(mels: float) -> float:
-    """Convert mels to a frequency, the inverse of `hz_to_mels`.
+def _mels_to_hz(mels: float) -> float:
+    """Convert mels to a frequency, the inverse of `_hz_to_mels`.
 
-    >>> round(mels_to_hz(15.0), 9), round(mels_to_hz(42.0), 9)
+    >>> round(_mels_to_hz(15.0), 9), round(_mels_to_hz(42.0), 9)
     (1000.0, 6400.0)
     """
     return mels * _HZ_PER_MEL if mels < _KNEE_MELS else _KNEE_HZ * math.exp((mels - _KNEE_MELS) * _LOG_STEP)
 
 
-def slaney_mel_filters(sample_rate: int, n_fft: int, num_mels: int) -> Tensor:
+def _slaney_mel_filters(sample_rate: int, n_fft: int, num_mels: int) -> Tensor:
     """Return triangular filters of area 1, evenly spaced in mels from 0 Hz to half the sample rate.
 
-    Each triangle starts at the previous filter's peak and ends at the next filter's peak.
+    Each triangle starts at the previous filter's peak and ends at the next filter's peak. The result is float32
+    (num_mels, n_fft // 2 + 1): the weight of each frequency bin in each band.
 
-    Args:
-        sample_rate: Samples per second.
-        n_fft: Samples of a window.
-        num_mels: Number of triangles.
-
-    Returns:
-        float32 (num_mels, n_fft // 2 + 1): the weight of each frequency bin in each band.
-
-    Example:
-        >>> slaney_mel_filters(16000, 400, 80).shape
-        torch.Size([80, 201])
+    >>> _slaney_mel_filters(16000, 400, 80).shape
+    torch.Size([80, 201])
     """
-    highest = hz_to_mels(sample_rate / 2)
+    highest = _hz_to_mels(sample_rate / 2)
     corners = torch.tensor(
-        [mels_to_hz(highest * k / (num_mels + 1)) for k in range(num_mels + 2)], dtype=torch.float64, device="cpu"
+        [_mels_to_hz(highest * k / (num_mels + 1)) for k in range(num_mels + 2)], dtype=torch.float64, device="cpu"
     )
     bins = torch.arange(n_fft // 2 + 1, dtype=torch.float64, device="cpu") * (sample_rate / n_fft)
     lower, peak, upper = corners[:-2, None], corners[1:-1, None], corners[2:, None]
@@ -131,7 +121,7 @@ class LogMelSpectrogram(nn.Module):
         self.pad_to_seconds = pad_to_seconds
         self._padded_length = _padded_length(pad_to_seconds, self.sample_rate)
         self.register_buffer("window", torch.hann_window(self.n_fft, device="cpu"), persistent=False)
-        self.register_buffer("filters", slaney_mel_filters(self.sample_rate, self.n_fft, self.num_mels), False)
+        self.register_buffer("filters", _slaney_mel_filters(self.sample_rate, self.n_fft, self.num_mels), False)
 
     def forward(self, samples: AudioSamples | Tensor) -> Tensor:
         """Compute the spectrograms of clips.
@@ -203,7 +193,7 @@ class LogMelSpectrogram(nn.Module):
         if self.window.dtype != torch.float32:  # changed by half() of the surrounding model
             device = self.window.device
             self.window = torch.hann_window(self.n_fft, device=device, dtype=torch.float32)
-            self.filters = slaney_mel_filters(self.sample_rate, self.n_fft, self.num_mels).to(device)
+            self.filters = _slaney_mel_filters(self.sample_rate, self.n_fft, self.num_mels).to(device)
         return self
 
     def extra_repr(self) -> str:

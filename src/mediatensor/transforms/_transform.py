@@ -27,22 +27,14 @@ _ACCEPTED = (
 
 
 def map_images(sample: SampleT, function: Callable[[Tensor], Tensor]) -> SampleT:
-    """Return ``sample`` with ``function`` applied to every image tensor. Other values are kept.
-
-    Args:
-        sample: Image tensor, `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
-        function: Takes and returns a tensor (..., C, H, W).
-
-    Returns:
-        A new object of the same structure. Times and ``replaced`` of frames are kept.
+    """Return ``sample`` with ``function`` applied to every image tensor (..., C, H, W). Other values are kept.
 
     Raises:
         InvalidArgumentError: if the sample has no image, or an image is not channels-first.
 
-    Example:
-        >>> import torch
-        >>> map_images({"image": torch.ones(3, 2, 2), "label": 7}, torch.neg)["label"]
-        7
+    >>> import torch
+    >>> map_images({"image": torch.ones(3, 2, 2), "label": 7}, torch.neg)["label"]
+    7
     """
     found = False
 
@@ -189,6 +181,8 @@ class Transform(nn.Module, ABC):
     """
 
     is_random: ClassVar[bool] = False
+    #: Names of the attributes that ``repr`` shows.
+    _shown: ClassVar[tuple[str, ...]] = ()
 
     def make_params(self, images: Sequence[Tensor]) -> Any:
         """Draw or compute the parameters of `transform` once.
@@ -226,3 +220,6 @@ class Transform(nn.Module, ABC):
         clips = images.flatten(0, -5)  # (clips, frames, C, H, W)
         transformed = torch.stack([self.transform(clip, params) for clip, params in zip(clips, draws, strict=True)])
         return transformed.reshape(*images.shape[:-4], *transformed.shape[1:])
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from .._engine.common.checks import finite_numbers
+from .._engine.common.checks import finite_numbers, is_integer
 from .._engine.common.devices import on_device
 from .._engine.common.pictures import CropStep
 from ..errors import InvalidArgumentError
-from ._geometry import center_window, check_padding, check_size, check_window
 from ._transform import over_images
 
 __all__ = [
@@ -328,3 +327,62 @@ def check_float_dtype(dtype: object) -> torch.dtype:
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point:
         return dtype
     raise InvalidArgumentError(f"dtype must be a float dtype such as torch.float32 (got {dtype!r}).")
+
+
+def check_size(owner: str, size: object) -> tuple[int, int]:
+    """Check ``size``, and return it as a (height, width) tuple of ints.
+
+    >>> check_size("Resize", [224, 320])
+    (224, 320)
+    """
+    if isinstance(size, Sequence) and len(size) == 2 and all(is_integer(length) and length >= 1 for length in size):
+        return int(size[0]), int(size[1])
+    raise InvalidArgumentError(
+        f"{owner} transform must have a (height, width) pair for the size, two whole numbers of at least 1 "
+        f"(got {size!r})."
+    )
+
+
+def check_padding(padding: object) -> tuple[int, int, int, int]:
+    """Check ``padding``, and return it as (left, top, right, bottom).
+
+    >>> check_padding((1, 2))
+    (1, 2, 1, 2)
+    """
+    sides = tuple(padding) if isinstance(padding, Sequence) else (padding,) * 4
+    if len(sides) in (2, 4) and all(is_integer(side) and side >= 0 for side in sides):
+        left, top, right, bottom = (int(side) for side in sides * (4 // len(sides)))
+        return left, top, right, bottom
+    raise InvalidArgumentError(
+        "padding must be a whole number of at least 0, a pair of them (left and right, top and bottom) or four "
+        f"(left, top, right, bottom) (got {padding!r})."
+    )
+
+
+def check_window(window: CropStep, height: int, width: int) -> CropStep:
+    """Return ``window``; raise if it does not lie inside an image of (height, width)."""
+    spans = ((window.top, window.height, height), (window.left, window.width, width))
+    for start, length, limit in spans:
+        if not (is_integer(start) and is_integer(length) and 0 <= start < start + length <= limit):
+            raise InvalidArgumentError(
+                f"{window!r} does not lie inside an image of (height, width) ({height}, {width})."
+            )
+    return window
+
+
+def check_crop_fits(height: int, width: int, size: tuple[int, int]) -> None:
+    if height < size[0] or width < size[1]:
+        raise InvalidArgumentError(
+            f"Input dimensions ({height}, {width}) are smaller than the crop size {size}. "
+            "Resize or Pad before cropping, or ask for a smaller crop."
+        )
+
+
+def center_window(height: int, width: int, size: tuple[int, int]) -> CropStep:
+    """Return the central window of ``size``. Half pixels are rounded to even, as in torchvision.
+
+    >>> center_window(7, 9, (4, 4))  # (7 - 4) / 2 = 1.5 -> 2, (9 - 4) / 2 = 2.5 -> 2
+    CropStep(top=2, left=2, height=4, width=4)
+    """
+    check_crop_fits(height, width, size)
+    return CropStep(round((height - size[0]) / 2.0), round((width - size[1]) / 2.0), *size)
