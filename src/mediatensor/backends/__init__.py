@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 # Names imported "as" themselves are for other packages of this library, and not public.
+from .._engine.common.pictures import Surface
 from .._engine.pyav.reading import UndecodablePacketError
 from ._cuda import CudaBackend as CudaBackend
 from ._cuda import DecoderCache as DecoderCache
 from ._cuda import get_nvdec_cache_capacity as get_nvdec_cache_capacity
 from ._cuda import set_nvdec_cache_capacity as set_nvdec_cache_capacity
-from ._interface import DecodeBackend, Picture, PictureConverter, PictureDecoder, StreamParameters, Surface
+from ._interface import DecodeBackend, Picture, PictureConverter, PictureDecoder, StreamParameters
 from ._interface import open_guarded as open_guarded
 from ._interface import why_not_guarded as why_not_guarded
 from ._registry import CpuBackend, available_backends, get_backend, register_backend

@@ -19,24 +19,6 @@ from torch import Tensor
 
 from .._engine.common.lazy import cached_property
 
-__all__ = [
-    "CENTRE",
-    "Arithmetic",
-    "Coefficients",
-    "DeepArithmetic",
-    "FullArithmetic",
-    "Kernel",
-    "Layout",
-    "LineArithmetic",
-    "TableArithmetic",
-    "Taps",
-    "coefficients_of",
-    "compute_pair_taps",
-    "compute_taps",
-    "layout_of",
-    "resample",
-]
-
 _SUBSAMPLING = {"420": (1, 1), "422": (1, 0), "444": (0, 0), "440": (0, 1)}
 _INTERLEAVED = {"nv12": (8, 0), "p010le": (10, 6), "p012le": (12, 4), "p016le": (16, 0)}
 _PLANAR = re.compile(r"yuv(?P<full>j)?(?P<subsampling>420|422|444|440)p(?P<bits>9|10|12|14|16)?(?(bits)le|)")
@@ -92,13 +74,8 @@ def layout_of(pixel_format: str) -> Layout | None:
 class Coefficients:
     """The coefficients that convert 8-bit Y'CbCr to R'G'B', in units of 1/65536.
 
-    Attributes:
-        y: Gain of luma.
-        black: The luma of black, times 65536.
-        red_v: Gain of Cr in red.
-        green_u: Gain of Cb in green, negative.
-        green_v: Gain of Cr in green, negative.
-        blue_u: Gain of Cb in blue.
+    ``black`` is the luma of black. The others are gains: ``y`` of luma, ``red_v`` of Cr in red, ``green_u`` of Cb in
+    green, and so on. Those in green are negative.
     """
 
     y: int
@@ -130,18 +107,23 @@ def coefficients_of(matrix: int, *, is_full_range: bool) -> Coefficients:
 
 
 class Arithmetic(ABC):
-    """One way of computing R'G'B' from luma and chroma.
-
-    Args:
-        coefficients: The coefficients of the matrix and the range.
-    """
+    """One way of computing R'G'B' from luma and chroma."""
 
     def __init__(self, coefficients: Coefficients) -> None:
         self._coefficients = coefficients
 
-    @abstractmethod
     def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the chroma terms of red, green and blue, in the unit of `combined`."""
+        c, cb, cr = self._coefficients, self._centred(cb), self._centred(cr)
+        green = self._times(cb, c.green_u) + self._times(cr, c.green_v)
+        return self._times(cr, c.red_v), green, self._times(cb, c.blue_u)
+
+    @abstractmethod
+    def _centred(self, chroma: Tensor) -> Tensor:
+        """Return chroma samples in the unit of `_times`, without the offset of gray."""
+
+    @abstractmethod
+    def _times(self, chroma: Tensor, gain: int) -> Tensor: ...
 
     @abstractmethod
     def luma_term(self, luma: Tensor) -> Tensor:
@@ -158,15 +140,16 @@ class LineArithmetic(Arithmetic):
     Samples are int32 in [0, 255]. Results lie up to 3 levels below the exact result.
     """
 
-    def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        c = self._coefficients
-        cb, cr = cb * 8 - 1024, cr * 8 - 1024
-        red, blue = _product(cr, c.red_v), _product(cb, c.blue_u)
-        return red, _product(cb, c.green_u) + _product(cr, c.green_v), blue
+    def _centred(self, chroma: Tensor) -> Tensor:
+        return chroma * 8 - 1024
+
+    def _times(self, chroma: Tensor, gain: int) -> Tensor:
+        """Return the upper 16 bits of a 16-bit by 16-bit product."""
+        return (chroma * _rounded(gain, 13)) >> 16
 
     def luma_term(self, luma: Tensor) -> Tensor:
         c = self._coefficients
-        return _product(luma * 8 - _rounded(c.black, 3), c.y)
+        return self._times(luma * 8 - _rounded(c.black, 3), c.y)
 
     def combined(self, luma: Tensor, chroma: Tensor | int) -> Tensor:
         return (luma + chroma).clamp_(0, 255).to(torch.uint8)
@@ -175,11 +158,8 @@ class LineArithmetic(Arithmetic):
 class TableArithmetic(Arithmetic):
     """libswscale's table lookup for 8 bits, in which chroma shifts luma by whole steps.
 
-    Samples are int32 in [0, 255]. Results lie within 3 levels of the exact result.
-
-    Args:
-        coefficients: Coefficients of the matrix and the range.
-        is_float: Output float32 in [0, 1] instead of uint8, with the same 256 levels.
+    Samples are int32 in [0, 255]. Results lie within 3 levels of the exact result. With ``is_float``, the same 256
+    levels are float32 in [0, 1] instead of uint8.
     """
 
     def __init__(self, coefficients: Coefficients, *, is_float: bool) -> None:
@@ -189,15 +169,10 @@ class TableArithmetic(Arithmetic):
         place = 326 if coefficients.black else 384
         self._offset = place * coefficients.y - (384 << 16) - coefficients.black + 0x8000
 
-    def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        c = self._coefficients
-        return (
-            self._steps(cr, c.red_v),
-            self._steps(cb, c.green_u) + self._steps(cr, c.green_v),
-            self._steps(cb, c.blue_u),
-        )
+    def _centred(self, chroma: Tensor) -> Tensor:
+        return chroma
 
-    def _steps(self, chroma: Tensor, gain: int) -> Tensor:
+    def _times(self, chroma: Tensor, gain: int) -> Tensor:
         numerator = (gain << 16) + 0x8000
         in_luma = abs(numerator) // self._coefficients.y * (1 if numerator >= 0 else -1)  # towards zero, as in C
         return ((chroma * in_luma) >> 16) - (in_luma >> 9)
@@ -217,15 +192,15 @@ class FullArithmetic(Arithmetic):
     colours far outside of R'G'B' overflow 32 bits, as in libswscale, and become 0.
     """
 
-    def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        c = self._coefficients
-        cb, cr = cb - (128 << 9), cr - (128 << 9)
-        green = cb * _rounded(c.green_u, 13) + cr * _rounded(c.green_v, 13)
-        return cr * _rounded(c.red_v, 13), green, cb * _rounded(c.blue_u, 13)
+    def _centred(self, chroma: Tensor) -> Tensor:
+        return chroma - (128 << 9)
+
+    def _times(self, chroma: Tensor, gain: int) -> Tensor:
+        return chroma * _rounded(gain, 13)
 
     def luma_term(self, luma: Tensor) -> Tensor:
         c = self._coefficients
-        return (luma - _rounded(c.black, 9)) * _rounded(c.y, 13) + (1 << 21)
+        return self._times(luma - _rounded(c.black, 9), c.y) + (1 << 21)
 
     def combined(self, luma: Tensor, chroma: Tensor | int) -> Tensor:
         return ((luma + chroma) >> 22).clamp_(0, 255).to(torch.uint8)
@@ -237,30 +212,18 @@ class DeepArithmetic(Arithmetic):
     Samples are float32 in levels, [0, 255]. Results lie within 1/65535 of libswscale's.
     """
 
-    def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        c = self._coefficients
-        cb, cr = cb - 128, cr - 128
-        return (
-            cr * self._gain(c.red_v),
-            cb * self._gain(c.green_u) + cr * self._gain(c.green_v),
-            cb * self._gain(c.blue_u),
-        )
+    def _centred(self, chroma: Tensor) -> Tensor:
+        return chroma - 128
+
+    def _times(self, chroma: Tensor, gain: int) -> Tensor:
+        return chroma * (_rounded(gain, 13) / (1 << 13) * 256 / 65535)
 
     def luma_term(self, luma: Tensor) -> Tensor:
         c = self._coefficients
-        return (luma - c.black / 65536) * self._gain(c.y)
+        return self._times(luma - c.black / 65536, c.y)
 
     def combined(self, luma: Tensor, chroma: Tensor | int) -> Tensor:
         return (luma + chroma).clamp_(0, 1)
-
-    @staticmethod
-    def _gain(value: int) -> float:
-        return _rounded(value, 13) / (1 << 13) * 256 / 65535
-
-
-def _product(samples: Tensor, gain: int) -> Tensor:
-    """Return the upper 16 bits of a 16-bit by 16-bit product."""
-    return (samples * _rounded(gain, 13)) >> 16
 
 
 def _rounded(value: int, bits: int) -> int:
@@ -302,15 +265,13 @@ class Taps:
 def compute_taps(
     source: int, target: int, kernel: Kernel, bits: int, source_centre: int = CENTRE, target_centre: int = CENTRE
 ) -> Taps:
-    """Return the filters from ``source`` to ``target`` samples. Downscaling widens the kernel (antialias).
+    """Return the filters from ``source`` to ``target`` samples of a line. Downscaling widens the kernel (antialias).
 
     Args:
-        source: Number of source samples in the line, at least 1.
-        target: Number of target samples, at least 1.
+        source, target: Numbers of samples, at least 1.
         kernel: ``"bilinear"``, or ``"bicubic"`` with B = 0 and C = 0.6.
         bits: Log2 of the sum of weights: 14 along lines, 12 across lines.
-        source_centre: Position of the value within a source sample, in 1/256 of the sample.
-        target_centre: Position of the value within a target sample, in 1/256 of the sample.
+        source_centre, target_centre: Position of the value within a sample, in 1/256 of the sample.
 
     >>> compute_taps(4, 8, "bilinear", 12).weights[:4].tolist()
     [[4096, 0], [3072, 1024], [1024, 3072], [3072, 1024]]
@@ -341,11 +302,7 @@ def _kernel_weights(
     distances = np.abs(((positions[:, None] + np.arange(size)) << 17) - centres[:, None]) << 13
     if step > 1 << 16:
         distances = distances * target // source
-    return positions, _bicubic(distances) if kernel == "bicubic" else _bilinear(distances)
-
-
-def _bilinear(distances: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.maximum((1 << 30) - distances, 0) << 24
+    return positions, _bicubic(distances) if kernel == "bicubic" else np.maximum((1 << 30) - distances, 0) << 24
 
 
 def _bicubic(distances: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -410,16 +367,9 @@ def compute_pair_taps(source: int, target: int, kernel: Kernel, bits: int) -> Ta
 
 
 def resample(samples: Tensor, indices: Tensor, weights: Tensor, axis: int) -> Tensor:
-    """Filter samples along axis 0 or 1. Sums of int32 samples are int32.
+    """Filter samples (H, W) or (H, W, C) along axis 0 or 1, with ``weights`` (target, taps) of the same dtype.
 
-    Args:
-        samples: (H, W) or (H, W, C).
-        indices: int64 (target, taps).
-        weights: (target, taps), of the type of the samples.
-        axis: The axis to filter along.
-
-    Returns:
-        A tensor with ``target`` samples along ``axis``.
+    Sums of int32 samples are int32.
     """
     target, num_taps = indices.shape
     taken = samples.index_select(axis, indices.reshape(-1))

@@ -14,20 +14,18 @@ from typing import Any, ClassVar, Generic, TypeVar
 import torch
 
 from .._engine.common.locks import ForkSafeLock
+from .._engine.common.pictures import Surface
 from .._engine.pyav.pixels import CUDA_DECODE_ERRORS, create_cuda_context, cuda_surface_of, why_no_nvcuvid
 from ..errors import DeviceError, InvalidArgumentError
-from ._interface import DecodeBackend, Picture, PictureDecoder, StreamParameters, Surface
-
-__all__ = ["CudaBackend", "DecoderCache", "get_nvdec_cache_capacity", "reading_surface", "set_nvdec_cache_capacity"]
+from ._interface import DecodeBackend, Picture, PictureDecoder, StreamParameters
 
 DecoderT = TypeVar("DecoderT")
 
 
 class DecoderCache(Generic[DecoderT]):
-    """A cache of idle decoders by device and kind. Beyond the capacity, the least recently used decoders are freed.
+    """A cache of idle decoders by device and kind.
 
-    Args:
-        capacity: Maximum number of idle decoders for each device.
+    Beyond the capacity of a device, its least recently used decoders are freed.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -109,11 +107,8 @@ def reading_surface(device: torch.device, cuda: Any) -> Iterator[None]:
 
     FFmpeg uses the legacy default stream, which is also torch's default stream. A different current stream must wait
     for the default stream. FFmpeg reuses the memory of dropped pictures, so the default stream must then wait for the
-    current stream. ``record_stream`` does not help, because torch's allocator does not own this memory.
-
-    Args:
-        device: A CUDA device.
-        cuda: ``torch.cuda``, or a replacement in tests.
+    current stream. ``record_stream`` does not help, because torch's allocator does not own this memory. ``cuda`` is
+    ``torch.cuda``, or a replacement in tests.
     """
     current, default = cuda.current_stream(device), cuda.default_stream(device)
     if current == default:
@@ -180,13 +175,8 @@ def get_nvdec_cache_capacity() -> int:
 class CudaBackend(DecodeBackend):
     """The NVDEC backend.
 
-    NVDEC conceals damage within a picture without reporting it. Decode on the CPU to detect damage.
-
-    Args:
-        cuda: ``torch.cuda``, or a replacement in tests.
-        create_context: Makes a PyAV codec context for (codec, extradata, (height, width), index of the device).
-        why_unavailable: Returns why NVDEC is not available, or ``None`` if it may be available.
-        cache: The cache of idle contexts.
+    NVDEC conceals damage within a picture without reporting it. Decode on the CPU to detect damage. Tests replace the
+    arguments.
     """
 
     name = "cuda"
@@ -225,7 +215,7 @@ class CudaBackend(DecodeBackend):
             except CUDA_DECODE_ERRORS as error:
                 raise DeviceError(f"NVDEC cannot be opened for {stream.codec}: {error}.") from error
         can_be_reused = bool(stream.extradata) or stream.codec in _CODECS_WITHOUT_PARAMETER_SETS
-        give_back = partial(self._cache.put, device.index, kind) if can_be_reused else _let_go
+        give_back = partial(self._cache.put, device.index, kind) if can_be_reused else None
         return _CudaDecoder(context, stream, give_back)
 
     def surface(self, picture: Any, device: torch.device) -> Surface:
@@ -236,15 +226,9 @@ class CudaBackend(DecodeBackend):
 
 
 class _CudaDecoder(PictureDecoder):
-    """A codec context of FFmpeg that decodes with NVDEC.
+    """A codec context of FFmpeg that decodes with NVDEC. ``give_back`` receives it when it is no longer needed."""
 
-    Args:
-        context: The codec context, at the beginning of a stream.
-        stream: The parameters of the stream.
-        give_back: Receives the context when it is no longer needed.
-    """
-
-    def __init__(self, context: Any, stream: StreamParameters, give_back: Callable[[Any], object]) -> None:
+    def __init__(self, context: Any, stream: StreamParameters, give_back: Callable[[Any], object] | None) -> None:
         self._context = context
         self._stream = stream
         self._give_back = give_back
@@ -260,23 +244,19 @@ class _CudaDecoder(PictureDecoder):
         except BaseException:  # for example an interrupt, which leaves the codec in an unknown state
             self._has_failed = True
             raise
-        for frame in frames:
-            self._check(frame)
-        return frames  # type: ignore[no-any-return]
-
-    def _check(self, frame: Any) -> None:
-        """Raise for pictures that FFmpeg decoded in software or could not crop."""
         stream = self._stream
-        if frame.format.name != "cuda":
-            raise self._failure(
-                f"Video not supported: NVDEC does not take this {stream.codec} stream (profile {stream.profile}, "
-                f"{stream.pixel_format}, {stream.width}x{stream.height})."
-            )
-        if (frame.width, frame.height) != (stream.width, stream.height):
-            raise self._failure(
-                f"Video not supported: a picture of {frame.width}x{frame.height} (width x height) in a stream of "
-                f"{stream.width}x{stream.height}, which is cropped at the top or left, or changes its size."
-            )
+        for frame in frames:
+            if frame.format.name != "cuda":  # decoded in software
+                raise self._failure(
+                    f"Video not supported: NVDEC does not take this {stream.codec} stream (profile {stream.profile}, "
+                    f"{stream.pixel_format}, {stream.width}x{stream.height})."
+                )
+            if (frame.width, frame.height) != (stream.width, stream.height):
+                raise self._failure(
+                    f"Video not supported: a picture of {frame.width}x{frame.height} (width x height) in a stream of "
+                    f"{stream.width}x{stream.height}, which is cropped at the top or left, or changes its size."
+                )
+        return frames  # type: ignore[no-any-return]
 
     def _failure(self, message: str) -> DeviceError:
         self._has_failed = True
@@ -287,12 +267,9 @@ class _CudaDecoder(PictureDecoder):
 
     def close(self) -> None:
         context, self._context = self._context, None
-        if context is not None and not self._has_failed:
+        if context is not None and self._give_back is not None and not self._has_failed:
             context.flush_buffers()
             self._give_back(context)
-
-
-def _let_go(context: Any) -> None: ...
 
 
 def _why_unsupported(stream: StreamParameters) -> str | None:

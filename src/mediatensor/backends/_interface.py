@@ -21,18 +21,6 @@ from .._engine.common.pictures import Orientation, PixelStep, Surface
 from ..errors import DeviceError
 from ._plane_converter import PlaneConverter
 
-__all__ = [
-    "DecodeBackend",
-    "Picture",
-    "PictureConverter",
-    "PictureDecoder",
-    "StreamParameters",
-    "Surface",
-    "guarded_surface",
-    "open_guarded",
-    "why_not_guarded",
-]
-
 _PICTURE_ATTRIBUTES = ("pts", "duration", "width", "height", "key_frame", "is_corrupt")
 
 
@@ -190,11 +178,7 @@ def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: to
 
 
 def open_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> PictureDecoder:
-    """Call `DecodeBackend.open` and return a decoder that raises only `DeviceError`.
-
-    Raises:
-        DeviceError: if the decoder cannot be opened.
-    """
+    """Call `DecodeBackend.open` and return a decoder that raises only `DeviceError`, like this function."""
     with _Naming(backend):
         decoder = backend.open(stream, device)
     if not isinstance(decoder, PictureDecoder):
@@ -203,14 +187,12 @@ def open_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch
 
 
 def guarded_surface(backend: DecodeBackend, picture: Any, device: torch.device) -> Surface:
-    """Call `DecodeBackend.surface` and check that the planes are tensors with values.
-
-    Raises:
-        DeviceError: if the backend returns anything else.
-    """
+    """Call `DecodeBackend.surface`; raise `DeviceError` unless the planes are tensors with values."""
     with _Naming(backend):
         surface = backend.surface(picture, device)
-    if not isinstance(surface, Surface) or not all(_has_values(plane) for plane in surface.planes):
+    if not isinstance(surface, Surface) or not all(
+        isinstance(plane, Tensor) and plane.device.type != "meta" for plane in surface.planes
+    ):
         raise DeviceError(
             f"surface() of the backend {backend.name!r} must return a Surface with planes "
             f"(got {type(surface).__name__})."
@@ -218,17 +200,8 @@ def guarded_surface(backend: DecodeBackend, picture: Any, device: torch.device) 
     return surface
 
 
-def _has_values(plane: object) -> bool:
-    return isinstance(plane, Tensor) and plane.device.type != "meta"
-
-
 class _GuardedDecoder(PictureDecoder):
-    """A wrapper that turns every error of a decoder into `DeviceError`.
-
-    Args:
-        backend: The backend of the decoder.
-        decoder: The decoder to wrap.
-    """
+    """A wrapper that turns every error of a decoder into `DeviceError`."""
 
     def __init__(self, backend: DecodeBackend, decoder: PictureDecoder) -> None:
         self._backend = backend
@@ -242,16 +215,12 @@ class _GuardedDecoder(PictureDecoder):
         with _Naming(self._backend):
             pictures = list(self._decoder.decode(packet))
         for picture in pictures:
-            self._check(picture)
+            if missing := [name for name in _PICTURE_ATTRIBUTES if not hasattr(picture, name)]:
+                raise DeviceError(
+                    f"The backend {self._backend.name!r} gives {type(picture).__name__} for a picture, which has no "
+                    f"{', '.join(missing)}."
+                )
         return pictures
-
-    def _check(self, picture: Any) -> None:
-        missing = [name for name in _PICTURE_ATTRIBUTES if not hasattr(picture, name)]
-        if missing:
-            raise DeviceError(
-                f"The backend {self._backend.name!r} gives {type(picture).__name__} for a picture, which has no "
-                f"{', '.join(missing)}."
-            )
 
     def flush(self) -> None:
         with _Naming(self._backend):

@@ -34,10 +34,9 @@ from ._colour import (
     resample,
 )
 
-__all__ = ["PlaneConverter"]
-
 _FULL_RANGE = 2
 _ALIGNMENT_BYTES = 16  # alignment of planes in the memory for uploads
+_FORMATS_WITH_FAST_PATH = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p"})
 _HARDWARE_FORMAT = "nv12"
 _ALONG_BITS, _ACROSS_BITS = 14, 12  # bits of the weights of libswscale's filters along and across lines
 _MAX_CACHED_FILTERS = 64
@@ -56,17 +55,18 @@ class PlaneConverter:
     by more, because of errors in libswscale:
 
     - float32 of 8-bit 4:2:0 or 4:2:2 with an odd width and an even height: libswscale leaves the last column undefined,
-    and the CPU path converts this column from uint8, up to 3 levels off. - float32 of 4:2:0 resized in the same pass to
-    an odd width and the same height: libswscale overflows. - Interlaced 4:2:0 resized in the same pass, or with a
-    matrix that libswscale refuses (8 and 10 of H.273): the CPU converts the fields one by one, and a device converts
-    the whole picture. Noise differs by up to 255 levels.
+      and the CPU path converts this column from uint8, up to 3 levels off.
+    - float32 of 4:2:0 resized in the same pass to an odd width and the same height: libswscale overflows.
+    - Interlaced 4:2:0 resized in the same pass, or with a matrix that libswscale refuses (8 and 10 of H.273): the CPU
+      converts the fields one by one, and a device converts the whole picture. Noise differs by up to 255 levels.
 
     In two more cases results differ by more:
 
     - 4:2:0 resized in the same pass, if the surface does not state its ``chroma_location`` (the default of H.264 and
-    HEVC is left). Real clips differ by 0.1 to 0.6 levels on average, and colour edges by up to 40 levels, or 80 at odd
-    ratios. - A picture that is scaled to less than 1/120 of its height or width: libswscale then uses two passes
-    through 4:2:0, and a device one pass. Noise differs by up to 30 levels.
+      HEVC is left). Real clips differ by 0.1 to 0.6 levels on average, and colour edges by up to 40 levels, or 80 at
+      odd ratios.
+    - A picture that is scaled to less than 1/120 of its height or width: libswscale then uses two passes through 4:2:0,
+      and a device one pass. Noise differs by up to 30 levels.
 
     nv12 surfaces are converted like yuv420p, because software decoders output yuv420p for the same packets. (libswscale
     repeats the chroma of yuv420p, but interpolates the chroma of nv12.) A PyAV nv12 frame on the CPU is converted as
@@ -74,11 +74,8 @@ class PlaneConverter:
 
     PyAV frames of other formats, or without accessible planes, are converted on the CPU, and RGB is uploaded.
 
-    Args:
-        surface: Function that returns the surface of a picture on a device; see `DecodeBackend.surface`.
-        device: The device of the tensors. Planes on another device are copied to it.
-        steps: The steps for the upright RGB picture, in order.
-        is_float: float32 in [0, 1] instead of uint8.
+    The methods are those of `PictureConverter`. ``surface`` returns the surface of a picture on a device, see
+    `DecodeBackend.surface`. Planes on another device are copied.
     """
 
     def __init__(
@@ -92,48 +89,42 @@ class PlaneConverter:
         self._surface = surface
         self._device = device
         self._steps = steps
-        self._is_float = is_float
+        self._dtype = torch.float32 if is_float else torch.uint8
         self._colours = PlaneColours(device, is_float=is_float)
         self._software = FrameConverter(steps, is_float=is_float)
 
-    @property
-    def dtype(self) -> torch.dtype:
-        return torch.float32 if self._is_float else torch.uint8
-
     def orientation_of(self, picture: Any) -> Orientation:
-        """Return the orientation of the picture."""
         if is_frame(picture):
             return orientation_of(picture)
         return getattr(picture, "orientation", None) or Orientation()
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return (height, width) after rotation and all steps."""
         return output_size(self._steps, *orientation.size(picture.height, picture.width))
 
     def empty(self, num_rows: int, height: int, width: int) -> Tensor:
-        """Return an uninitialised tensor (num_rows, height, width, 3) on the device."""
-        return torch.empty((num_rows, height, width, 3), dtype=self.dtype, device=self._device)
+        return torch.empty((num_rows, height, width, 3), dtype=self._dtype, device=self._device)
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a function that makes contexts in which other threads use this thread's current stream."""
         if self._device.type != "cuda":
             return nullcontext
         return partial(torch.cuda.stream, torch.cuda.current_stream(self._device))
 
     def write(self, picture: Any, orientation: Orientation, out: Tensor) -> None:
-        """Convert a picture into ``out`` of shape (height, width, 3), scaling it if its size differs.
-
-        Raises:
-            DeviceError: if the format of a surface's planes is not supported.
-        """
         surface = self._surface(picture, self._device)
         layout = layout_of(surface.pixel_format)
         # The format of a frame on the GPU is "cuda", which does not describe its planes.
         is_software = is_frame(picture) and picture.format.name == surface.pixel_format
         if layout is None or not _has_planes_of(surface, layout):
             if not is_software:
-                raise DeviceError(_unknown(surface, self._device))
-            self._write_from_cpu(picture, orientation, out)
+                shapes = [tuple(plane.shape) for plane in surface.planes]
+                raise DeviceError(
+                    f"Pictures of {surface.width}x{surface.height} in {surface.pixel_format!r} with planes of {shapes} "
+                    f"cannot be converted on {self._device}; 8 to 16 bits of 4:2:0, 4:2:2, 4:4:0 and 4:4:4, and 8-bit "
+                    "gray can. Decode them with decode_backend='cpu'."
+                )
+            staging = _staging(out.shape, out.dtype, self._device)
+            self._software.write(picture, orientation, staging.numpy())
+            out.copy_(on_device(staging, self._device))
             return
         repeats_chroma = surface.pixel_format in _FORMATS_WITH_FAST_PATH or (
             surface.pixel_format == _HARDWARE_FORMAT and not is_software
@@ -163,24 +154,6 @@ class PlaneConverter:
                 pixels = self._colours.resized(pixels, step.height, step.width)
         out.copy_(pixels)
 
-    def _write_from_cpu(self, frame: Any, orientation: Orientation, out: Tensor) -> None:
-        """Convert a PyAV frame on the CPU, and upload RGB."""
-        staging = _staging(out.shape, out.dtype, self._device)
-        self._software.write(frame, orientation, staging.numpy())
-        out.copy_(on_device(staging, self._device))
-
-
-_FORMATS_WITH_FAST_PATH = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p"})
-
-
-def _unknown(surface: Surface, device: torch.device) -> str:
-    shapes = [tuple(plane.shape) for plane in surface.planes]
-    return (
-        f"Pictures of {surface.width}x{surface.height} in {surface.pixel_format!r} with planes of {shapes} cannot be "
-        f"converted on {device}; 8 to 16 bits of 4:2:0, 4:2:2, 4:4:0 and 4:4:4, and 8-bit gray can. Decode them with "
-        "decode_backend='cpu'."
-    )
-
 
 def _has_planes_of(surface: Surface, layout: Layout) -> bool:
     """Return whether the planes have the shapes and dtype of the pixel format."""
@@ -205,7 +178,7 @@ def _samples(planes: tuple[Tensor, ...], layout: Layout) -> tuple[Tensor, ...]:
 
 def _planes_on(planes: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
     """Return the planes on a device. Planes in CPU memory are uploaded in one copy."""
-    if all(_is_on(plane, device) for plane in planes):
+    if all(plane.device.type == device.type and device.index in (None, plane.device.index) for plane in planes):
         return planes
     if any(plane.device.type != "cpu" for plane in planes):
         return tuple(on_device(plane, device) for plane in planes)
@@ -216,10 +189,6 @@ def _planes_on(planes: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor
         np.copyto(_placed(staging, start, plane).numpy(), plane.numpy())
     uploaded = on_device(staging, device)
     return tuple(_placed(uploaded, start, plane) for start, plane in zip(starts, planes, strict=True))
-
-
-def _is_on(plane: Tensor, device: torch.device) -> bool:
-    return plane.device.type == device.type and device.index in (None, plane.device.index)
 
 
 def _placed(memory: Tensor, start: int, plane: Tensor) -> Tensor:
@@ -262,12 +231,7 @@ class Components:
 
 
 class PlaneColours:
-    """Converts colours and scales pictures on one device, and caches filters.
-
-    Args:
-        device: The device of all tensors.
-        is_float: Output float32 in [0, 1] instead of uint8.
-    """
+    """Converts colours and scales pictures on one device, to float32 in [0, 1] or uint8, and caches filters."""
 
     def __init__(self, device: torch.device, *, is_float: bool) -> None:
         self._device = device
@@ -275,15 +239,7 @@ class PlaneColours:
         self._filters: dict[Taps, tuple[Tensor, Tensor]] = {}
 
     def to_rgb(self, picture: Components, size: tuple[int, int] | None = None) -> Tensor:
-        """Convert luma and chroma to RGB.
-
-        Args:
-            picture: The components, of any size.
-            size: (height, width) to scale to in the same pass, bilinear; ``None`` keeps the size.
-
-        Returns:
-            (height, width, 3), uint8 or float32.
-        """
+        """Convert luma and chroma to RGB (height, width, 3), and scale to ``size`` in the same pass, bilinear."""
         height, width = size or picture.luma.shape
         coefficients, shift = picture.coefficients, picture.layout.chroma_shift
         samples = (picture.luma, *picture.chroma)
@@ -317,7 +273,9 @@ class PlaneColours:
         scaled = self._filtered(values, compute_taps(source_width, width, "bilinear", _ALONG_BITS), 1)
         if width <= source_width // 2 and source_width % 2 == 0:
             in_pairs = self._filtered(values, compute_pair_taps(source_width, width, "bilinear", _ALONG_BITS), 1)
-            scaled = in_pairs + _luma_of(scaled - in_pairs)
+            difference = scaled - in_pairs
+            red, green, blue = (weight * difference[..., channel] for channel, weight in enumerate(_LUMA_WEIGHTS))
+            scaled = in_pairs + (red + green + blue).unsqueeze(-1)
         if self._is_float:
             return scaled.clamp(0, 1)
         return (scaled + 0.5).clamp_(0, 255).to(torch.uint8)
@@ -369,11 +327,6 @@ def _chroma_centre(picture: Components) -> tuple[int, int]:
     x_shift, y_shift = picture.layout.chroma_shift or (0, 0)
     x, y = _CHROMA_OFFSETS.get(picture.chroma_location, (128, 128))
     return (x + 128) >> 1 if x_shift else CENTRE, (y + 128) >> 1 if y_shift else CENTRE
-
-
-def _luma_of(rgb: Tensor) -> Tensor:
-    red, green, blue = (weight * rgb[..., channel] for channel, weight in enumerate(_LUMA_WEIGHTS))
-    return (red + green + blue).unsqueeze(-1)
 
 
 def _merged(arithmetic: Arithmetic, samples: Sequence[Tensor], chroma_shift: tuple[int, int] | None) -> Tensor:

@@ -12,21 +12,11 @@ from typing import Any, ClassVar
 
 import torch
 
-from .._engine.common.pictures import PixelStep
+from .._engine.common.pictures import PixelStep, Surface
 from .._engine.pyav.pixels import FrameConverter, surface_of
 from .._engine.pyav.reading import PacketDecoder
 from ..errors import InvalidArgumentError
-from ._interface import DecodeBackend, PictureConverter, PictureDecoder, StreamParameters, Surface
-
-__all__ = [
-    "CpuBackend",
-    "available_backends",
-    "choose_backend",
-    "get_backend",
-    "register_backend",
-    "scoped_registry",
-    "set_cuda_backend",
-]
+from ._interface import DecodeBackend, PictureConverter, PictureDecoder, StreamParameters
 
 _ENTRY_POINT_GROUP = "mediatensor.backends"
 
@@ -112,15 +102,7 @@ def _backend_for(device: torch.device) -> DecodeBackend:
 
 
 def choose_backend(name: str | None, device: torch.device) -> DecodeBackend:
-    """Return a backend by name, or the default backend of a device.
-
-    Raises:
-        InvalidArgumentError: if there is no backend of this name.
-
-    >>> import torch
-    >>> choose_backend(None, torch.device("cpu")).name
-    'cpu'
-    """
+    """Return a backend by name, or the default backend of a device."""
     if name is None and device.type == "cuda":
         name = _cuda_backend.get()
     if name is None:
