@@ -8,9 +8,8 @@
 
 from __future__ import annotations
 
-from ._encoder import Encoder
+from ._encoder import AudioStream, Encoder, VideoStream
 from ._image_encoders import JpegEncoder, PngEncoder
-from ._streams import AudioStream, VideoStream
 from ._video_encoder import AudioEncoder, VideoEncoder
 
 __all__ = [

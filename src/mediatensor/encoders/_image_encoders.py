@@ -21,19 +21,12 @@ from .._engine.sources.atomic_files import write_error
 from ..errors import EncodeError, InvalidArgumentError, SourceTypeError
 from ._target import FileLikeTarget, Sink, Target, make_target
 
-__all__ = ["JpegEncoder", "PngEncoder", "encode_png_16"]
-
 _COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
 _NONE, _SUB, _UP = 0, 1, 2
 
 
 def encode_png_16(pixels: NDArray[np.uint16], compression_level: int) -> bytes:
-    """Return a PNG file of 16 bits per sample.
-
-    Args:
-        pixels: (H, W, C) with 1 to 4 channels.
-        compression_level: Compression level of zlib, 0 to 9.
-    """
+    """Return a PNG file of 16 bits per sample, of ``pixels`` (H, W, C) with 1 to 4 channels."""
     height, width, channels = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 16, _COLOR_TYPES[channels], 0, 0, 0)
     compressor = zlib.compressobj(compression_level)
@@ -77,7 +70,10 @@ class _ImageEncoder(ABC):
         if img.ndim != 3 or 0 in img.shape:
             raise InvalidArgumentError(f"Expected a 3D image (C, H, W) with pixels, got {tuple(img.shape)}.")
         if img.shape[0] not in self._ACCEPTED.get(img.dtype, ()):
-            accepted = "; ".join(f"{dtype} with {_listed(counts)} channels" for dtype, counts in self._ACCEPTED.items())
+            accepted = "; ".join(
+                f"{dtype} with {', '.join(map(str, counts[:-1]))} or {counts[-1]} channels"
+                for dtype, counts in self._ACCEPTED.items()
+            )
             raise InvalidArgumentError(
                 f"Expected (C, H, W) of {accepted}; got {img.dtype} with {img.shape[0]}: {tuple(img.shape)}."
             )
@@ -88,15 +84,12 @@ class _ImageEncoder(ABC):
         """Return the pixels as (H, W, C), without a copy for a frame of a batch."""
         return np.ascontiguousarray(self._img.permute(1, 2, 0).numpy())
 
-    def _pillow_image(self) -> Image.Image:
-        pixels = self._pixels()
-        height, width, channels = pixels.shape
-        return Image.frombuffer(_MODES[channels], (width, height), pixels, "raw", _MODES[channels], 0, 1)
-
     def _save(self, **options: Any) -> bytes:
-        file = io.BytesIO()
+        pixels, file = self._pixels(), io.BytesIO()
+        height, width, channels = pixels.shape
+        mode = _MODES[channels]
         try:
-            self._pillow_image().save(file, **options)
+            Image.frombuffer(mode, (width, height), pixels, "raw", mode, 0, 1).save(file, **options)
         except (OSError, ValueError) as error:
             raise EncodeError(f"The image of shape {tuple(self._img.shape)} cannot be encoded: {error}.") from error
         return file.getvalue()
@@ -163,23 +156,14 @@ class JpegEncoder(_ImageEncoder):
         _write(self._encode(quality), FileLikeTarget(dest))
 
     def to_tensor(self, *, quality: int = 75) -> Tensor:
-        """Return the bytes of the JPEG file.
+        """Return the bytes of the JPEG file, a 1-D uint8 tensor on the CPU.
 
         Args:
             quality: 1 to 100.
 
-        Returns:
-            A 1-D uint8 tensor on the CPU.
-
         Raises:
             InvalidArgumentError: if the quality is out of range.
             EncodeError: if the image is too large for JPEG.
-
-        Example:
-            >>> import torch
-            >>> from mediatensor.encoders import JpegEncoder
-            >>> JpegEncoder(torch.zeros(3, 24, 32, dtype=torch.uint8)).to_tensor().dtype
-            torch.uint8
         """
         return _tensor(self._encode(quality))
 
@@ -258,22 +242,13 @@ class PngEncoder(_ImageEncoder):
         _write(self._encode(compression_level), FileLikeTarget(dest))
 
     def to_tensor(self, *, compression_level: int = 6) -> Tensor:
-        """Return the bytes of the PNG file.
+        """Return the bytes of the PNG file, a 1-D uint8 tensor on the CPU.
 
         Args:
             compression_level: 0 (none) to 9 (smallest, slowest).
 
-        Returns:
-            A 1-D uint8 tensor on the CPU.
-
         Raises:
             InvalidArgumentError: if the level is out of range.
-
-        Example:
-            >>> import torch
-            >>> from mediatensor.encoders import PngEncoder
-            >>> PngEncoder(torch.zeros(3, 24, 32, dtype=torch.uint8)).to_tensor().dtype
-            torch.uint8
         """
         return _tensor(self._encode(compression_level))
 
@@ -285,10 +260,6 @@ class PngEncoder(_ImageEncoder):
         if self._img.dtype == torch.uint16:
             return encode_png_16(self._pixels(), operator.index(compression_level))
         return self._save(format="PNG", compress_level=operator.index(compression_level))
-
-
-def _listed(counts: tuple[int, ...]) -> str:
-    return f"{', '.join(map(str, counts[:-1]))} or {counts[-1]}"
 
 
 def _tensor(data: bytes) -> Tensor:

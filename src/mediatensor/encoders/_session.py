@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +20,6 @@ from .._engine.pyav.encoding_tracks import AudioSettings, VideoSettings
 from ..errors import ClosedError, EncodeError, InvalidArgumentError
 from ..frames import FrameBatch
 from ._target import Target
-
-__all__ = [
-    "FINE_TIME_BASE",
-    "MAX_SECONDS",
-    "NOMINAL_FRAME_RATE",
-    "Session",
-    "Timeline",
-    "batch_times",
-    "even_frame_rate",
-    "frame_rate_fraction",
-    "mean_frame_rate",
-    "ticks_of",
-]
 
 #: The time base of a variable rate, as in MPEG. It divides the frame durations of 24, 25, 30 and 30000/1001 fps.
 FINE_TIME_BASE = Fraction(1, 90_000)
@@ -141,19 +128,17 @@ class Timeline:
 
         times given      video 5.00 |--------      audio 5.02 |-------
         in the file      video 0.00 |--------      audio 0.02 |-------
-
-    Args:
-        num_streams: The number of streams.
     """
 
     def __init__(self, num_streams: int) -> None:
         self._starts: list[float | None] = [None] * num_streams
-        self._has_begun = [False] * num_streams
+        #: Whether each stream has data.
+        self.has_begun = [False] * num_streams
 
     def begin(self, stream: int, start_seconds: float | None) -> None:
         """Record the start time of a stream's first data; ``None`` for data without times."""
-        if not self._has_begun[stream]:
-            self._starts[stream], self._has_begun[stream] = start_seconds, True
+        if not self.has_begun[stream]:
+            self._starts[stream], self.has_begun[stream] = start_seconds, True
 
     def start_of(self, stream: int) -> float | None:
         """Return the start time of a stream's first data."""
@@ -161,7 +146,7 @@ class Timeline:
 
     def is_final(self, stream: int) -> bool:
         """Return whether `offset_seconds` of a stream is final."""
-        return self._has_begun[stream] and (self._starts[stream] is None or all(self._has_begun))
+        return self.has_begun[stream] and (self._starts[stream] is None or all(self.has_begun))
 
     def offset_seconds(self, stream: int) -> float:
         """Return the start time of the stream in the file, 0 until it is known.
@@ -173,15 +158,22 @@ class Timeline:
         (True, 0.5)
         """
         start = self._starts[stream]
-        return 0.0 if start is None else start - min(_known(self._starts))
-
-
-def _known(starts: Sequence[float | None]) -> list[float]:
-    return [start for start in starts if start is not None]
+        return 0.0 if start is None else start - min(start for start in self._starts if start is not None)
 
 
 # Encoders that a forked child inherited. Freeing them in the child would wait for threads that only the parent has.
 _inherited: list[object] = []
+
+
+class WritesToFile:
+    """A base for objects that cannot be pickled."""
+
+    def __reduce__(self) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(
+            f"{'An' if name[0] in 'AE' else 'A'} {name} cannot be pickled: it writes to an open file. Make encoders "
+            "where they are used."
+        )
 
 
 class Session:
@@ -202,9 +194,8 @@ class Session:
         self.is_closed = False
         self._target: Target | None = None
         self._muxer: Muxer | None = None
-        self._timeline = Timeline(0)
+        self.timeline = Timeline(0)
         self._held: list[tuple[int, Any]] = []
-        self._has_data: list[bool] = []
         self._failure: str | None = None
         self._process = os.getpid()
         self._finalizer: weakref.finalize[..., Session] | None = None
@@ -247,8 +238,7 @@ class Session:
                 muxer.abandon()
             raise
         self._target, self._muxer = target, muxer
-        self._timeline = Timeline(len(self.settings))
-        self._has_data = [False] * len(self.settings)
+        self.timeline = Timeline(len(self.settings))
         self._process = os.getpid()
         self._finalizer = weakref.finalize(self, _give_up, target, muxer, self._process)
         self._finalizer.atexit = False  # the target's own finalizer removes the file
@@ -269,15 +259,6 @@ class Session:
         if os.getpid() != self._process:
             raise EncodeError("An encoder belongs to the process that opened its file; this one was forked from it.")
 
-    def begin(self, stream: int, start_seconds: float | None) -> None:
-        """Record the start time of a stream's first data."""
-        self._timeline.begin(stream, start_seconds)
-        self._has_data[stream] = True
-
-    def start_of(self, stream: int) -> float | None:
-        """Return the start time of a stream's first data; ``None`` if the data had no time."""
-        return self._timeline.start_of(stream)
-
     def encode(self, stream: int, *arguments: Any) -> None:
         """Encode one chunk of a stream, and write finished packets."""
         assert self._muxer is not None
@@ -292,13 +273,13 @@ class Session:
 
     def _write(self, stream: int, packets: Sequence[Any], *, is_last: bool = False) -> None:
         assert self._muxer is not None
-        if not self._held and self._timeline.is_final(stream):  # the usual case: write all packets in one call
+        if not self._held and self.timeline.is_final(stream):  # the usual case: write all packets in one call
             self._muxer.write([self._moved(stream, packet) for packet in packets])
             return
         held = [*self._held, *((stream, packet) for packet in packets)]
         self._held = []
         for number, packet in held:
-            if is_last or self._timeline.is_final(number):
+            if is_last or self.timeline.is_final(number):
                 self._muxer.write([self._moved(number, packet)])
             else:
                 self._held.append((number, packet))
@@ -306,7 +287,7 @@ class Session:
     def _moved(self, stream: int, packet: Any) -> Any:
         """Return the packet with its times moved by the offset of its stream in the file."""
         assert self._muxer is not None
-        seconds = self._timeline.offset_seconds(stream)
+        seconds = self.timeline.offset_seconds(stream)
         offset = round(seconds / self._muxer.tracks[stream].time_base) if seconds else 0
         if offset:
             packet.pts = None if packet.pts is None else packet.pts + offset
@@ -325,10 +306,14 @@ class Session:
             self.is_closed = True
             raise EncodeError(f"Nothing was written: encoding failed before ({self._failure}).")
         try:
-            self._tell_of_missing_frames()
+            for number, (settings, has_begun) in enumerate(zip(self.settings, self.timeline.has_begun, strict=True)):
+                if isinstance(settings, VideoSettings) and not has_begun:
+                    warn_user(
+                        f"Video stream {number} has no frames: add some with add_frames before the encoder is closed."
+                    )
             for number, track in enumerate(self._muxer.tracks):
                 with self._muxer.reporting(f"the {track.codec_name} encoder could not finish"):
-                    packets = track.flush() if self._has_data[number] else []
+                    packets = track.flush() if self.timeline.has_begun[number] else []
                 self._write(number, packets)
             self._write(0, [], is_last=True)
             self._muxer.finish()
@@ -339,13 +324,6 @@ class Session:
         finally:
             self.is_closed = True
             self._release()
-
-    def _tell_of_missing_frames(self) -> None:
-        for number, settings in enumerate(self.settings):
-            if isinstance(settings, VideoSettings) and not self._has_data[number]:
-                warn_user(
-                    f"Video stream {number} has no frames: add some with add_frames before the encoder is closed."
-                )
 
     def fail(self, error: BaseException) -> None:
         """Mark the session as failed, and discard the file if the destination is a path."""

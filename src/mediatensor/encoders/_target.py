@@ -13,8 +13,6 @@ from .._engine.sources.atomic_files import AtomicFile, write_error
 from .._engine.sources.source import FFMPEG_SCHEMES, url_scheme
 from ..errors import InvalidArgumentError, SourceTypeError, WriteError
 
-__all__ = ["FileLikeTarget", "FileTarget", "Sink", "Target", "UrlTarget", "make_target"]
-
 _FAILED = -5  # FFmpeg's code for an input/output error
 
 
@@ -23,11 +21,7 @@ class Sink:
 
     It never raises, because an exception that passes through FFmpeg may surface in another call. The first exception is
     stored in `error`, and later writes fail. An abandoned sink drops all bytes, so that a muxer that writes its trailer
-    when freed does not complete the file.
-
-    Args:
-        file: A binary file object with ``write``.
-        name: The name of the file for FFmpeg.
+    when freed does not complete the file. ``name`` is the name of the file for FFmpeg.
     """
 
     def __init__(self, file: Any, name: str) -> None:
@@ -212,9 +206,6 @@ class FileLikeTarget(Target):
 
 def make_target(destination: object) -> Target:
     """Return the target for a path or URL that was passed to ``to_file``.
-
-    Args:
-        destination: A path (``str`` or ``os.PathLike``), or a URL of a protocol that FFmpeg can write.
 
     Raises:
         WriteError: if the file cannot be created.

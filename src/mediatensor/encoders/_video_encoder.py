@@ -13,11 +13,8 @@ from torch import Tensor
 
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, FrameBatch
-from ._encoder import Encoder, positive_whole
+from ._encoder import AudioStream, Encoder, VideoStream, channels_and_samples, check_frames, positive_whole
 from ._session import batch_times, even_frame_rate, frame_rate_fraction, mean_frame_rate
-from ._streams import AudioStream, VideoStream, channels_and_samples, check_frames
-
-__all__ = ["AudioEncoder", "VideoEncoder"]
 
 
 class VideoEncoder:
@@ -121,15 +118,9 @@ class VideoEncoder:
             10
         """
         file = io.BytesIO()
-        self.to_file_like(
-            file,
-            format,
-            codec=codec,
-            pixel_format=pixel_format,
-            crf=crf,
-            preset=preset,
-            extra_options=extra_options,
-        )
+        encoder, stream = self._encoder(codec, pixel_format, crf, preset, extra_options)
+        with encoder.open_file_like(file, format=format):
+            stream.add_frames(self._frames)
         return torch.frombuffer(file.getbuffer(), dtype=torch.uint8)
 
     def to_file_like(
@@ -166,28 +157,10 @@ class VideoEncoder:
         with encoder.open_file_like(file_like, format=format):
             stream.add_frames(self._frames)
 
-    def _encoder(
-        self,
-        codec: str | None,
-        pixel_format: str | None,
-        crf: float | None,
-        preset: str | int | None,
-        extra_options: Mapping[str, Any] | None,
-    ) -> tuple[Encoder, VideoStream]:
+    def _encoder(self, *options: Any) -> tuple[Encoder, VideoStream]:
         encoder = Encoder()
-        stream = encoder._add_video(
-            height=self._data.shape[2],
-            width=self._data.shape[3],
-            nominal_rate=self._rate,
-            follows_rate=self._follows_rate,
-            device=None,
-            codec=codec,
-            pixel_format=pixel_format,
-            crf=crf,
-            preset=preset,
-            extra_options=extra_options,
-        )
-        return encoder, stream
+        height, width = self._data.shape[2:]
+        return encoder, encoder._add_video(height, width, self._rate, self._follows_rate, *options)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A VideoEncoder cannot be pickled; send its frames instead.")
