@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["MAX_BODY_BYTES", "ChannelError", "Message", "above_standard", "common_memory", "receive", "send", "until"]
-
 #: Maximum size of the structure of a result, without the contents of tensors, arrays and bytes.
 MAX_BODY_BYTES = 64 << 20
 
@@ -161,7 +159,11 @@ def receive(
             raise ChannelError(f"a result of {num_bytes} bytes, of at most {max_bytes}")
         body = bytes(reading.exactly(num_body_bytes))
         if not is_shared:
-            return Message(kind, body, _tensor_of(reading.exactly(num_bytes)))
+            import torch
+
+            data = reading.exactly(num_bytes)
+            contents = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+            return Message(kind, body, contents)
         if len(descriptors) != 1:
             raise ChannelError("shared memory was announced but not sent")
         return Message(kind, body, _map(descriptors[0], num_bytes))
@@ -215,12 +217,6 @@ class _Reading:
                 raise TimeoutError
             # Poll once more for data sent before the process ended.
             was_alive = self._is_alive()
-
-
-def _tensor_of(data: bytearray) -> Tensor:
-    import torch
-
-    return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
 
 def _map(descriptor: int, num_bytes: int) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import io
+import itertools
 import os
 import pickle
 import runpy
@@ -19,9 +20,6 @@ from . import _channel
 from ._confinement import can_deny_network, deny_system_calls, end_with_parent, limited_memory, no_core_dumps
 from ._values import MAX_NUM_VALUES, encode, extent_of, failure_of, ran_out_of_memory
 
-__all__ = ["CHILD_MAIN", "Kind", "MainModule", "Settings", "is_importing_main", "main", "this_main"]
-
-
 #: Name of the main module in the child, as in ``multiprocessing``, where ``__name__ == "__main__"`` must be false.
 CHILD_MAIN = "__mp_main__"
 
@@ -29,11 +27,9 @@ _state = {"is_importing": False, "is_imported": False}
 
 
 class MainModule(NamedTuple):
-    """Name and path of the main module, by which it is imported; both ``None`` if it cannot be (a notebook).
+    """How to import the main module: by its name, if it was started with ``python -m``, or by the path of its file.
 
-    Attributes:
-        name: The name of the module, if it was started with ``python -m``.
-        path: The path of its file.
+    Both are ``None`` if it cannot be imported (a notebook).
     """
 
     name: str | None
@@ -56,11 +52,7 @@ def is_importing_main() -> bool:
 
 
 def _import_main(main: MainModule) -> None:
-    """Import the main module of the parent into this process, once.
-
-    Raises:
-        Exception: any exception of the module.
-    """
+    """Import the main module of the parent into this process, once."""
     if _state["is_imported"] or main.path is None:
         return
     _state["is_importing"] = True
@@ -123,9 +115,8 @@ def main(descriptor: int, fault_descriptor: int) -> None:
     end_with_parent(connection)
     try:
         settings = _start(connection)
-        _serve(connection, fault_descriptor, settings, is_first=True)
-        while True:
-            _serve(connection, fault_descriptor, settings, is_first=False)
+        for number in itertools.count():
+            _serve(connection, fault_descriptor, settings, is_first=number == 0)
     except (EOFError, ConnectionError):
         sys.exit()
 

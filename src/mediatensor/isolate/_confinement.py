@@ -15,15 +15,6 @@ import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = [
-    "MEMORY_EXIT_STATUS",
-    "can_deny_network",
-    "deny_system_calls",
-    "end_with_parent",
-    "limited_memory",
-    "no_core_dumps",
-]
-
 #: Exit status of a process that exceeded the memory limit and watched its memory itself.
 MEMORY_EXIT_STATUS = 71
 

@@ -20,8 +20,6 @@ from ..errors import IsolatedWorkerError
 from . import _channel
 from ._channel import above_standard
 
-__all__ = ["GRACE_SECONDS", "MAX_TEXT_BYTES", "START_SECONDS", "Process", "TimeLimit"]
-
 #: Time limit for the start of a process, and for the imports of its first call.
 START_SECONDS = 300.0
 
@@ -66,13 +64,9 @@ class _Started(NamedTuple):
 
 
 class Process:
-    """A Python process with a socket. It ends when its parent ends.
+    """A Python process with a socket. It ends when its parent ends, and inherits the files of ``descriptors``.
 
-    Args:
-        program: The source code. Its first two arguments are the descriptors of the socket and of a file for
-            ``faulthandler``.
-        arguments: Further arguments.
-        descriptors: Descriptors of files that the process inherits.
+    The first two arguments of the program are the descriptors of the socket and of a file for ``faulthandler``.
     """
 
     def __init__(self, program: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
@@ -84,11 +78,6 @@ class Process:
     def is_alive(self) -> bool:
         return _is_running(self._process)
 
-    @property
-    def exit_status(self) -> int | None:
-        """The exit status as in ``subprocess``, once the process has ended."""
-        return self._process.returncode
-
     def kill(self) -> None:
         """End the process and its children now. A call in another thread detects this and cleans up."""
         _kill(self._process)
@@ -98,20 +87,12 @@ class Process:
         self._end()
 
     def send(self, kind: bytes, pieces: Iterable[memoryview], limit: TimeLimit) -> None:
-        """Send a message.
-
-        Raises:
-            IsolatedWorkerError: if the process does not read the message in time, or has ended.
-        """
+        """Send a message; raise `IsolatedWorkerError` if the process does not read it in time, or has ended."""
         with self._sending(limit):
             _channel.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
 
     def write(self, data: bytes, limit: TimeLimit) -> None:
-        """Send bytes that are not a message.
-
-        Raises:
-            IsolatedWorkerError: as `send`.
-        """
+        """Send bytes that are not a message, like `send`."""
         with self._sending(limit), _channel.until(self._connection, limit.deadline):
             self._connection.sendall(data)
 
@@ -125,11 +106,7 @@ class Process:
             raise self.end_error(limit) from None
 
     def receive(self, limit: TimeLimit, *kinds: bytes, max_bytes: int | None = None) -> _channel.Message:
-        """Wait for a message of one of the given kinds.
-
-        Raises:
-            IsolatedWorkerError: if no message arrives in time, it is of another kind, or the process has ended.
-        """
+        """Wait for a message of one of the given kinds; raise `IsolatedWorkerError` if it does not arrive in time."""
         try:
             message = _channel.receive(
                 self._connection, deadline=limit.deadline, max_bytes=max_bytes, is_alive=lambda: self.is_alive

@@ -30,36 +30,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .. import errors
+from .. import errors, frames
 from ..errors import InvalidArgumentError, IsolatedWorkerError
-
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_NESTING",
-    "MAX_NUM_HASHED",
-    "MAX_NUM_VALUES",
-    "Extent",
-    "decode",
-    "encode",
-    "extent_of",
-    "failure_of",
-    "ran_out_of_memory",
-    "read_structure",
-    "rebuild_error",
-]
 
 _MAX_TEXT_CHARACTERS = 1 << 14
 _MAX_ARGUMENTS_BYTES = 1 << 20
 
 _RESULT_TYPES = {
-    "mediatensor.frames": (
-        "AudioSamples",
-        "AudioSamplesBatch",
-        "AudioVideoClip",
-        "Frame",
-        "FrameBatch",
-        "ReplacedFrame",
-    ),
+    "mediatensor.frames": tuple(frames.__all__),
     "mediatensor.decoders": (
         "AudioStreamHeaderMetadata",
         "AudioStreamMetadata",
@@ -355,11 +333,7 @@ def extent_of(structure: bytes) -> Extent:
 
 
 def read_structure(structure: bytes) -> Any:
-    """Read a JSON text of bounded extent.
-
-    Raises:
-        InvalidArgumentError: if it has too many values, or they are nested too deeply.
-        ValueError: if it is not JSON.
+    """Read a JSON text; raise if it is not JSON, has too many values, or they are nested too deeply.
 
     Example:
         >>> read_structure(b'[1, {"tuple": []}]')
@@ -385,7 +359,10 @@ def _short(digits: str) -> str:
 def _take_apart(value: object) -> tuple[str, dict[str, Any]] | None:
     """Return the class name and the fields of an object; ``None`` if the object cannot be sent."""
     cls = type(value)
-    name = f"{_public_module(cls)}:{cls.__name__}"
+    is_ours = cls.__module__.split(".")[0] == "mediatensor"
+    # Users import the class from this module.
+    module = next((module for module, names in _RESULT_TYPES.items() if is_ours and cls.__name__ in names), None)
+    name = f"{module}:{cls.__name__}"
     if _class_of(name) is not cls:
         return None
     if dataclasses.is_dataclass(value):
@@ -411,13 +388,6 @@ def _class_of(name: str) -> type | None:
         return None
     cls: type = getattr(importlib.import_module(module), class_name)
     return cls
-
-
-def _public_module(cls: type) -> str | None:
-    """Return the module from which users import a class of this library."""
-    if cls.__module__.split(".")[0] != "mediatensor":
-        return None
-    return next((module for module, names in _RESULT_TYPES.items() if cls.__name__ in names), None)
 
 
 def failure_of(error: BaseException) -> dict[str, Any]:

@@ -19,8 +19,6 @@ from ._confinement import MEMORY_EXIT_STATUS, can_deny_network
 from ._process import MAX_TEXT_BYTES, Process, TimeLimit
 from ._values import decode, rebuild_error
 
-__all__ = ["DEFAULT_MAX_MEMORY_BYTES", "DEFAULT_TIMEOUT_SECONDS", "Child", "IsolatedWorker"]
-
 _PROGRAM = """\
 import sys
 descriptors = [int(text) for text in sys.argv[1:3]]
@@ -43,10 +41,6 @@ class Child(Process):
         """Return the result of a pickled (function, arguments, keywords).
 
         Any exception that does not come from the function ends the process.
-
-        Raises:
-            IsolatedWorkerError: if the process does not start, does not finish the call, or returns something invalid.
-            Exception: any exception of the function.
         """
         self.num_calls += 1
         try:
@@ -93,7 +87,7 @@ class Child(Process):
 
     def end_error(self, limit: TimeLimit) -> IsolatedWorkerError:
         error = super().end_error(limit)
-        if self.exit_status == MEMORY_EXIT_STATUS:
+        if self._process.returncode == MEMORY_EXIT_STATUS:
             most = self._settings.max_memory_bytes
             return self.error(f"needed more than max_memory_bytes = {most} bytes of memory", "memory")
         return error
@@ -183,7 +177,12 @@ class IsolatedWorker(Closing):
         allow_network: bool = False,
     ) -> None:
         if timeout_seconds is not None:
-            timeout_seconds = _check_seconds(timeout_seconds)
+            given, timeout_seconds = timeout_seconds, real_number("timeout_seconds", timeout_seconds)
+            if not _MIN_SECONDS <= timeout_seconds <= threading.TIMEOUT_MAX:
+                raise InvalidArgumentError(
+                    f"timeout_seconds must be from {_MIN_SECONDS} to {threading.TIMEOUT_MAX:.0f}, or None "
+                    f"(got {shown(given)})."
+                )
         if max_memory_bytes is not None:
             max_memory_bytes = whole_number(
                 "max_memory_bytes", max_memory_bytes, at_least=_MIN_MEMORY_BYTES, or_none=True
@@ -312,16 +311,14 @@ class IsolatedWorker(Closing):
         child = slot.child
         with self._changed:
             self._slots.discard(slot)
-            is_kept = child is not None and self._can_work_again(child)
+            is_kept = child is not None and child.is_alive and not self._is_closed
+            if child is not None and self._max_calls is not None:
+                is_kept = is_kept and child.num_calls < self._max_calls
             if child is not None and is_kept:
                 self._idle.append(child)
             self._changed.notify_all()  # not notify(), because the only thread that it wakes may be interrupted
         if child is not None and not is_kept:
             child.close()
-
-    def _can_work_again(self, child: Child) -> bool:
-        is_worn = self._max_calls is not None and child.num_calls >= self._max_calls
-        return child.is_alive and not is_worn and not self._is_closed
 
     def _settings(self) -> Settings:
         return Settings(
@@ -330,12 +327,3 @@ class IsolatedWorker(Closing):
             not self._allow_network and can_deny_network(),
             this_main(),
         )
-
-
-def _check_seconds(value: Any) -> float:
-    seconds = real_number("timeout_seconds", value)
-    if not _MIN_SECONDS <= seconds <= threading.TIMEOUT_MAX:
-        raise InvalidArgumentError(
-            f"timeout_seconds must be from {_MIN_SECONDS} to {threading.TIMEOUT_MAX:.0f}, or None (got {shown(value)})."
-        )
-    return seconds
