@@ -16,12 +16,7 @@ Result = TypeVar("Result")
 class BoundedCalls(Generic[Decoder]):
     """Calls functions on an open decoder, either in this process or, with a time limit, in a separate process.
 
-    Args:
-        make: Returns the decoder. With a time limit, ``make`` and all functions must be picklable.
-        timeout_seconds: Time limit of a call; ``None`` for no limit and no separate process.
-
-    Raises:
-        InvalidArgumentError: if ``timeout_seconds`` is not a positive number.
+    ``make`` returns the decoder. With a time limit, ``make`` and all functions must be picklable.
     """
 
     def __init__(self, make: Callable[[], Decoder], timeout_seconds: float | None) -> None:
@@ -30,19 +25,15 @@ class BoundedCalls(Generic[Decoder]):
         self._decoder = make() if self._worker is None else None
 
     def run(self, function: Callable[[Decoder], Result]) -> Result:
-        """Return ``function(decoder)``.
-
-        Raises:
-            IsolatedWorkerError: if the call took too long, or its process crashed. The next call uses a new process.
-            Exception: whatever the function raises.
-        """
+        """Return ``function(decoder)``. After an `IsolatedWorkerError`, the next call uses a new process."""
         if self._worker is None:
             assert self._decoder is not None
             return function(self._decoder)
         # Send `make` only once to each process, because it may contain a whole file.
         result = self._worker.run(_run_on_kept, function)
         if result is None:
-            result = self._worker.run(_run_on_new, self._make, function)
+            result = self._worker.run(_run_on_kept, function, self._make)
+        assert result is not None
         return result[0]
 
     def close(self) -> None:
@@ -77,10 +68,7 @@ def _worker(timeout_seconds: float | None) -> IsolatedWorker | None:
 _kept: list[Any] = []
 
 
-def _run_on_new(make: Callable[[], Decoder], function: Callable[[Decoder], Result]) -> tuple[Result]:
-    _kept[:] = [make()]
-    return (function(_kept[0]),)
-
-
-def _run_on_kept(function: Callable[[Any], Result]) -> tuple[Result] | None:
+def _run_on_kept(function: Callable[[Any], Result], make: Callable[[], Any] | None = None) -> tuple[Result] | None:
+    if make is not None:
+        _kept[:] = [make()]
     return (function(_kept[0]),) if _kept else None

@@ -136,12 +136,6 @@ class VideoMetadata(Mapping[str, Any]):
                 setattr(self, name, value)
 
 
-def _metadata_type() -> type[Any]:
-    """Return the `VideoMetadata` of transformers, which checks the type, if it is imported; otherwise the one here."""
-    theirs = sys.modules.get("transformers.video_utils")
-    return getattr(theirs, "VideoMetadata", VideoMetadata)
-
-
 def load_video(
     video: Any,
     num_frames: int | None = None,
@@ -240,7 +234,9 @@ def read_video(
     source = bytes(video_path.read()) if hasattr(video_path, "read") else video_path
     device = kwargs.get("device") or "cpu"
     with closing(BoundedCalls(partial(_decoder, source, str(device), _LAYOUTS[backend]), timeout_seconds)) as calls:
-        metadata = _metadata_type()(video_backend=backend, **calls.run(partial(_describe, backend in _BY_CONTENT)))
+        # Transformers checks the type of metadata, so if it is imported, use its own class.
+        metadata_type = getattr(sys.modules.get("transformers.video_utils"), "VideoMetadata", VideoMetadata)
+        metadata = metadata_type(video_backend=backend, **calls.run(partial(_describe, backend in _BY_CONTENT)))
         indices = sample_indices_fn(metadata=metadata, **kwargs)
         frames = calls.run(methodcaller("get_frames_at", _as_list(indices))).data
     metadata.frames_indices = indices

@@ -35,13 +35,7 @@ class DECORDContext:
 
     @property
     def device(self) -> str:
-        """The device's name in torch.
-
-        Example:
-            >>> from mediatensor.compat.decord import cpu, gpu
-            >>> cpu(0).device, gpu(1).device
-            ('cpu', 'cuda:1')
-        """
+        """The device's name in torch, such as ``"cuda:1"``."""
         return "cpu" if self.device_type == _CPU else f"cuda:{self.device_id}"
 
     def __repr__(self) -> str:

@@ -51,7 +51,10 @@ def write_file(filename: Any, data: Tensor) -> None:
         >>> read_file("bytes.bin")
         tensor([1, 2, 3], dtype=torch.uint8)
     """
-    write_whole_file(path_text("filename", filename), _bytes(data))
+    path = path_text("filename", filename)
+    if not isinstance(data, Tensor) or data.dtype != torch.uint8 or data.ndim != 1:
+        raise InvalidArgumentError(f"data must be a tensor (N,) of uint8 (got {shown(data)}).")
+    write_whole_file(path, data.cpu().numpy().tobytes())
 
 
 def read_image(
@@ -272,9 +275,3 @@ def _decode(
     is_upright = bool(apply_exif_orientation)
     work = partial(decode, data, name, kind, wanted, None, MAX_PIXELS, is_upright=is_upright)
     return run_bounded(work, timeout_seconds)
-
-
-def _bytes(data: Any) -> bytes:
-    if not isinstance(data, Tensor) or data.dtype != torch.uint8 or data.ndim != 1:
-        raise InvalidArgumentError(f"data must be a tensor (N,) of uint8 (got {shown(data)}).")
-    return data.cpu().numpy().tobytes()

@@ -7,6 +7,7 @@ import os
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -150,7 +151,9 @@ def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor
             if not is_seconds:
                 unit = unit or Fraction(1, sound.metadata.sample_rate or 1)
                 start, end = start * unit, end * unit
-            samples = _samples_of(sound, float(start), float(end))
+            stop = None if end == math.inf else max(float(end), 0.0)
+            with suppress(OutOfRangeError):
+                samples = sound.get_samples_played_in_range(max(float(start), 0.0), stop).data
     return frames, samples, info, num_lost
 
 
@@ -165,13 +168,6 @@ def _frames_of(index: FrameIndex, start: Time, end: Time, is_seconds: bool) -> l
     if begin > 0 and before > 0 and (before == len(index) or index.pts[before] != begin):
         return [before - 1, *wanted]
     return wanted
-
-
-def _samples_of(sound: AudioDecoder, start: float, end: float) -> Tensor:
-    try:
-        return sound.get_samples_played_in_range(max(start, 0.0), None if end == math.inf else max(end, 0.0)).data
-    except OutOfRangeError:
-        return torch.empty((1, 0))
 
 
 def _timestamps(source: Any) -> tuple[list[int], Fraction, float | None] | None:
