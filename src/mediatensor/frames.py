@@ -20,21 +20,21 @@ __all__ = ["AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "Fram
 _NOT_DAMAGED = torch.tensor(False, device="cpu")
 
 
-def _describe(result: Any) -> str:
-    """Describe a result: ``ClassName:`` and one indented line for each field, with only the shape of the data."""
-    lines = [f"{type(result).__name__}:"]
-    for spec in fields(result):
-        value = getattr(result, spec.name)
-        if spec.name == "data":
-            lines.append(f"  data (shape): {value.shape}")
-        elif spec.name not in ("replaced", "is_damaged") or _is_worth_naming(value):
-            text = str(value)
-            lines.append(f"  {spec.name}: {text.replace(chr(10), chr(10) + '  ') if is_dataclass(value) else text}")
-    return "\n".join(lines)
+class _Result:
+    """A base of dataclasses that print one indented line for each field, with only the shape of the data."""
 
-
-def _is_worth_naming(value: Any) -> bool:
-    return bool(value.any() if isinstance(value, Tensor) else value)
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__}:"]
+        for spec in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, spec.name)
+            if spec.name == "data":
+                lines.append(f"  data (shape): {value.shape}")
+                continue
+            is_empty = not (value.any() if isinstance(value, Tensor) else value)
+            if spec.name not in ("replaced", "is_damaged") or not is_empty:
+                text = str(value)
+                lines.append(f"  {spec.name}: {text.replace(chr(10), chr(10) + '  ') if is_dataclass(value) else text}")
+        return "\n".join(lines)
 
 
 def _check_dimensions(data: Tensor, accepted: str, least: int, most: int | None = None) -> None:
@@ -100,7 +100,7 @@ class ReplacedFrame:
 
 
 @dataclass(repr=False)
-class Frame:
+class Frame(_Result):
     """One decoded video frame.
 
     Unpacks as ``data, pts_seconds, duration_seconds = frame``.
@@ -177,12 +177,9 @@ class Frame:
 
         return png_or_none(lambda: frame_picture(self.data))
 
-    def __repr__(self) -> str:
-        return _describe(self)
-
 
 @dataclass(repr=False)
-class FrameBatch:
+class FrameBatch(_Result):
     """Decoded video frames with their times.
 
     ``len(batch)`` is the size of the first dimension. Iteration and indexing return `FrameBatch` objects. An index
@@ -309,12 +306,9 @@ class FrameBatch:
 
         return png_or_none(lambda: frames_picture(self.data, self.pts_seconds))
 
-    def __repr__(self) -> str:
-        return _describe(self)
-
 
 @dataclass(repr=False)
-class AudioSamples:
+class AudioSamples(_Result):
     """Decoded audio samples.
 
     Attributes:
@@ -385,12 +379,9 @@ class AudioSamples:
 
         return html_player(self.data, self.sample_rate)
 
-    def __repr__(self) -> str:
-        return _describe(self)
-
 
 @dataclass(repr=False)
-class AudioSamplesBatch:
+class AudioSamplesBatch(_Result):
     """Audio clips of equal length.
 
     ``len(batch)`` is the number of clips. Iteration and integer indices return `AudioSamples`. Other indices (slice,
@@ -475,12 +466,9 @@ class AudioSamplesBatch:
         """Return the batch with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
-    def __repr__(self) -> str:
-        return _describe(self)
-
 
 @dataclass(repr=False)
-class AudioVideoClip:
+class AudioVideoClip(_Result):
     """The frames and the audio samples of a time range.
 
     Unpacks as ``frames, samples = clip``.
@@ -533,6 +521,3 @@ class AudioVideoClip:
     def pin_memory(self) -> AudioVideoClip:
         """Return the clip with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, frames=self.frames.pin_memory(), samples=self.samples.pin_memory())
-
-    def __repr__(self) -> str:
-        return _describe(self)

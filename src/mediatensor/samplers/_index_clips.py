@@ -276,14 +276,6 @@ def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> Fra
     )
 
 
-def _repeat_last(positions: Sequence[Position], length: int) -> list[Position]:
-    return list(islice(chain(positions, repeat(positions[-1])), length))
-
-
-def _wrap(positions: Sequence[Position], length: int) -> list[Position]:
-    return list(islice(cycle(positions), length))
-
-
 def _refuse(positions: Sequence[Position], length: int) -> list[Position]:
     if len(positions) < length:
         raise InvalidArgumentError(
@@ -296,8 +288,8 @@ def _refuse(positions: Sequence[Position], length: int) -> list[Position]:
 
 
 _POLICIES: dict[str, Callable[[Sequence[Any], int], list[Any]]] = {
-    "repeat_last": _repeat_last,
-    "wrap": _wrap,
+    "repeat_last": lambda positions, length: list(islice(chain(positions, repeat(positions[-1])), length)),
+    "wrap": lambda positions, length: list(islice(cycle(positions), length)),
     "error": _refuse,
 }
 

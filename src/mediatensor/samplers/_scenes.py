@@ -152,7 +152,8 @@ def find_scenes(
         (1, 300)
     """
     for name, value in (("threshold", threshold), ("ratio", ratio), ("min_seconds", min_seconds)):
-        _check_not_negative(name, value)
+        if finite_number(name, value) < 0:
+            raise InvalidArgumentError(f"{name} ({value}) must be 0 or more.")
     min_frames = check_positive_integer("min_frames", min_frames)
     check_decoder(decoder, "_access", made_by="VideoDecoder")
     rule = _CutRule(threshold, ratio, min(min_frames - 1, _MAX_FLASH_FRAMES))
@@ -272,11 +273,6 @@ def _check_scenes(scenes: Iterable[Scene], num_frames: int) -> list[Scene]:
                 f"{num_frames} frames: give scenes that find_scenes found in it."
             )
     return checked
-
-
-def _check_not_negative(name: str, value: Any) -> None:
-    if finite_number(name, value) < 0:
-        raise InvalidArgumentError(f"{name} ({value}) must be 0 or more.")
 
 
 # Cuts
