@@ -423,9 +423,15 @@ def test_gop_lengths(key_frames: list[int], num_frames: int, lengths: list[int])
 
 def test_timing_of_a_hand_drawn_stream() -> None:
     timing = describe_timing([0.0, 0.5, 0.75, 2.0], [0, 3], tick_seconds=0.001)
-    assert timing.is_constant_frame_rate is False
-    assert (timing.min_frame_step_seconds, timing.max_frame_step_seconds) == (0.25, 1.25)
-    assert (timing.gop_length_min, timing.gop_length_median, timing.gop_length_max) == (1, 2, 3)
+    assert timing == {
+        "is_constant_frame_rate": False,
+        "min_frame_step_seconds": 0.25,
+        "max_frame_step_seconds": 1.25,
+        "num_key_frames": 2,
+        "gop_length_min": 1,
+        "gop_length_median": 2,
+        "gop_length_max": 3,
+    }
 
 
 INFO = FileInfo(

@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from .._engine.metadata import (
         AudioStreamHeaderMetadata,
         AudioStreamMetadata,
+        Chapter,
+        ContainerMetadata,
+        DemuxerMetadata,
         StreamMetadata,
         SubtitleStreamHeaderMetadata,
         VideoStreamHeaderMetadata,
         VideoStreamMetadata,
+        get_container_metadata,
     )
     from .._engine.video.stream import CpuFallbackStatus
     from ..backends import get_nvdec_cache_capacity, set_cuda_backend, set_nvdec_cache_capacity
-    from ._audio_decoder import AudioDecoder
+    from ._audio_decoder import AudioDecoder, WavDecoder
     from ._audio_video_decoder import AudioVideoDecoder
-    from ._container_metadata import Chapter, ContainerMetadata, DemuxerMetadata, get_container_metadata
     from ._converters import AudioConverter, ColorConverter
     from ._demuxer import AudioStream, Demuxer, VideoStream
     from ._image_decoders import (
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
     from ._packet_decoders import AudioPacketDecoder, Packet, RawAudioSamples, RawFrame, VideoPacketDecoder
     from ._subtitle_decoder import Subtitle, SubtitleDecoder
     from ._video_decoder import SimpleVideoDecoder, VideoDecoder
-    from ._wav_decoder import WavDecoder
 
 __all__ = [
     "AudioConverter",
@@ -88,12 +90,8 @@ __getattr__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("get_nvdec_cache_capacity", "set_cuda_backend", "set_nvdec_cache_capacity"), "..backends"),
-        "AudioDecoder": "._audio_decoder",
-        "AudioStreamMetadata": ".._engine.metadata",
+        **dict.fromkeys(("AudioDecoder", "WavDecoder"), "._audio_decoder"),
         "AudioVideoDecoder": "._audio_video_decoder",
-        **dict.fromkeys(
-            ("Chapter", "ContainerMetadata", "DemuxerMetadata", "get_container_metadata"), "._container_metadata"
-        ),
         **dict.fromkeys(("AudioConverter", "ColorConverter"), "._converters"),
         **dict.fromkeys(("AudioStream", "Demuxer", "VideoStream"), "._demuxer"),
         **dict.fromkeys(
@@ -102,24 +100,14 @@ __getattr__ = lazy_names(
         "CpuFallbackStatus": ".._engine.video.stream",
         "FrameHole": ".._engine.index.holes",
         "FrameIndex": ".._engine.index.frame_index",
-        **dict.fromkeys(
-            ("decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png", "decode_webp"),
-            "._image_decoders",
-        ),
+        **dict.fromkeys((name for name in __all__ if name.startswith("decode_")), "._image_decoders"),
         "ImageReadMode": ".._engine.images.channels",
         **dict.fromkeys(
-            (
-                "AudioStreamHeaderMetadata",
-                "StreamMetadata",
-                "SubtitleStreamHeaderMetadata",
-                "VideoStreamHeaderMetadata",
-                "VideoStreamMetadata",
-            ),
+            ("Chapter", "get_container_metadata", *(name for name in __all__ if name.endswith("Metadata"))),
             ".._engine.metadata",
         ),
         **dict.fromkeys(("Subtitle", "SubtitleDecoder"), "._subtitle_decoder"),
         **dict.fromkeys(("SimpleVideoDecoder", "VideoDecoder"), "._video_decoder"),
-        "WavDecoder": "._wav_decoder",
     },
 )
 

@@ -43,13 +43,7 @@ def access_to(decoder: Any) -> Any:
 
 
 class VideoAccess:
-    """The internal interface of a `VideoDecoder`, or of a range of its frames (`restrict`).
-
-    Args:
-        video: The opened stream.
-        frames: The frames of the stream.
-        is_float: Whether frames come out as float32.
-    """
+    """The internal interface of a `VideoDecoder`, or of a range of its frames (`restrict`)."""
 
     def __init__(self, video: OpenVideo, frames: ExactFrames | ApproximateFrames, *, is_float: bool) -> None:
         self._video = video
@@ -83,10 +77,7 @@ class VideoAccess:
         """Build the index now. Later requests by index return the frames at its times, even if it proves wrong.
 
         In exact mode, the index of a newly opened file is built without opening the file again. Approximate mode has no
-        index.
-
-        Args:
-            raises_damage: Whether damaged frames raise an error from now on, if the device's decoder reports damage.
+        index. With ``raises_damage``, damaged frames raise from now on, if the device's decoder reports damage.
         """
         if isinstance(self._frames, ExactFrames):
             _ = self._frames.index
@@ -213,12 +204,8 @@ class VideoAccess:
 
     @contextmanager
     def _lend_frames(self, *, obeys_policy: bool) -> Iterator[ExactFrames]:
-        """Open the video a second time, for `pictures`.
-
-        Raises:
-            ClosedError: if the decoder is closed.
-        """
-        with self._video.lend_reader(is_moved=False):
+        """Open the video a second time, for `pictures`."""
+        with self._video.lend_reader(is_moved=False):  # raises `ClosedError` if the decoder is closed
             pass
         on_error: ErrorPolicy = self._video.options.on_error if obeys_policy else "skip"
         if on_error == "nearest":
@@ -234,12 +221,7 @@ class VideoAccess:
 
 
 class AudioAccess:
-    """The internal interface to the audio of an `AudioVideoDecoder` or of its segment.
-
-    Args:
-        audio: The audio decoder.
-        end_seconds: End of the segment; ``None`` for the whole stream.
-    """
+    """The internal interface to the audio of an `AudioVideoDecoder` or of its segment, which ends at a time."""
 
     def __init__(self, audio: AudioDecoder, end_seconds: float | None = None) -> None:
         self._audio = audio

@@ -190,13 +190,7 @@ class AudioVideoDecoder(Closing):
     # Life of the object
 
     def close(self) -> None:
-        """Release the files. Decoding afterwards raises `ClosedError`.
-
-        Example:
-            >>> from mediatensor.decoders import AudioVideoDecoder
-            >>> decoder = AudioVideoDecoder("video.mp4")
-            >>> decoder.close()
-        """
+        """Release the files. Decoding afterwards raises `ClosedError`."""
         self.video.close()
         self.audio.close()
 

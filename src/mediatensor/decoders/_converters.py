@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,10 +15,10 @@ from .._engine.pyav.audio import Downmix, Resampler, SampleForm, as_float
 from ..backends import PictureConverter, get_backend
 from ..errors import DeviceError, InvalidArgumentError
 from ..frames import AudioSamples, Frame
-from ._packet_decoders import RawAudioSamples, RawFrame, refuse_to_pickle
+from ._packet_decoders import NotPickled, RawAudioSamples, RawFrame
 
 
-class ColorConverter:
+class ColorConverter(NotPickled):
     """Converts a `RawFrame` to an upright RGB `Frame` with the same pixels as `VideoDecoder`.
 
     One converter accepts frames of any stream on its device.
@@ -39,6 +39,8 @@ class ColorConverter:
         >>> frames[0].data.shape, frames[0].data.dtype
         (torch.Size([3, 360, 640]), torch.uint8)
     """
+
+    _how_to_send = "Make one in each process."
 
     def __init__(
         self, device: str | torch.device | None = None, output_dtype: torch.dtype | Literal["auto"] = torch.uint8
@@ -66,28 +68,21 @@ class ColorConverter:
                 "for the same one: make_decoder(device) and ColorConverter(device)."
             )
         with self._lock:
-            converter = self._converter(raw_frame)
+            is_auto = self._output_dtype == "auto"
+            is_float = raw_frame.bit_depth > 8 if is_auto else self._output_dtype is torch.float32
+            key = raw_frame._backend, is_float
+            if key not in self._converters:
+                backend = get_backend(raw_frame._backend)
+                self._converters[key] = backend.converter(self._device, (), is_float=is_float)
+            converter = self._converters[key]
             picture, orientation = raw_frame._picture, raw_frame._orientation
             pixels = converter.empty(1, *converter.output_size(picture, orientation))
             converter.write(picture, orientation, pixels[0])
         data = pixels[0] if isinstance(pixels, Tensor) else torch.from_numpy(pixels[0])
         return Frame(data.permute(2, 0, 1), raw_frame.pts_seconds, raw_frame.duration_seconds)
 
-    def _converter(self, raw_frame: RawFrame) -> PictureConverter:
-        is_float = self._output_dtype is torch.float32
-        if self._output_dtype == "auto":
-            is_float = raw_frame.bit_depth > 8
-        key = raw_frame._backend, is_float
-        if key not in self._converters:
-            backend = get_backend(raw_frame._backend)
-            self._converters[key] = backend.converter(self._device, (), is_float=is_float)
-        return self._converters[key]
 
-    def __reduce__(self) -> NoReturn:
-        refuse_to_pickle(self, "Make one in each process.")
-
-
-class AudioConverter:
+class AudioConverter(NotPickled):
     """Converts `RawAudioSamples` to float `AudioSamples` in [-1, 1], with another rate or number of channels if needed.
 
     The resampler buffers samples between calls. Feed it the samples of one stream in order, and `drain` it at the end.
@@ -111,6 +106,8 @@ class AudioConverter:
         (10.0, 16000)
         >>> converter.reset()
     """
+
+    _how_to_send = "Make one in each process."
 
     def __init__(
         self, sample_rate: int | None = None, num_channels: int | None = None, *, downmix: Downmix = "sum"
@@ -202,6 +199,3 @@ class AudioConverter:
         """Discard buffered samples; the next samples may come from another position or another stream."""
         with self._lock:
             self._start_over()
-
-    def __reduce__(self) -> NoReturn:
-        refuse_to_pickle(self, "Make one in each process.")

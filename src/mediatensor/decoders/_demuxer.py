@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from fractions import Fraction
 from functools import partial
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import torch
 
@@ -24,8 +24,9 @@ from .._engine.index.indexing import index_stream
 from .._engine.index.scan import first_frame
 from .._engine.metadata import (
     AudioStreamHeaderMetadata,
-    StreamMetadata,
+    DemuxerMetadata,
     VideoStreamHeaderMetadata,
+    demuxer_metadata,
     stream_header_metadata,
 )
 from .._engine.pyav.demuxer import Demuxer as PacketSource
@@ -37,8 +38,7 @@ from .._engine.video.handles import stream_parameters, why_not
 from .._engine.video.stream import CpuFallbackStatus, warn_of_fallback
 from ..backends import choose_backend, get_backend, open_guarded
 from ..errors import ClosedError, InvalidArgumentError, StreamError
-from ._container_metadata import DemuxerMetadata, demuxer_metadata
-from ._packet_decoders import AudioPacketDecoder, Packet, ProcessBound, VideoPacketDecoder, refuse_to_pickle
+from ._packet_decoders import AudioPacketDecoder, NotPickled, Packet, ProcessBound, VideoPacketDecoder
 
 # Seconds to subtract from a seek target while the container lands after the target.
 _STEPS_BACK_SECONDS = (0, 1, 4, 16)
@@ -67,11 +67,7 @@ class _OpenContainer:
 
     @contextmanager
     def use(self) -> Iterator[PacketSource]:
-        """Use the container within a ``with`` block.
-
-        Raises:
-            ClosedError: after `close`, and in a forked process, which shares the file position with its parent.
-        """
+        """Use the container within a ``with`` block. A forked process shares the file position with its parent."""
         with self._lock, interrupts_kept() if self._keeps_interrupts else nullcontext():
             if self._packets is None:
                 raise ClosedError("The demuxer is closed; make a new one to read more.")
@@ -87,11 +83,7 @@ class _OpenContainer:
 
 
 class _Stream(ProcessBound):
-    """A stream that a demuxer follows.
-
-    Attributes:
-        index: Index of the stream among all streams of the container.
-    """
+    """A stream that a demuxer follows."""
 
     _how_to_make = "A Demuxer has them: demuxer.streams."
     _how_to_send = "Make a Demuxer of the same source in each process."
@@ -107,9 +99,6 @@ class _Stream(ProcessBound):
     @property
     def _time_base(self) -> Fraction:
         return self._info.time_base or Fraction(1)
-
-    def _header(self) -> StreamMetadata:
-        return stream_header_metadata(self._info)
 
     def _take_codec(self) -> Any:
         with self._container.use() as packets:
@@ -132,12 +121,12 @@ class VideoStream(_Stream):
         (VideoStream(index=0), 'h264', 300)
     """
 
-    _frame_index: FrameIndex | None
+    _frame_index: FrameIndex | None = None
 
     @property
     def metadata(self) -> VideoStreamHeaderMetadata:
         """Properties of the stream according to its header."""
-        header = self._header()
+        header = stream_header_metadata(self._info)
         assert isinstance(header, VideoStreamHeaderMetadata)
         return header
 
@@ -208,7 +197,7 @@ class AudioStream(_Stream):
     @property
     def metadata(self) -> AudioStreamHeaderMetadata:
         """Properties of the stream according to its header."""
-        header = self._header()
+        header = stream_header_metadata(self._info)
         assert isinstance(header, AudioStreamHeaderMetadata)
         return header
 
@@ -225,7 +214,7 @@ class AudioStream(_Stream):
         )
 
 
-class Demuxer(Closing):
+class Demuxer(NotPickled, Closing):
     """Reads the packets of selected streams of a container, for a decoder and a converter.
 
     Iteration yields `Packet` objects of all selected streams in file order; ``stream_index`` identifies the stream. For
@@ -256,19 +245,17 @@ class Demuxer(Closing):
         >>> decoded = [raw for packet in demuxer for raw in decoders[packet.stream_index].decode(packet)]
     """
 
+    _how_to_send = "Make one of the same source in each process."
+
     def __init__(self, source: object, *, streams: str | int | Sequence[str | int] = "video") -> None:
         selectors = _checked_selectors(streams)
         self._container = _OpenContainer(make_source(source), selectors)
-        self.streams: tuple[VideoStream | AudioStream, ...] = tuple(
-            self._stream(number, info) for number, info in enumerate(self._container.stream_infos)
-        )
+        followed: list[VideoStream | AudioStream] = []
+        for number, info in enumerate(self._container.stream_infos):
+            kind = VideoStream if info.media_type == "video" else AudioStream
+            followed.append(kind._with(index=info.index, _container=self._container, _number=number))
+        self.streams: tuple[VideoStream | AudioStream, ...] = tuple(followed)
         self._bases = {info.index: info.time_base or Fraction(1) for info in self._container.stream_infos}
-
-    def _stream(self, number: int, info: StreamInfo) -> VideoStream | AudioStream:
-        shared = {"index": info.index, "_container": self._container, "_number": number}
-        if info.media_type == "video":
-            return VideoStream._with(**shared, _frame_index=None)
-        return AudioStream._with(**shared)
 
     @property
     def metadata(self) -> DemuxerMetadata:
@@ -311,20 +298,14 @@ class Demuxer(Closing):
             ClosedError: after `close`, and in a forked process.
         """
         seconds = finite_number("seconds", seconds)
-        number = self._number_of(stream)
+        number = 0 if stream is None else next((k for k, own in enumerate(self.streams) if own is stream), None)
+        if number is None:
+            raise InvalidArgumentError(
+                f"stream must be one of the demuxer's own streams, {self.streams}, or None (got {shown(stream)})."
+            )
         with self._container.use() as packets:
             self._container.generation = next(_generations)
             _go_to(packets, number, self._container.stream_infos[number], seconds)
-
-    def _number_of(self, stream: VideoStream | AudioStream | None) -> int:
-        if stream is None:
-            return 0
-        for number, own in enumerate(self.streams):
-            if stream is own:
-                return number
-        raise InvalidArgumentError(
-            f"stream must be one of the demuxer's own streams, {self.streams}, or None (got {shown(stream)})."
-        )
 
     def close(self) -> None:
         """Close the file. Existing decoders can still decode packets that were read earlier."""
@@ -332,9 +313,6 @@ class Demuxer(Closing):
 
     def __repr__(self) -> str:
         return f"Demuxer({self._container.source.describe()!r}, streams={self.streams})"
-
-    def __reduce__(self) -> NoReturn:
-        refuse_to_pickle(self, "Make one of the same source in each process.")
 
 
 def _checked_selectors(streams: Any) -> list[int | str]:
@@ -389,31 +367,21 @@ def _stands_before(packets: PacketSource, stream_index: int, target: int) -> boo
 def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
     with container.use():  # raises `ClosedError` if the container is closed
         source = container.source
-    with_strict_codec = VideoReader(source, info.index, 1, is_strict=True)
-    try:
+    with closing(VideoReader(source, info.index, 1, is_strict=True)) as reader:
 
-        @contextmanager
-        def lend_reader() -> Iterator[VideoReader]:
-            yield with_strict_codec
+        def lend_reader() -> AbstractContextManager[VideoReader]:
+            return nullcontext(reader)
 
-        def identity() -> Any:
-            return identify(source, container.container_info, info, lend_reader)
-
-        index = cached_index(identity, lambda: index_stream(source, lend_reader, lambda reason: None))
+        identity = partial(identify, source, container.container_info, info, lend_reader)
+        index = cached_index(identity, partial(index_stream, source, lend_reader, lambda reason: None))
         if index.made_from is None:
             note_source(index, identity())
         return index
-    finally:
-        with_strict_codec.close()
 
 
 def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:
     """Return the container's orientation from the first frame; frames decoded on a device do not state it."""
-    reader = VideoReader(source, stream_index, 1)
-    try:
-        frame = first_frame(reader)
-        return None if frame is None else orientation_of(frame)
-    except StreamError:
-        return None
-    finally:
-        reader.close()
+    with closing(VideoReader(source, stream_index, 1)) as reader, suppress(StreamError):
+        if (frame := first_frame(reader)) is not None:
+            return orientation_of(frame)
+    return None

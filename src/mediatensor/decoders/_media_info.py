@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import Any, TypeVar
 
 from .._engine.index.cache import cached_index, store_index
 from .._engine.index.frame_index import FrameIndex
-from .._engine.index.index_file import SourceIdentity, identify
+from .._engine.index.index_file import identify
 from .._engine.index.indexing import index_by_decoding, index_stream
 from .._engine.index.scan import first_frame
-from .._engine.metadata import video_stream_metadata
+from .._engine.metadata import Chapter, container_metadata, video_stream_metadata
 from .._engine.pyav.opening import ContainerInfo, StreamInfo, read_container_info
 from .._engine.pyav.pixels import orientation_of
 from .._engine.pyav.reading import VideoReader
@@ -24,23 +25,9 @@ from .._engine.sources.source import make_source
 from .._engine.video.frame_stream import FrameStream, MissingFrameError
 from .._engine.video.packet_feed import IndexMismatchError
 from ..errors import DecodeError, MediaTensorError, StreamError
-from . import Chapter, SubtitleDecoder
-from ._container_metadata import container_metadata
+from ._subtitle_decoder import SubtitleDecoder
 
 _Info = TypeVar("_Info", "VideoInfo", "StreamSummary", "AudioInfo")
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Frame rate and key frames of a stream; see `describe_timing`."""
-
-    is_constant_frame_rate: bool | None
-    min_frame_step_seconds: float | None
-    max_frame_step_seconds: float | None
-    num_key_frames: int
-    gop_length_min: int | None
-    gop_length_median: float | None
-    gop_length_max: int | None
 
 
 @dataclass(frozen=True)
@@ -111,27 +98,25 @@ def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
     return [end - start for start, end in zip(key_frame_indices, ends, strict=True)] if key_frame_indices else []
 
 
-def describe_timing(pts_seconds: Sequence[float], key_frame_indices: Sequence[int], tick_seconds: float) -> Timing:
-    """Describe the frame rate and key frames of a stream from its frame times in presentation order."""
+def describe_timing(
+    pts_seconds: Sequence[float], key_frame_indices: Sequence[int], tick_seconds: float
+) -> dict[str, Any]:
+    """Return values for fields of `VideoInfo`, from the frame times in presentation order."""
     steps = [after - before for before, after in pairwise(pts_seconds)]
     lengths = gop_lengths(key_frame_indices, len(pts_seconds))
-    return Timing(
-        is_constant_frame_rate=is_constant_frame_rate(pts_seconds, tick_seconds),
-        min_frame_step_seconds=min(steps, default=None),
-        max_frame_step_seconds=max(steps, default=None),
-        num_key_frames=len(key_frame_indices),
-        gop_length_min=min(lengths, default=None),
-        gop_length_median=median(lengths) if lengths else None,
-        gop_length_max=max(lengths, default=None),
-    )
+    return {
+        "is_constant_frame_rate": is_constant_frame_rate(pts_seconds, tick_seconds),
+        "min_frame_step_seconds": min(steps, default=None),
+        "max_frame_step_seconds": max(steps, default=None),
+        "num_key_frames": len(key_frame_indices),
+        "gop_length_min": min(lengths, default=None),
+        "gop_length_median": median(lengths) if lengths else None,
+        "gop_length_max": max(lengths, default=None),
+    }
 
 
 def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
-    """Describe a video stream from its header and, with ``scan``, from its packets and its first frame.
-
-    Raises:
-        MediaTensorError: if the stream is to be scanned and cannot be decoded.
-    """
+    """Describe a video stream from its header and, with ``scan``, from its packets and its first frame."""
     info = _from_header(
         VideoInfo,
         header,
@@ -158,28 +143,21 @@ class _Stream:
         self.reader = VideoReader(self.source, stream_index, num_threads=1, is_strict=True)
         self.container_info = self.reader.container_info()
         self.stream_info = self.reader.stream_info()
-
-    def identify(self) -> SourceIdentity:
-        return identify(self.source, self.container_info, self.stream_info, self._lend_reader)
-
-    def make_index(self) -> FrameIndex:
-        return cached_index(
-            self.identify, lambda: index_stream(self.source, self._lend_reader, _is_decoded_in_software)
-        )
-
-    def make_index_by_decoding(self, reason: str) -> FrameIndex:
-        index = index_by_decoding(self.source, self._lend_reader, _is_decoded_in_software, reason)
-        store_index(index, self.identify)
-        return index
+        self._identify = partial(identify, self.source, self.container_info, self.stream_info, self._lend_reader)
 
     def _lend_reader(self) -> AbstractContextManager[VideoReader]:
         return nullcontext(self.reader)
 
+    def make_index(self) -> FrameIndex:
+        return cached_index(self._identify, partial(index_stream, self.source, self._lend_reader, lambda reason: None))
+
+    def make_index_by_decoding(self, reason: str) -> FrameIndex:
+        index = index_by_decoding(self.source, self._lend_reader, lambda reason: None, reason)
+        store_index(index, self._identify)
+        return index
+
     def close(self) -> None:
         self.reader.close()
-
-
-def _is_decoded_in_software(reason: str) -> None: ...
 
 
 def _scan(info: VideoInfo, stream: _Stream) -> VideoInfo:
@@ -219,15 +197,14 @@ def _scan(info: VideoInfo, stream: _Stream) -> VideoInfo:
         end_seconds=metadata.end_stream_seconds,
         duration_seconds=metadata.duration_seconds,
         anomalies=tuple(index.anomalies) + failure,
-        **vars(timing),
+        **timing,
     )
 
 
 def _decode_first_frame(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tuple[str, ...]]:
     """Decode one frame, because packets do not show that a stream is encrypted or lacks its codec data.
 
-    Returns:
-        The index, rebuilt by decoding if the packets prove wrong, and the failure message if decoding fails.
+    Return the index, rebuilt by decoding if the packets prove wrong, and the failure message if decoding fails.
     """
     frames = FrameStream(stream.reader, 1)
     try:
@@ -307,10 +284,8 @@ class FileInfo:
 def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
     """Describe the contents of a file.
 
-    Args:
-        file: Path or URL.
-        stream_index: Index of a stream to describe instead of the best stream of the same kind.
-        scan: Read the packets of the video and of the subtitles, and decode a frame.
+    A stream of index ``stream_index`` is described instead of the best stream of the same kind. With ``scan``, read the
+    packets of the video and of the subtitles, and decode a frame.
 
     Raises:
         MediaTensorError: if the file cannot be opened. If the video stream cannot be decoded, the result has ``error``
@@ -325,7 +300,10 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
         bit_rate=container.bit_rate,
         tags=container.tags,
         chapters=container_metadata(container).chapters,
-        streams=tuple(_stream_summary(stream) for stream in container.streams),
+        streams=tuple(
+            _from_header(StreamSummary, stream, average_fps=float(stream.frame_rate) if stream.frame_rate else None)
+            for stream in container.streams
+        ),
     )
     try:
         chosen = _choose(container, stream_index)
@@ -346,15 +324,11 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
 def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, StreamInfo]:
     """Return the stream to describe of each kind (video, audio, ...): the best stream, or the requested one."""
     streams = {stream.index: stream for stream in container.streams}
-    best = (
-        ("video", container.best_video_stream_index),
-        ("audio", container.best_audio_stream_index),
-        ("subtitle", container.best_subtitle_stream_index),
-    )
-    chosen = {kind: streams[index] for kind, index in best if index is not None}
+    best = {kind: getattr(container, f"best_{kind}_stream_index") for kind in ("video", "audio", "subtitle")}
+    chosen = {kind: streams[index] for kind, index in best.items() if index is not None}
     if stream_index is not None:
         asked = streams.get(stream_index)
-        if asked is None or asked.media_type not in ("video", "audio", "subtitle"):
+        if asked is None or asked.media_type not in best:
             others = ", ".join(f"{stream.index} {stream.media_type}" for stream in container.streams)
             raise StreamError(
                 f"Stream {stream_index} is not a stream of video, audio or subtitles of this file ({others})."
@@ -367,10 +341,6 @@ def _from_header(kind: type[_Info], header: StreamInfo, **values: Any) -> _Info:
     """Make a description of the type ``kind`` from the header's values of the same names and from ``values``."""
     shared = {item.name: getattr(header, item.name) for item in fields(kind) if hasattr(header, item.name)}
     return kind(**(shared | values))
-
-
-def _stream_summary(header: StreamInfo) -> StreamSummary:
-    return _from_header(StreamSummary, header, average_fps=float(header.frame_rate) if header.frame_rate else None)
 
 
 def _audio_info(header: StreamInfo, container_duration_seconds: float | None) -> AudioInfo:

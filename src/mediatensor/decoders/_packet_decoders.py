@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,19 +21,32 @@ from .._engine.common.pictures import Orientation
 from .._engine.pyav.audio import samples_of
 from .._engine.pyav.opening import FrameColors, frame_colors
 from .._engine.pyav.pixels import component_planes, is_frame
-from .._engine.pyav.reading import UndecodablePacketError
-from ..backends import Surface, get_backend
+from .._engine.pyav.reading import PacketDecoder, UndecodablePacketError
+from ..backends import PictureDecoder, Surface, get_backend
 from ..errors import ClosedError, DecodeError, InvalidArgumentError
 
+_Codec: TypeAlias = PictureDecoder | PacketDecoder
 _Raw = TypeVar("_Raw")
 
 
-class ProcessBound:
+class NotPickled:
+    """A base for objects that can be neither pickled nor copied."""
+
+    #: Advice in the error.
+    _how_to_send: ClassVar[str]
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidArgumentError(
+            f"{type(self).__name__} cannot be pickled, copied or sent to another process: it holds memory of FFmpeg's "
+            f"that exists only in this process. {self._how_to_send}"
+        )
+
+
+class ProcessBound(NotPickled):
     """A base for objects that only the library can make, and that cannot leave the process they were made in."""
 
-    #: Advice in the errors for direct instantiation and for pickling.
+    #: Advice in the error for direct instantiation.
     _how_to_make: ClassVar[str]
-    _how_to_send: ClassVar[str]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise InvalidArgumentError(f"{type(self).__name__} cannot be instantiated directly. {self._how_to_make}")
@@ -42,17 +56,6 @@ class ProcessBound:
         made = cls.__new__(cls)
         made.__dict__.update(attributes)
         return made
-
-    def __reduce__(self) -> NoReturn:
-        refuse_to_pickle(self, self._how_to_send)
-
-
-def refuse_to_pickle(value: object, how_to_send: str) -> NoReturn:
-    """Raise `InvalidArgumentError` because an object can be neither pickled nor copied."""
-    raise InvalidArgumentError(
-        f"{type(value).__name__} cannot be pickled, copied or sent to another process: it holds memory of FFmpeg's "
-        f"that exists only in this process. {how_to_send}"
-    )
 
 
 class Packet(ProcessBound):
@@ -174,7 +177,10 @@ class RawFrame(ProcessBound):
     @property
     def bit_depth(self) -> int:
         """Number of bits of a sample (8, 10, ...). Sample values lie in 0 to 2 ** bit_depth - 1."""
-        return bits_of(self._picture, self.pixel_format)
+        if is_frame(self._picture) and self._picture.format.name == self.pixel_format:
+            return max(int(component.bits) for component in self._picture.format.components)
+        digits = {"p010le": 10, "p012le": 12}
+        return digits.get(self.pixel_format, 16 if self.pixel_format.endswith("16le") else 8)
 
     @property
     def width(self) -> int:
@@ -210,7 +216,12 @@ class RawFrame(ProcessBound):
         try:
             if self._backend == "cpu" and is_frame(self._picture):
                 return tuple(plane.to(self._device) for plane in component_planes(self._picture))
-            return _components(self._surface)
+            planes: list[Tensor] = []
+            for plane in self._surface.planes:
+                planes += [plane] if plane.ndim == 2 else list(plane.unbind(-1))
+            if not planes:
+                raise ValueError("the device's decoder does not hand them out")
+            return tuple(planes)
         except ValueError as error:
             raise DecodeError(f"A frame of format {self.pixel_format} has no planes to view: {error}.") from error
 
@@ -228,23 +239,6 @@ class RawFrame(ProcessBound):
             f"RawFrame({self.width}x{self.height} {self.pixel_format}, pts_seconds={self.pts_seconds}, "
             f"duration_seconds={self.duration_seconds})"
         )
-
-
-def bits_of(picture: Any, pixel_format: str) -> int:
-    """Return the bit depth of the deepest component of a frame."""
-    if is_frame(picture) and picture.format.name == pixel_format:
-        return max(int(component.bits) for component in picture.format.components)
-    digits = {"p010le": 10, "p012le": 12}
-    return digits.get(pixel_format, 16 if pixel_format.endswith("16le") else 8)
-
-
-def _components(surface: Surface) -> tuple[Tensor, ...]:
-    planes: list[Tensor] = []
-    for plane in surface.planes:
-        planes += [plane] if plane.ndim == 2 else list(plane.unbind(-1))
-    if not planes:
-        raise ValueError("the device's decoder does not hand them out")
-    return tuple(planes)
 
 
 @dataclass
@@ -294,14 +288,6 @@ def seconds_of_ticks(ticks: int | None, time_base: Fraction) -> float | None:
     return None if ticks is None else ticks * time_base.numerator / time_base.denominator
 
 
-class Codec(Protocol):
-    """The interface of codecs that decode packets, see `mediatensor.backends.PictureDecoder`."""
-
-    def decode(self, packet: Any | None) -> Sequence[Any]: ...
-    def flush(self) -> None: ...
-    def close(self) -> None: ...
-
-
 class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
     """Decodes a stream packet by packet. Calls from several threads take turns."""
 
@@ -309,7 +295,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
     _how_to_send = "Make a Demuxer of the same source, and a decoder, in each process."
     _kind: ClassVar[str]
 
-    _codec: Codec | None
+    _codec: _Codec | None
     _stream_index: int
     _time_base: Fraction
     _lock: ForkSafeLock
@@ -319,7 +305,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
     _is_drained: bool
 
     @classmethod
-    def _of_codec(cls, codec: Codec, stream_index: int, time_base: Fraction, **more: Any) -> Any:
+    def _of_codec(cls, codec: _Codec, stream_index: int, time_base: Fraction, **more: Any) -> Any:
         state = {"_lock": ForkSafeLock(), "_process": os.getpid(), "_generation": None, "_is_drained": False}
         return cls._with(_codec=codec, _stream_index=stream_index, _time_base=time_base, **state, **more)
 
@@ -396,7 +382,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(stream_index={self._stream_index})"
 
-    def _open_codec(self) -> Codec:
+    def _open_codec(self) -> _Codec:
         if self._codec is None:
             raise ClosedError("The decoder is closed; make a new one with make_decoder().")
         if self._process != os.getpid():
@@ -419,9 +405,8 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
         """Return the time and the duration of a frame in seconds."""
         pts = frame.pts if frame.pts is not None else getattr(frame, "dts", None)
         seconds = seconds_of_ticks(pts, self._time_base)
-        return float("nan") if seconds is None else seconds, seconds_of_ticks(
-            frame.duration or 0, self._time_base
-        ) or 0.0
+        duration = seconds_of_ticks(frame.duration or 0, self._time_base) or 0.0
+        return math.nan if seconds is None else seconds, duration
 
     @abstractmethod
     def _raw(self, frame: Any) -> _Raw:

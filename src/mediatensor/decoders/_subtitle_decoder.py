@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, SupportsIndex, overload
 
 from .._engine.common.checks import finite_number, optional_text
@@ -31,18 +32,8 @@ _ASS_DRAWING = re.compile(r"\\p(\d+)")
 _NUM_ASS_FIELDS = 9  # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV, Effect, Text
 
 
-@dataclass(frozen=True)
-class SubtitleText:
-    """The text of a subtitle, parsed from its markup."""
-
-    text: str
-    markup: str
-    speaker: str | None = None
-    style: str | None = None
-
-
-def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> SubtitleText:
-    """Return the plain text, speaker and style of a packet, or of its decoded ASS line.
+def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> Subtitle:
+    """Return the text, markup, speaker and style of a packet, or of its decoded ASS line. The times are NaN.
 
     Args:
         codec: FFmpeg's name of the codec.
@@ -56,13 +47,15 @@ def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> SubtitleText
     'Hello {you}'
     """
     if codec == "mov_text":
-        text = _mov_text(line)
-        return SubtitleText(_tidy(text), text)
+        # A 3GPP timed text sample. Style boxes follow the text.
+        content = line[2 : 2 + int.from_bytes(line[:2], "big")]
+        text = content.decode("utf-16" if content[:2] in (b"\xfe\xff", b"\xff\xfe") else "utf-8")
+        return _untimed(_tidy(text), markup=text)
     markup = line.rstrip(b"\0").decode(encoding)
     if codec == "text":
-        return SubtitleText(_tidy(markup), markup)
+        return _untimed(_tidy(markup), markup=markup)
     if codec == "subrip":
-        return SubtitleText(_tidy(_SUBRIP_CODE.sub("", _HTML_TAG.sub("", markup))), markup)
+        return _untimed(_tidy(_SUBRIP_CODE.sub("", _HTML_TAG.sub("", markup))), markup=markup)
     if codec == "webvtt":
         return _webvtt(markup)
     return _ass(markup)
@@ -84,28 +77,20 @@ def is_ascii_superset(encoding: str) -> bool:
         return False
 
 
-def _mov_text(packet: bytes) -> str:
-    """Return the text of a 3GPP timed text sample, without the style boxes after it."""
-    text = packet[2 : 2 + int.from_bytes(packet[:2], "big")]
-    has_utf16_mark = text[:2] in (b"\xfe\xff", b"\xff\xfe")
-    return text.decode("utf-16" if has_utf16_mark else "utf-8")
-
-
-def _webvtt(markup: str) -> SubtitleText:
+def _webvtt(markup: str) -> Subtitle:
     voices = filter(None, map(_WEBVTT_VOICE.fullmatch, _WEBVTT_TAG.findall(markup)))
     names = {html.unescape(voice[1]).strip() for voice in voices}
     speaker = names.pop() if len(names) == 1 else None
-    return SubtitleText(_tidy(html.unescape(_WEBVTT_TAG.sub("", markup))), markup, speaker=speaker)
+    return _untimed(_tidy(html.unescape(_WEBVTT_TAG.sub("", markup))), markup=markup, speaker=speaker)
 
 
-def _ass(line: str) -> SubtitleText:
+def _ass(line: str) -> Subtitle:
     fields = line.split(",", _NUM_ASS_FIELDS - 1)
     if len(fields) < _NUM_ASS_FIELDS:
-        return SubtitleText("", line)
+        return _untimed("", markup=line)
     markup = fields[-1]
-    return SubtitleText(
-        _tidy(_plain_ass(markup)), markup, speaker=fields[3].strip() or None, style=fields[2].strip() or None
-    )
+    speaker, style = fields[3].strip() or None, fields[2].strip() or None
+    return _untimed(_tidy(_plain_ass(markup)), markup=markup, speaker=speaker, style=style)
 
 
 def _plain_ass(markup: str) -> str:
@@ -164,6 +149,9 @@ class Subtitle:
     def duration_seconds(self) -> float:
         """Duration in seconds."""
         return self.end_seconds - self.start_seconds
+
+
+_untimed = partial(Subtitle, start_seconds=math.nan, end_seconds=math.nan)
 
 
 class SubtitleDecoder(Closing, Sequence[Subtitle]):
@@ -256,9 +244,6 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     def get_all_subtitles(self) -> list[Subtitle]:
         """Return all subtitles, sorted by start time. Subtitles with equal start times keep the file order.
 
-        Returns:
-            A list of `Subtitle`, with times in seconds.
-
         Raises:
             ReadError: if the source cannot be read.
             DecodeError: if a subtitle is damaged or in another encoding. The message gives the subtitle's time.
@@ -270,9 +255,6 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
         Args:
             seconds: A finite time in seconds, inside the file or not.
-
-        Returns:
-            A list of `Subtitle`, with times in seconds.
 
         Raises:
             InvalidArgumentError: if the time is not a finite number.
@@ -290,9 +272,6 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         Args:
             start_seconds: Start of the range.
             stop_seconds: End of the range, exclusive; ``None`` for the end of the file.
-
-        Returns:
-            A list of `Subtitle`, with times in seconds.
 
         Raises:
             InvalidArgumentError: if the times are not finite, or start is after stop.
@@ -365,7 +344,7 @@ def _subtitle(packet: SubtitlePacket, line: bytes, codec: str, encoding: str) ->
         ) from error
     # NaN marks an end that is not known yet.
     end = math.nan if packet.duration_seconds is None else packet.start_seconds + packet.duration_seconds
-    return Subtitle(parsed.text, packet.start_seconds, end, parsed.markup, parsed.speaker, parsed.style)
+    return replace(parsed, start_seconds=packet.start_seconds, end_seconds=end)
 
 
 def _complete_ends(subtitles: Sequence[Subtitle], file_end_seconds: float | None) -> list[Subtitle]:

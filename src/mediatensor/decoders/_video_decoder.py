@@ -145,8 +145,14 @@ class VideoDecoder(Closing):
     ) -> None:
         checks.check_choice("seek mode", seek_mode, ("exact", "approximate"))
         is_approximate = seek_mode == "approximate"
-        mappings = _parse_mappings(custom_frame_mappings, is_approximate)
-        given_index = _load_given_index(frame_index, is_approximate, has_mappings=mappings is not None)
+        for name, value in (("custom_frame_mappings", custom_frame_mappings), ("frame_index", frame_index)):
+            if is_approximate and value is not None:
+                raise InvalidArgumentError(
+                    f"{name} is incompatible with seek_mode='approximate'. Use seek_mode='exact' or no "
+                    f"{name.rpartition('_')[2]}."
+                )
+        mappings = None if custom_frame_mappings is None else parse_frame_mappings(custom_frame_mappings)
+        given_index = None if frame_index is None else _load_given_index(frame_index, has_mappings=mappings is not None)
         checks.check_choice("dimension order", dimension_order, ("NCHW", "NHWC"))
         checks.check_num_threads(num_ffmpeg_threads)
         checks.check_choice("output_dtype", output_dtype, (torch.uint8, torch.float32, "auto"))
@@ -257,8 +263,7 @@ class VideoDecoder(Closing):
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
-            >>> decoder = VideoDecoder("video.mp4")
-            >>> decoder.get_frame_at(0)
+            >>> VideoDecoder("video.mp4").get_frame_at(0)
             Frame:
               data (shape): torch.Size([3, 360, 640])
               pts_seconds: 0.0
@@ -283,8 +288,7 @@ class VideoDecoder(Closing):
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
-            >>> decoder = VideoDecoder("video.mp4")
-            >>> decoder.get_frames_at([0, -1, 5, 5]).data.shape
+            >>> VideoDecoder("video.mp4").get_frames_at([0, -1, 5, 5]).data.shape
             torch.Size([4, 3, 360, 640])
         """
         return self._frames.frames_at(checks.indices_of(indices))
@@ -301,8 +305,7 @@ class VideoDecoder(Closing):
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
-            >>> decoder = VideoDecoder("video.mp4")
-            >>> len(decoder.get_frames_in_range(10, 20, 3))
+            >>> len(VideoDecoder("video.mp4").get_frames_in_range(10, 20, 3))
             4
         """
         return self._frames.frames_in_range(*checks.bounds_of(start, stop, step))
@@ -323,11 +326,16 @@ class VideoDecoder(Closing):
                     raise
                 step, fails = 1, True  # decode one frame at a time, to yield the good frames before the bad frame
                 continue
-            # Copy each frame, so that keeping one frame does not keep the memory of its neighbours.
-            yield from (_copy(frame) for frame in frames) if step > 1 else frames
+            for frame in frames:
+                if step > 1:
+                    # Copy each frame, so that keeping one frame does not keep the memory of its neighbours. NumPy
+                    # copies with one thread.
+                    is_on_cpu = frame.device.type == "cpu"
+                    frame = torch.from_numpy(frame.numpy().copy(order="K")) if is_on_cpu else frame.clone()
+                yield frame
             start += step
             if len(frames) and not fails:
-                step = _num_frames_at_a_time(frames[0])
+                step = max(1, min(_MAX_AT_A_TIME, _BYTES_AT_A_TIME // frames[0].nbytes))
 
     def __reversed__(self) -> Iterator[Tensor]:
         """Yield every frame in reverse. A group of pictures that fits in the cache is decoded once."""
@@ -353,8 +361,7 @@ class VideoDecoder(Closing):
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
-            >>> decoder = VideoDecoder("video.mp4")
-            >>> decoder.get_frame_played_at(1.51).pts_seconds
+            >>> VideoDecoder("video.mp4").get_frame_played_at(1.51).pts_seconds
             1.5
         """
         return self._frames.frame_played_at(checks.one_time(seconds))
@@ -375,8 +382,7 @@ class VideoDecoder(Closing):
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
-            >>> decoder = VideoDecoder("video.mp4")
-            >>> decoder.get_frames_played_at([0.0, 2.5]).pts_seconds
+            >>> VideoDecoder("video.mp4").get_frames_played_at([0.0, 2.5]).pts_seconds
             tensor([0.0000, 2.5000], dtype=torch.float64)
         """
         return self._frames.frames_played_at(checks.seconds_of(seconds))
@@ -405,8 +411,7 @@ class VideoDecoder(Closing):
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
-            >>> decoder = VideoDecoder("video.mp4")
-            >>> decoder.get_frames_played_in_range(0.0, 1.0, fps=10).data.shape
+            >>> VideoDecoder("video.mp4").get_frames_played_in_range(0.0, 1.0, fps=10).data.shape
             torch.Size([10, 3, 360, 640])
         """
         start_seconds = real_number("start_seconds", start_seconds)
@@ -439,9 +444,7 @@ class VideoDecoder(Closing):
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
-            >>> decoder = VideoDecoder("video.mp4")
-            >>> decoder.close()
-            >>> with VideoDecoder("video.mp4") as decoder:  # also closes it
+            >>> with VideoDecoder("video.mp4") as decoder:  # closes it at the end
             ...     frame = decoder[0]
         """
         self._video.pool.close()
@@ -459,25 +462,7 @@ class VideoDecoder(Closing):
 SimpleVideoDecoder = VideoDecoder
 
 
-def _parse_mappings(mappings: Any, is_approximate: bool) -> tuple[list[int], list[int], list[bool]] | None:
-    if mappings is None:
-        return None
-    if is_approximate:
-        raise InvalidArgumentError(
-            "custom_frame_mappings is incompatible with seek_mode='approximate'. Use seek_mode='exact' or no mappings."
-        )
-    return parse_frame_mappings(mappings)
-
-
-def _load_given_index(
-    frame_index: FrameIndex | str | os.PathLike[str] | None, is_approximate: bool, *, has_mappings: bool
-) -> FrameIndex | None:
-    if frame_index is None:
-        return None
-    if is_approximate:
-        raise InvalidArgumentError(
-            "frame_index is incompatible with seek_mode='approximate'. Use seek_mode='exact' or no index."
-        )
+def _load_given_index(frame_index: FrameIndex | str | os.PathLike[str], *, has_mappings: bool) -> FrameIndex:
     if has_mappings:
         raise InvalidArgumentError("frame_index is incompatible with custom_frame_mappings. Pass one of them.")
     if isinstance(frame_index, FrameIndex):
@@ -487,13 +472,3 @@ def _load_given_index(
     raise InvalidArgumentError(
         f"frame_index must be a FrameIndex or the path of a saved one (got {shown(frame_index)})."
     )
-
-
-def _num_frames_at_a_time(frame: Tensor) -> int:
-    """Return how many frames iteration decodes in one call: several only if frames are small."""
-    return max(1, min(_MAX_AT_A_TIME, _BYTES_AT_A_TIME // frame.nbytes))
-
-
-def _copy(frame: Tensor) -> Tensor:
-    """Copy a frame with one thread, through NumPy."""
-    return torch.from_numpy(frame.numpy().copy(order="K")) if frame.device.type == "cpu" else frame.clone()
