@@ -12,13 +12,22 @@ from ._cuda import CudaBackend as CudaBackend
 from ._cuda import DecoderCache as DecoderCache
 from ._cuda import get_nvdec_cache_capacity as get_nvdec_cache_capacity
 from ._cuda import set_nvdec_cache_capacity as set_nvdec_cache_capacity
-from ._interface import DecodeBackend, Picture, PictureConverter, PictureDecoder, StreamParameters
+from ._interface import (
+    CpuBackend,
+    DecodeBackend,
+    Picture,
+    PictureConverter,
+    PictureDecoder,
+    StreamParameters,
+    available_backends,
+    get_backend,
+    register_backend,
+)
+from ._interface import choose_backend as choose_backend
 from ._interface import open_guarded as open_guarded
+from ._interface import scoped_registry as scoped_registry
+from ._interface import set_cuda_backend as set_cuda_backend
 from ._interface import why_not_guarded as why_not_guarded
-from ._registry import CpuBackend, available_backends, get_backend, register_backend
-from ._registry import choose_backend as choose_backend
-from ._registry import scoped_registry as scoped_registry
-from ._registry import set_cuda_backend as set_cuda_backend
 
 register_backend(CpuBackend())
 register_backend(CudaBackend())

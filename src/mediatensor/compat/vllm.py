@@ -167,13 +167,6 @@ class VideoLoader:
             OpenError: if the bytes are not a video, no frame can be decoded, or decoding exceeds a limit. It is a
                 ``ValueError``, which vLLM expects.
             InvalidArgumentError: if another argument is invalid.
-
-        Example:
-            >>> from pathlib import Path
-            >>> from mediatensor.compat.vllm import VideoLoader
-            >>> data = Path("video.mp4").read_bytes()
-            >>> VideoLoader.load_bytes(data, 2, timeout_seconds=None)[1]["duration"]
-            10.0
         """
         if not isinstance(data, bytes | bytearray | memoryview):
             raise InvalidArgumentError(f"data must be the bytes of a file (got {shown(data)}).")

@@ -115,7 +115,7 @@ class AudioDecoder(Closing):
         downmix: Downmix = "sum",
     ) -> None:
         check_downmix(downmix)
-        self._downmix = downmix
+        self._downmix: Downmix = downmix
         self._sample_rate, self._num_channels = check_output_format(sample_rate, num_channels)
         check_num_threads(num_ffmpeg_threads)
         self._use(AudioHandleSpec(make_source(source), stream_index, num_ffmpeg_threads))
@@ -124,7 +124,6 @@ class AudioDecoder(Closing):
         self.stream_index: int = self.metadata.stream_index
         self._spec = replace(self._spec, stream_index=self.stream_index)
 
-    _downmix: Downmix
     _spec: AudioHandleSpec
     _pool: HandlePool[AudioHandle]
 

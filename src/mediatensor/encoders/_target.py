@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import weakref
-from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -109,26 +108,30 @@ class Rereader:
         return self._at
 
 
-class Target(ABC):
-    """A destination, which is opened by the constructor, and later committed or discarded."""
+class Target:
+    """A destination, which is opened by the constructor, and later committed or discarded.
 
-    #: The output for the muxer: a `Sink`, or a URL that FFmpeg opens.
-    opened: Sink | str
+    This class itself is for URLs that FFmpeg opens. Sent bytes cannot be withdrawn.
 
-    def appear(self) -> None:  # noqa: B027 - elsewhere bytes are seen when they are written
-        """Make the file visible to readers."""
+    Attributes:
+        opened: The output for the muxer: a `Sink`, or a URL.
+    """
 
-    @abstractmethod
+    def __init__(self, opened: Sink | str) -> None:
+        self.opened = opened
+
+    def appear(self) -> None:
+        """Make the file visible to readers, if it is not visible while it is written."""
+
     def commit(self) -> None:
         """Finish the file after all bytes are written."""
 
-    @abstractmethod
     def discard(self) -> None:
         """Clean up after a failure."""
 
-    @abstractmethod
     def describe(self) -> str:
         """Return the destination's description for error messages."""
+        return str(self.opened)
 
 
 class FileTarget(Target):
@@ -140,7 +143,7 @@ class FileTarget(Target):
         self._sink = Sink(self._file.file, self._file.name)
         # The file is removed by its own finalizer. A muxer that is freed later must not write to it.
         self._finalizer = weakref.finalize(self, self._sink.abandon)
-        self.opened = self._sink
+        super().__init__(self._sink)
 
     def appear(self) -> None:
         self._file.appear()
@@ -159,22 +162,6 @@ class FileTarget(Target):
         return repr(self._path)
 
 
-class UrlTarget(Target):
-    """A target at a URL that FFmpeg opens. Sent bytes cannot be withdrawn."""
-
-    def __init__(self, url: str) -> None:
-        self.opened = url
-
-    def commit(self) -> None:
-        """Do nothing, because FFmpeg has sent everything."""
-
-    def discard(self) -> None:
-        """Do nothing, because sent bytes cannot be withdrawn."""
-
-    def describe(self) -> str:
-        return str(self.opened)
-
-
 class FileLikeTarget(Target):
     """A user's binary file object, which stays open. After a failure it keeps the written bytes."""
 
@@ -186,7 +173,7 @@ class FileLikeTarget(Target):
         if getattr(file, "closed", False):
             raise WriteError("The destination is a closed file object.")
         self._sink = Sink(file, type(file).__name__)
-        self.opened = self._sink
+        super().__init__(self._sink)
 
     def commit(self) -> None:
         flush = getattr(self._sink.file, "flush", None)
@@ -225,7 +212,7 @@ def make_target(destination: object) -> Target:
     if scheme == "file":
         return FileTarget(destination[len("file:") :].removeprefix("//"))
     if scheme in FFMPEG_SCHEMES:
-        return UrlTarget(destination)
+        return Target(destination)
     if "://" in destination:
         raise InvalidArgumentError(
             f"FFmpeg cannot write to {destination}; open it yourself, for instance with fsspec.open(url, 'wb'), and "

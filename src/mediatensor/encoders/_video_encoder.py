@@ -247,13 +247,6 @@ class AudioEncoder:
 
         Raises:
             InvalidArgumentError, EncodeError: as `to_file`.
-
-        Example:
-            >>> import torch
-            >>> from mediatensor.encoders import AudioEncoder
-            >>> file = AudioEncoder(torch.zeros(1, 8_000), sample_rate=8_000).to_tensor("wav")
-            >>> bytes(file[:4].tolist())
-            b'RIFF'
         """
         file = io.BytesIO()
         self.to_file_like(file, format, bit_rate=bit_rate, num_channels=num_channels, sample_rate=sample_rate)

@@ -88,35 +88,31 @@ class Process:
 
     def send(self, kind: bytes, pieces: Iterable[memoryview], limit: TimeLimit) -> None:
         """Send a message; raise `IsolatedWorkerError` if the process does not read it in time, or has ended."""
-        with self._sending(limit):
+        with self._reporting(limit):
             _channel.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
 
     def write(self, data: bytes, limit: TimeLimit) -> None:
         """Send bytes that are not a message, like `send`."""
-        with self._sending(limit), _channel.until(self._connection, limit.deadline):
+        with self._reporting(limit), _channel.until(self._connection, limit.deadline):
             self._connection.sendall(data)
 
     @contextmanager
-    def _sending(self, limit: TimeLimit) -> Iterator[None]:
+    def _reporting(self, limit: TimeLimit) -> Iterator[None]:
         try:
             yield
         except TimeoutError:
             raise self.error(limit.what_failed, "timeout") from None
-        except ConnectionError:
-            raise self.end_error(limit) from None
-
-    def receive(self, limit: TimeLimit, *kinds: bytes, max_bytes: int | None = None) -> _channel.Message:
-        """Wait for a message of one of the given kinds; raise `IsolatedWorkerError` if it does not arrive in time."""
-        try:
-            message = _channel.receive(
-                self._connection, deadline=limit.deadline, max_bytes=max_bytes, is_alive=lambda: self.is_alive
-            )
-        except TimeoutError:
-            raise self.error(limit.what_failed, "timeout") from None
-        except EOFError:
+        except (ConnectionError, EOFError):
             raise self.end_error(limit) from None
         except _channel.ChannelError as error:
             raise self.error(f"sent an invalid message: {error}", "result") from error
+
+    def receive(self, limit: TimeLimit, *kinds: bytes, max_bytes: int | None = None) -> _channel.Message:
+        """Wait for a message of one of the given kinds; raise `IsolatedWorkerError` if it does not arrive in time."""
+        with self._reporting(limit):
+            message = _channel.receive(
+                self._connection, deadline=limit.deadline, max_bytes=max_bytes, is_alive=lambda: self.is_alive
+            )
         if message.kind not in kinds:
             raise self.error(f"sent {message.kind!r} out of turn", "result")
         return message

@@ -24,7 +24,6 @@ from ._time_clips import (
     check_positive_seconds,
     check_range_end,
     check_range_start,
-    check_seconds,
     clock_of,
     frames_on_grid,
     random_starts,
@@ -212,15 +211,10 @@ def _plan_audio(
     check_decoder(decoder, "get_samples_played_in_ranges", made_by="AudioDecoder")
     stream_begin = decoder.metadata.begin_stream_seconds
     stream_end = _stream_end(decoder, is_needed=sampling_range_end is None)
-    start = check_range_start(
-        None if sampling_range_start is None else check_seconds("sampling_range_start", sampling_range_start),
-        stream_begin=stream_begin,
-        stream_end=stream_end,
-    )
+    start = check_range_start(sampling_range_start, stream_begin=stream_begin, stream_end=stream_end)
     end = None
     if sampling_range_end is not None:
-        end = check_seconds("sampling_range_end", sampling_range_end)
-        end = check_range_end(end, stream_begin=stream_begin, stream_end=stream_end)
+        end = check_range_end(sampling_range_end, stream_begin=stream_begin, stream_end=stream_end)
         check_not_empty(start, end)
     grid = sample_grid(decoder)
     length = _samples_per_clip(seconds_per_clip, grid.sample_rate)

@@ -218,8 +218,8 @@ def _plan_by_time(
     stream_begin = _from_metadata(decoder, "begin_stream_seconds", "stream begin")
     stream_end = clock.exact_end(_from_metadata(decoder, "end_stream_seconds", "stream end"))
     start, end = _range_of_times(
-        None if sampling_range_start is None else check_seconds("sampling_range_start", sampling_range_start),
-        None if sampling_range_end is None else check_seconds("sampling_range_end", sampling_range_end),
+        sampling_range_start,
+        sampling_range_end,
         stream_begin=stream_begin,
         stream_end=stream_end,
         duration=(length - 1) * step,
@@ -354,23 +354,25 @@ def check_positive_seconds(name: str, value: Any) -> float:
     return seconds
 
 
-def check_range_start(start: float | None, *, stream_begin: float, stream_end: float) -> float:
+def check_range_start(start: Any, *, stream_begin: float, stream_end: float) -> float:
     """Return the earliest time at which a clip may start, by default the beginning of the stream."""
-    # Each comparison is written so that it is false for NaN.
     if start is None:
         return stream_begin
-    if not start >= stream_begin:
-        raise InvalidArgumentError(f"sampling_range_start ({start}) must be at least {stream_begin}, the stream begin.")
-    if not start < stream_end:
-        raise InvalidArgumentError(f"sampling_range_start ({start}) must be smaller than {stream_end}, the stream end.")
-    return start
+    first = check_seconds("sampling_range_start", start)
+    # Each comparison is written so that it is false for NaN.
+    if not first >= stream_begin:
+        raise InvalidArgumentError(f"sampling_range_start ({first}) must be at least {stream_begin}, the stream begin.")
+    if not first < stream_end:
+        raise InvalidArgumentError(f"sampling_range_start ({first}) must be smaller than {stream_end}, the stream end.")
+    return first
 
 
-def check_range_end(end: float, *, stream_begin: float, stream_end: float) -> float:
+def check_range_end(end: Any, *, stream_begin: float, stream_end: float) -> float:
     """Return the time before which a clip must start. Values beyond the end of the stream mean the end."""
-    if not end >= stream_begin:
-        raise InvalidArgumentError(f"sampling_range_end ({end}) must be at least {stream_begin}, the stream begin.")
-    return min(end, stream_end)
+    seconds = check_seconds("sampling_range_end", end)
+    if not seconds >= stream_begin:
+        raise InvalidArgumentError(f"sampling_range_end ({seconds}) must be at least {stream_begin}, the stream begin.")
+    return min(seconds, stream_end)
 
 
 # Clocks of decoders

@@ -101,13 +101,7 @@ class AudioReader:
         return self._data.shape[0], self._data.shape[1]
 
     def duration(self) -> float:
-        """Return the duration of all samples in seconds.
-
-        Example:
-            >>> from mediatensor.compat.decord import AudioReader
-            >>> AudioReader("video.mp4").duration()
-            10.0
-        """
+        """Return the duration of all samples in seconds."""
         return self.shape[1] / self.sample_rate
 
     def add_padding(self) -> int:

@@ -175,13 +175,7 @@ class VideoReader:
         return list(self._key_indices)
 
     def get_avg_fps(self) -> float:
-        """Return frames per second from the header or, if the header has no rate, from the frame times.
-
-        Example:
-            >>> from mediatensor.compat.decord import VideoReader
-            >>> VideoReader("video.mp4").get_avg_fps()
-            30.0
-        """
+        """Return frames per second from the header or, if the header has no rate, from the frame times."""
         return self._average_fps
 
     def seek(self, pos: int) -> None:
