@@ -84,8 +84,18 @@ def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator
         finally:
             resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
     else:
-        with _watched_memory(max_bytes):
+        done, most = threading.Event(), _peak_bytes() + max_bytes
+
+        def watch() -> None:
+            while not done.wait(_WATCH_SECONDS):
+                if _peak_bytes() > most:
+                    os._exit(MEMORY_EXIT_STATUS)
+
+        threading.Thread(target=watch, name="mediatensor-memory", daemon=True).start()
+        try:
             yield
+        finally:
+            done.set()
 
 
 def _data_bytes() -> int | None:
@@ -95,23 +105,6 @@ def _data_bytes() -> int | None:
             if line.startswith("VmData:"):
                 return int(line.split()[1]) * 1024
     return None
-
-
-@contextlib.contextmanager
-def _watched_memory(max_bytes: int) -> Iterator[None]:
-    done = threading.Event()
-    wanted = _peak_bytes() + max_bytes
-
-    def watch() -> None:
-        while not done.wait(_WATCH_SECONDS):
-            if _peak_bytes() > wanted:
-                os._exit(MEMORY_EXIT_STATUS)
-
-    threading.Thread(target=watch, name="mediatensor-memory", daemon=True).start()
-    try:
-        yield
-    finally:
-        done.set()
 
 
 def _peak_bytes() -> int:
@@ -136,10 +129,6 @@ def deny_system_calls(*, denies_network: bool) -> None:
     denied = [calls.setsid, calls.setpgid]
     if denies_network:
         denied += [calls.socket, _IO_URING_SETUP]
-    _set_filter(calls, denied)
-
-
-def _set_filter(calls: _SystemCalls, denied: list[int]) -> None:
     # Offsets of struct seccomp_data: the number of the call at 0, the architecture at 4.
     # (code, jump if true, jump if false, value); a jump is the number of skipped instructions.
     program = [

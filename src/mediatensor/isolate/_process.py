@@ -184,7 +184,7 @@ def _start_in_thread(program: str, arguments: Sequence[str], inherited: Sequence
 def _start(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
     with ExitStack() as opened:
         faults = opened.enter_context(_file_without_name())
-        connection, theirs = map(_above_standard, socket.socketpair())
+        connection, theirs = (socket.socket(fileno=above_standard(end.detach())) for end in socket.socketpair())
         opened.enter_context(connection)
         with theirs:
             descriptors = (theirs.fileno(), faults.fileno())
@@ -201,10 +201,6 @@ def _start(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> 
                 process = subprocess.Popen(command, **options)
         opened.pop_all()
     return _Started(process, connection, faults)
-
-
-def _above_standard(end: socket.socket) -> socket.socket:
-    return socket.socket(fileno=above_standard(end.detach()))
 
 
 def _file_without_name() -> IO[bytes]:

@@ -258,13 +258,7 @@ class IsolatedWorker(Closing):
         return result
 
     def close(self) -> None:
-        """End the processes, even during calls. Closing twice is allowed.
-
-        Example:
-            >>> from mediatensor.isolate import IsolatedWorker
-            >>> worker = IsolatedWorker()
-            >>> worker.close()
-        """
+        """End the processes, even during calls. Closing twice is allowed."""
         self._is_closed = True
         self._renew_after_fork()
         with self._changed:
@@ -311,13 +305,12 @@ class IsolatedWorker(Closing):
         child = slot.child
         with self._changed:
             self._slots.discard(slot)
-            is_kept = child is not None and child.is_alive and not self._is_closed
-            if child is not None and self._max_calls is not None:
-                is_kept = is_kept and child.num_calls < self._max_calls
-            if child is not None and is_kept:
+            is_usable = child is not None and child.is_alive and not self._is_closed
+            if child is not None and is_usable and (self._max_calls is None or child.num_calls < self._max_calls):
                 self._idle.append(child)
+                child = None
             self._changed.notify_all()  # not notify(), because the only thread that it wakes may be interrupted
-        if child is not None and not is_kept:
+        if child is not None:
             child.close()
 
     def _settings(self) -> Settings:
