@@ -380,8 +380,6 @@ def choose_backend(name: str | None, device: torch.device) -> DecodeBackend:
     return get_backend(name)
 
 
-_CUDA_BACKENDS = {"nvdec": "cuda", "ffmpeg": "cuda", "beta": "cuda"}
-
 _cuda_backend: ContextVar[str | None] = ContextVar("cuda_backend", default=None)
 
 
@@ -402,9 +400,9 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
         ...     pass
     """
     name = backend.lower() if isinstance(backend, str) else backend
-    if not isinstance(name, str) or name not in _CUDA_BACKENDS:
+    if not isinstance(name, str) or name not in ("nvdec", "ffmpeg", "beta"):
         raise InvalidArgumentError(f"Invalid CUDA backend ({backend}). Supported values are 'nvdec' and 'ffmpeg'.")
-    token = _cuda_backend.set(_CUDA_BACKENDS[name])
+    token = _cuda_backend.set("cuda")
     try:
         yield
     finally:

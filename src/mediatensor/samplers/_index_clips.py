@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, cycle, islice, repeat
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import torch
 
@@ -247,7 +247,7 @@ def clips_at_regular_indices(
     return plan.decode(decoder)
 
 
-# Frames of clips, for every sampler of frames
+# Clips that run past the end, and the shape of the result, for every sampler of frames
 
 
 def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> FrameBatch:
@@ -276,29 +276,10 @@ def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> Fra
     )
 
 
-def _refuse(positions: Sequence[Position], length: int) -> list[Position]:
-    if len(positions) < length:
-        raise InvalidArgumentError(
-            "You set the 'error' policy, and the sampler tried to decode a frame that is beyond the number of frames "
-            "in the video. Try to leave sampling_range_end to its default value? "
-            f"The clip that starts at {positions[0]} has {len(positions)} of its {length} frames; "
-            "ask for fewer or closer frames, or use policy='repeat_last' or 'wrap'."
-        )
-    return list(positions)
-
-
-_POLICIES: dict[str, Callable[[Sequence[Any], int], list[Any]]] = {
-    "repeat_last": lambda positions, length: list(islice(chain(positions, repeat(positions[-1])), length)),
-    "wrap": lambda positions, length: list(islice(cycle(positions), length)),
-    "error": _refuse,
-}
-
-
 def check_policy(policy: object) -> None:
-    if not (isinstance(policy, str) and policy in _POLICIES):
-        raise InvalidArgumentError(
-            f"Invalid policy ({policy}). Supported values are {', '.join(map(repr, _POLICIES))}."
-        )
+    if not (isinstance(policy, str) and policy in get_args(Policy)):
+        supported = ", ".join(map(repr, get_args(Policy)))
+        raise InvalidArgumentError(f"Invalid policy ({policy}). Supported values are {supported}.")
 
 
 def complete(positions: Sequence[Position], length: int, policy: Policy) -> list[Position]:
@@ -307,7 +288,15 @@ def complete(positions: Sequence[Position], length: int, policy: Policy) -> list
     >>> complete([4, 6, 8], 5, "repeat_last"), complete([4, 6, 8], 5, "wrap")
     ([4, 6, 8, 8, 8], [4, 6, 8, 4, 6])
     """
-    return _POLICIES[policy](positions, length)
+    if policy == "error" and len(positions) < length:
+        raise InvalidArgumentError(
+            "You set the 'error' policy, and the sampler tried to decode a frame that is beyond the number of frames "
+            "in the video. Try to leave sampling_range_end to its default value? "
+            f"The clip that starts at {positions[0]} has {len(positions)} of its {length} frames; "
+            "ask for fewer or closer frames, or use policy='repeat_last' or 'wrap'."
+        )
+    following = cycle(positions) if policy == "wrap" else chain(positions, repeat(positions[-1]))
+    return list(islice(following, length))
 
 
 # Checks of arguments

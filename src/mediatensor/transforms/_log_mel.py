@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -119,7 +118,13 @@ class LogMelSpectrogram(nn.Module):
         self.hop_length = whole_number("hop_length", hop_length, at_least=1)
         self.num_mels = whole_number("num_mels", num_mels, at_least=1)
         self.pad_to_seconds = pad_to_seconds
-        self._padded_length = _padded_length(pad_to_seconds, self.sample_rate)
+        self._padded_length: int | None = None
+        if pad_to_seconds is not None:
+            if not isinstance(pad_to_seconds, int | float) or not 0 < pad_to_seconds < math.inf:
+                raise InvalidArgumentError(
+                    f"pad_to_seconds must be a positive number of seconds, or None (got {pad_to_seconds!r})."
+                )
+            self._padded_length = max(1, round(pad_to_seconds * self.sample_rate))
         self.register_buffer("window", torch.hann_window(self.n_fft, device="cpu"), persistent=False)
         self.register_buffer("filters", _slaney_mel_filters(self.sample_rate, self.n_fft, self.num_mels), False)
 
@@ -201,11 +206,3 @@ class LogMelSpectrogram(nn.Module):
             f"sample_rate={self.sample_rate}, n_fft={self.n_fft}, hop_length={self.hop_length}, "
             f"num_mels={self.num_mels}, pad_to_seconds={self.pad_to_seconds}"
         )
-
-
-def _padded_length(seconds: Any, sample_rate: int) -> int | None:
-    if seconds is None:
-        return None
-    if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
-        raise InvalidArgumentError(f"pad_to_seconds must be a positive number of seconds, or None (got {seconds!r}).")
-    return max(1, round(seconds * sample_rate))
