@@ -239,6 +239,14 @@ class Encoder(WritesToFile):
             EncodeError: if there are no streams, the encoder is open, or FFmpeg cannot start the encoders.
             WriteError: if the file cannot be created.
             ClosedError: if the encoder was closed.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.encoders import Encoder
+            >>> encoder = Encoder()
+            >>> video = encoder.add_video(height=64, width=96, frame_rate=25, codec="mpeg4")
+            >>> with encoder.open_file("black.mp4"):
+            ...     video.add_frames(torch.zeros(10, 3, 64, 96, dtype=torch.uint8))
         """
         with self._session.lock:
             self._session.check_can_open()
