@@ -27,6 +27,14 @@ from mediatensor._engine.bitstreams.content import (
 )
 from mediatensor._engine.bitstreams.h264 import H264Parser
 from mediatensor._engine.bitstreams.units import HEAD_BYTES
+from mediatensor._engine.containers.audio_frames import (
+    VorbisModes,
+    constant_frames,
+    find_frame,
+    first_packet_end,
+    has_stated_size,
+    vorbis_modes,
+)
 from mediatensor._engine.containers.boxes import MalformedBoxError, read_box, top_level_boxes
 from mediatensor._engine.containers.joined_files import (
     FrameWalk,
@@ -38,18 +46,15 @@ from mediatensor._engine.containers.joined_files import (
     wavpack_parts,
 )
 from mediatensor._engine.containers.matroska import blocks_of_track
-from mediatensor._engine.containers.mp3 import constant_frames, find_frame, has_stated_size
 from mediatensor._engine.containers.sample_tables import (
     expected_entries,
     find_track,
     packets_of_fragments,
     read_samples,
 )
-from mediatensor._engine.containers.vorbis import VorbisModes, first_packet_end, vorbis_modes
 from mediatensor._engine.containers.wav import parse_wav_header
-from mediatensor._engine.images.formats import DamagedImageError, webp_canvas
+from mediatensor._engine.images.formats import DamagedImageError, read_jpeg_headers, webp_canvas
 from mediatensor._engine.images.gif import parse_gif
-from mediatensor._engine.images.jpeg import read_jpeg_headers
 from mediatensor._engine.images.png import parse_png
 from mediatensor._engine.index.building import parse_frame_mappings
 from mediatensor.datasets._sources.parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page

@@ -19,7 +19,7 @@ import pdf_files
 import wav_files
 from mediatensor._engine.images.channels import Layout
 from mediatensor._engine.images.reading import OpenedImage
-from mediatensor._engine.pyav.linear import linear_decode
+from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.opening import stream_info
 from mediatensor.datasets import as_items
 from mediatensor.decoders import AudioDecoder, VideoDecoder, decode_image

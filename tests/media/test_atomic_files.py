@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from mediatensor._engine.sources.atomic_files import AtomicFile, write_file, writing
+from mediatensor._engine.sources.output_files import AtomicFile, write_file, writing
 
 # Private modules, so that interrupts hit every line of the code that writes a file, and nothing else.
 from mediatensor.cli import _extract

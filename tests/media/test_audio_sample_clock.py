@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor._engine.audio.plan import input_range
-from mediatensor._engine.audio.sample_clock import NUM_FRAMES_TO_FIT, fit_clock
+from mediatensor._engine.audio.plan import NUM_FRAMES_TO_FIT, fit_clock, input_range
 
 RATES = [8000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000]
 

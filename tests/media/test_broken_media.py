@@ -15,7 +15,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 
 import media
 from mediatensor import FrameBatch
-from mediatensor._engine.pyav.linear import linear_decode
+from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.reading import VideoReader
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import DecodeError, MediaTensorError, ReadError, StreamError

@@ -10,7 +10,7 @@ import av
 import numpy as np
 import pytest
 
-from mediatensor._engine.containers.endings import breaks_off
+from mediatensor._engine.containers.joined_files import breaks_off
 from real_files import TEST_DATA
 
 #: Names of muxers, their options, and codecs.

@@ -20,7 +20,7 @@ import torch
 
 from encoder_oracles import moving_pictures
 from mediatensor import encoders
-from mediatensor._engine.sources.atomic_files import AtomicFile
+from mediatensor._engine.sources.output_files import AtomicFile
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder, VideoStream
 from mediatensor.errors import EncodeError, WriteError

@@ -16,7 +16,7 @@ from PIL import Image, ImageFile, features
 
 import images
 from images_gif import GifPicture, gif
-from mediatensor._engine.images.jpeg import MAX_JPEG_SCANS
+from mediatensor._engine.images.formats import MAX_JPEG_SCANS
 from mediatensor.decoders import decode_gif, decode_image, decode_jpeg, decode_png
 from mediatensor.errors import DecodeError, MediaTensorError, OpenError
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from media_audio_surgery import with_id3_picture
-from mediatensor._engine.containers.mp3 import (
+from mediatensor._engine.containers.audio_frames import (
     ConstantFrames,
     constant_frames,
     find_frame,

@@ -16,8 +16,8 @@ from av.codec.codec import codecs_available
 
 import media
 from media_writing import ClipSpec, Packets, paint_picture
-from mediatensor._engine.index.proven_codecs import PROVEN_CODECS
-from mediatensor._engine.pyav.linear import linear_decode
+from mediatensor._engine.index.scan import PROVEN_CODECS
+from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.pixels import fingerprint
 from mediatensor._engine.pyav.reading import is_key_frame
 from mediatensor.decoders import VideoDecoder

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor._engine.sources.ranges import RangeCache
+from mediatensor._engine.sources.readers import RangeCache
 
 BLOCK, SHORTEST, LONGEST, KEPT = 4, 8, 32, 80
 

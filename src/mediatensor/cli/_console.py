@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
-from .._engine.common.messages import counted, progress, without_bars
-from .._engine.common.plain_values import to_json
+from .._engine.common.messages import counted, progress, to_json, without_bars
 from ..errors import DamageWarning, InvalidArgumentError, MediaTensorError
 from ._text import one_line
 
@@ -278,7 +277,7 @@ def output_stems(files: Sequence[str]) -> list[str]:
 
 def write_text(output: str | os.PathLike[str], text: str) -> None:
     """Write text in UTF-8. Lone surrogates, which file names may contain, become question marks."""
-    from .._engine.sources.atomic_files import write_file  # --help must not load numpy
+    from .._engine.sources.output_files import write_file  # --help must not load numpy
 
     write_file(output, text.encode(errors="replace"))
 
@@ -287,7 +286,7 @@ def write_picture(output: Path, picture: Image) -> None:
     """Write a picture in the format that the file name's suffix selects."""
     from PIL.Image import registered_extensions
 
-    from .._engine.sources.atomic_files import writing
+    from .._engine.sources.output_files import writing
 
     with writing(output) as file:
         picture.save(file, registered_extensions()[output.suffix.lower()])

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from .._engine.common.messages import clock, counted
 from .._engine.pyav.encoding import write_test_pattern
-from .._engine.sources.atomic_files import writing
-from .._engine.sources.output_files import check_outputs
+from .._engine.sources.output_files import check_outputs, writing
 from ..decoders import VideoDecoder
 from ..encoders import VideoEncoder
 from ..errors import MissingDependencyError, WeightsNotFoundError

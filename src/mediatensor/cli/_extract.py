@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from .._engine.common.messages import counted, progress, subrip, text_lines
-from .._engine.sources.atomic_files import write_file, writing
-from .._engine.sources.output_files import check_outputs
+from .._engine.sources.output_files import check_outputs, write_file, writing
 from ..decoders import AudioDecoder, FrameIndex, SubtitleDecoder, VideoDecoder
 from ..encoders import JpegEncoder, PngEncoder
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._engine.common.devices import checked_device
-from .._engine.common.plain_values import json_bytes
+from .._engine.common.messages import json_bytes
 from .._engine.images.formats import NUM_SNIFFED_BYTES, sniff
-from .._engine.sources.atomic_files import write_file
+from .._engine.sources.output_files import write_file
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, SourceNotFoundError
 from . import _text

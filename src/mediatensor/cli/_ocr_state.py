@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from .. import __version__
 from .._engine.common.messages import progress
-from .._engine.sources.atomic_files import write_file
-from .._engine.sources.output_files import check_outputs
+from .._engine.sources.output_files import check_outputs, write_file
 from ..errors import InvalidArgumentError, MediaTensorError, ReadError, WriteError
 from . import _text
 from ._console import STANDARD, StopError, emit, shown_name

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._engine.common.plain_values import json_bytes
+from .._engine.common.messages import json_bytes
 from .._engine.sources.output_files import check_outputs
 from ..datasets._sources.dispatch import files_of
 from ..errors import InvalidArgumentError

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .._engine.common.messages import counted, progress
 from .._engine.index.holes import describe_holes
-from .._engine.pyav.linear import LinearFrame, linear_decode
+from .._engine.pyav.decoding import LinearFrame, linear_decode
 from ..decoders import FrameIndex, VideoDecoder
 from ..errors import DamageWarning, DecodeError, MediaTensorError, OutOfRangeError
 from ..frames import Frame, FrameBatch

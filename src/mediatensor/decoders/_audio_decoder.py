@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._engine.audio.handle import AudioHandle, AudioHandleSpec
+from .._engine.audio.batch import AudioHandle, AudioHandleSpec
 from .._engine.audio.plan import (
     OutputFormat,
     SamplePlan,

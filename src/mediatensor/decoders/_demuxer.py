@@ -17,10 +17,9 @@ from .._engine.common.devices import resolve_device
 from .._engine.common.interrupts import interrupts_kept
 from .._engine.common.locks import Closing, ForkSafeLock
 from .._engine.common.pictures import Orientation
-from .._engine.index.cache import cached_index
 from .._engine.index.frame_index import FrameIndex, note_source
 from .._engine.index.index_file import identify
-from .._engine.index.indexing import index_stream
+from .._engine.index.indexing import cached_index, index_stream
 from .._engine.index.scan import first_frame
 from .._engine.metadata import (
     AudioStreamHeaderMetadata,

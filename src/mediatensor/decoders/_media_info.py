@@ -12,10 +12,9 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, TypeVar
 
-from .._engine.index.cache import cached_index, store_index
 from .._engine.index.frame_index import FrameIndex
 from .._engine.index.index_file import identify
-from .._engine.index.indexing import index_by_decoding, index_stream
+from .._engine.index.indexing import cached_index, index_by_decoding, index_stream, store_index
 from .._engine.index.scan import first_frame
 from .._engine.metadata import Chapter, container_metadata, video_stream_metadata
 from .._engine.pyav.opening import ContainerInfo, StreamInfo, read_container_info

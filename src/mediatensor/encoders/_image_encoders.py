@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from .._engine.common.devices import check_has_values
-from .._engine.sources.atomic_files import write_error
+from .._engine.sources.output_files import write_error
 from ..errors import EncodeError, InvalidArgumentError, SourceTypeError
 from ._target import FileLikeTarget, Sink, Target, make_target
 

@@ -8,7 +8,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from .._engine.sources.atomic_files import AtomicFile, write_error
+from .._engine.sources.output_files import AtomicFile, write_error
 from .._engine.sources.source import FFMPEG_SCHEMES, url_scheme
 from ..errors import InvalidArgumentError, SourceTypeError, WriteError
 

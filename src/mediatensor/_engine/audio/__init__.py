@@ -3,9 +3,6 @@
     seconds ──plan──► ranges of samples ──stream──► decoded slices ──batch──► one tensor
 
 `stream` seeks, demuxes, decodes and cuts, using `reader` (bare MP3 and AAC, Ogg Vorbis, joined files). `pre_roll`
-computes where decoding must start, and `sample_clock` maps time stamps to sample numbers. A `handle` is an open
-stream, used by one call at a time. `wav` reads samples directly from WAV files, and `sample_grid` reads samples by
-number from any audio decoder.
-
-`plan`, `pre_roll` and `sample_clock` are pure functions.
+computes where decoding must start, and `plan` also maps time stamps to sample numbers: both are pure functions. `wav`
+reads samples directly from WAV files, and `sample_grid` reads samples by number from any audio decoder.
 """

@@ -10,22 +10,6 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-__all__ = [
-    "OPUS_STEPS_SECONDS",
-    "OpusMemory",
-    "ResetMethod",
-    "begins_with_narrow_band",
-    "can_seek",
-    "has_profiles",
-    "has_unbounded_memory",
-    "is_exact_after_pre_roll",
-    "is_late_by_a_frame",
-    "pre_roll_length",
-    "reset_method",
-    "stores_timestamps",
-    "sums_durations",
-]
-
 #: How to reset a decoder: "flush" if the flush of a seek is enough, "new_codec" to open the codec again.
 ResetMethod = Literal["flush", "new_codec"]
 

@@ -24,16 +24,21 @@ from itertools import chain, groupby, pairwise
 from typing import Any, NamedTuple
 
 from ...errors import StreamError
+from ..containers.audio_frames import (
+    ConstantFrames,
+    VorbisModes,
+    constant_frames,
+    find_frame,
+    first_packet_end,
+    has_stated_size,
+    vorbis_modes,
+)
 from ..containers.boxes import ReadAt
 from ..containers.joined_files import FrameWalk, flac_seconds, ogg_links, time_restarts, wavpack_parts
-from ..containers.mp3 import ConstantFrames, constant_frames, find_frame, has_stated_size
-from ..containers.vorbis import VorbisModes, first_packet_end, vorbis_modes
 from ..pyav.audio import AudioReader, set_trimming
 from ..pyav.reading import UndecodablePacketError
 from ..sources.readers import RangeReader
 from ..sources.source import Source, SpanSource
-
-__all__ = ["DecodedPacket", "SeekMissedError", "SoundReader", "UnknownPositionError"]
 
 #: A packet (``None`` at the end), its decoded frames, and the error if it could not be decoded.
 DecodedPacket = tuple[Any | None, list[Any], UndecodablePacketError | None]

@@ -16,8 +16,6 @@ from ..common.limits import check_samples
 from ..metadata import AudioStreamMetadata
 from .plan import sample_offset
 
-__all__ = ["SampleGrid", "SoundDecoder", "existing_samples", "sample_grid", "with_silence"]
-
 # A span with a gap is halved until its parts lack at most this much, and at most this many times.
 _MAX_MISSING_SECONDS = 0.001
 _MAX_NUM_SPLITS = 100

@@ -14,7 +14,7 @@ from ..common import stages
 from ..containers.joined_files import begins_file, id3_end
 from ..pyav.audio import AudioReader, SampleForm
 from ..pyav.reading import UndecodablePacketError
-from .plan import SamplePlan
+from .plan import NUM_FRAMES_TO_FIT, SampleClock, SamplePlan, fit_clock, has_coarse_ticks
 from .pre_roll import (
     OPUS_STEPS_SECONDS,
     OpusMemory,
@@ -30,9 +30,6 @@ from .pre_roll import (
     sums_durations,
 )
 from .reader import DecodedPacket, UnknownPositionError
-from .sample_clock import NUM_FRAMES_TO_FIT, SampleClock, fit_clock, has_coarse_ticks
-
-__all__ = ["MAX_JITTER_SECONDS", "AudioStream", "FrameSlice"]
 
 #: (frame, position, first, last, section_start): samples ``first`` to ``last`` of a decoded frame, of which ``first``
 #: is sample ``position`` of the stream. Frames whose sample rate is not the stream's form a section, which starts at

@@ -21,8 +21,6 @@ from ..containers.wav import SampleEncoding
 from ..sources.readers import DescriptorReader, Reader
 from ..sources.source import MemorySource, PathSource, Source, UrlSource, make_source
 
-__all__ = ["WavBytes", "WavFile", "convert_samples", "num_lead_bytes"]
-
 # Number of leading bytes that identify a file when it is opened again.
 _NUM_IDENTITY_BYTES = 4096
 

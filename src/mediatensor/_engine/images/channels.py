@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError, SourceTypeError
 
-__all__ = ["ImageReadMode", "Layout", "Planes", "check_mode", "check_output_dtype", "convert", "wanted_layout"]
-
 Planes = Sequence[NDArray[Any]]
 
 # Weights for gray in ten-thousandths. They add up to 9999, so white of 16 bits becomes 65528.

@@ -19,8 +19,6 @@ from .channels import ImageReadMode, convert, wanted_layout
 from .formats import DamagedImageError, look_like, sniff
 from .reading import open_image
 
-__all__ = ["MAX_BYTES_PER_PIXEL", "MAX_FILE_BYTES", "MAX_PIXELS", "decode", "read_bytes"]
-
 #: Default of `max_pixels`: Pillow's limit, a quarter of a GiB at three bytes per pixel.
 MAX_PIXELS = 178_956_970
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from .channels import Layout
 from .formats import DamagedImageError
 
-__all__ = ["GifFile", "GifFrame", "composed_gif", "parse_gif", "single_gif"]
-
 _TRAILER, _EXTENSION, _PICTURE, _GRAPHIC_CONTROL = 0x3B, 0x21, 0x2C, 0xF9
 _RESTORE_TO_BACKGROUND, _RESTORE_TO_PREVIOUS = 2, 3
 _INTERLACED = 0x40

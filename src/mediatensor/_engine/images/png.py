@@ -17,17 +17,6 @@ from numpy.typing import DTypeLike, NDArray
 from .channels import Layout, Planes, convert
 from .formats import DamagedImageError
 
-__all__ = [
-    "PngFile",
-    "PngFrame",
-    "animation_layout",
-    "check_num_bytes",
-    "compose_over",
-    "composed_frames",
-    "parse_png",
-    "single_png",
-]
-
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 _LAYOUTS = {0: Layout.GRAY, 2: Layout.RGB, 3: Layout.RGB, 4: Layout.GRAY_ALPHA, 6: Layout.RGB_ALPHA}

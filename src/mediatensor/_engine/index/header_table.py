@@ -32,8 +32,7 @@ from ..containers.sample_tables import (
     read_samples,
 )
 from ..pyav.reading import DISCARD_ENTRY, KEY_ENTRY, VideoReader
-from .proven_codecs import has_packets_too_small
-from .scan import PacketScan
+from .scan import PacketScan, has_packets_too_small
 
 _FORMATS, _BLOCK_FORMATS = frozenset(("mov", "mp4")), frozenset(("matroska", "webm"))
 

@@ -35,7 +35,7 @@ from ..common.checks import path_text
 from ..containers.packet_table import NO_PTS
 from ..pyav.opening import ContainerInfo, StreamInfo
 from ..pyav.reading import VideoReader
-from ..sources.atomic_files import write_file
+from ..sources.output_files import write_file
 from ..sources.readers import Reader
 from ..sources.source import Source
 

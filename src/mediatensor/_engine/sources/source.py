@@ -28,8 +28,8 @@ from .http import (
     has_ranges,
     is_plain_http,
 )
-from .ranges import MIN_REQUEST_BYTES
 from .readers import (
+    MIN_REQUEST_BYTES,
     DescriptorReader,
     FileReader,
     MemoryReader,

@@ -23,7 +23,7 @@ from ..index.frame_clock import FrameClock
 from ..metadata import video_stream_metadata
 from .batch import IS_FLAGGED, NEAREST_REACH, DecodedRows, damage_error
 from .frame_stream import ApproximateStream
-from .queries import warn_of_damage
+from .plan import warn_of_damage
 from .stream import OpenVideo
 
 # Rounding to ticks changes the distance between two times by up to a tick. Coarser ticks count as exact.

@@ -15,15 +15,21 @@ from ...frames import Frame, FrameBatch
 from ..common import checks, stages
 from ..common.locks import ForkSafeLock
 from ..index.building import from_table
-from ..index.cache import cached_index, get_index_cache, store_index
 from ..index.frame_clock import FrameClock
 from ..index.frame_index import FrameIndex, frame_times
 from ..index.holes import FrameHole
-from ..index.indexing import index_by_decoding, index_first_frames, index_stream
+from ..index.indexing import (
+    cached_index,
+    get_index_cache,
+    index_by_decoding,
+    index_first_frames,
+    index_stream,
+    store_index,
+)
 from ..pyav.reading import VideoReader
 from .batch import DecodedPicture, DecodedRows, PictureWriter, PixelWriter, decode_rows
 from .packet_feed import IndexMismatchError
-from .queries import (
+from .plan import (
     ByIndex,
     ByIndexRange,
     ByTime,

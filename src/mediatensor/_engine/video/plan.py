@@ -1,16 +1,212 @@
-"""Plan the codec runs that decode a set of frames: where to seek, and where to continue. Pure functions.
+"""Plan a call: the frames that it requests, the holes that it spans, and the codec runs that decode it. Pure functions.
 
-A frame's *place* is its index in the output order of a linear decode.
+If decoding proves an index wrong, the same query is resolved with the next index. A frame's *place* is its index in the
+output order of a linear decode.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import DamageWarning, DecodeError
+from ...frames import ReplacedFrame
 from ..bitstreams.units import Disposable
+from ..common.checks import TIME_TOLERANCE, frame_range, valid_index
+from ..common.limits import frames_per_clip
+from ..common.messages import counted, warn_once
 from ..index.frame_index import FrameIndex
+from ..index.holes import FrameHole, describe_hole, describe_holes
+
+
+class FrameQuery(ABC):
+    """Frames that a call requests, and the context that decides which holes the call spans.
+
+    Attributes:
+        highest: The highest index, if no index depends on the number of frames: the rest of the stream may stay unread.
+        previous: The frame that the caller received before the first one; ``None`` if there is none.
+        seconds: The times of the frames; ``None`` if indices or a range are requested.
+        is_grid: Whether the times are a grid that was made with the frame clock.
+        stop_seconds: End of a time range; ``None`` if no time range is requested.
+    """
+
+    highest: int | None = None
+    previous: int | None = None
+    seconds: NDArray[np.float64] | None = None
+    is_grid: bool = False
+    stop_seconds: float | None = None
+
+    @abstractmethod
+    def frames_in(self, index: FrameIndex) -> Sequence[int]:
+        """Return the requested frames of an index.
+
+        Raises:
+            OutOfRangeError: if a requested frame does not exist.
+        """
+
+
+class ByIndex(FrameQuery):
+    """Frames by index; negative indices count from the end."""
+
+    def __init__(self, indices: Sequence[int], stream_index: int) -> None:
+        self._indices = indices
+        self._stream_index = stream_index
+        if min(indices, default=-1) >= 0:
+            self.highest = max(indices)
+
+    def frames_in(self, index: FrameIndex) -> Sequence[int]:
+        num_frames, stream_index = len(index.pts), self._stream_index
+        if self.highest is not None and self.highest < num_frames:
+            return self._indices
+        return [valid_index(i, num_frames, stream_index) for i in self._indices]
+
+
+class ByIndexRange(FrameQuery):
+    """The frames that a Python slice selects."""
+
+    def __init__(self, start: int | None, stop: int | None, step: int | None, previous: int | None = None) -> None:
+        self._slice = start, stop, step
+        self.highest = None if stop is None or stop <= 0 or (start or 0) < 0 else stop - 1
+        self.previous = previous
+
+    def frames_in(self, index: FrameIndex) -> range:
+        return frame_range(*self._slice, len(index.pts))
+
+
+class ExistingFrames(FrameQuery):
+    """Those of the given frames (ascending) that the stream has: frames after its last one are left out."""
+
+    def __init__(self, frames: Sequence[int], previous: int | None) -> None:
+        self._frames = frames
+        self.previous = previous
+
+    def frames_in(self, index: FrameIndex) -> list[int]:
+        return [frame for frame in self._frames if frame < len(index.pts)]
+
+
+class ByTime(FrameQuery):
+    """The frame shown at each time, limited to the frames from first to last of ``within``."""
+
+    def __init__(self, seconds: NDArray[np.float64], *, is_grid: bool, within: tuple[int, int] | None) -> None:
+        self.seconds: NDArray[np.float64] = seconds
+        self.is_grid = is_grid
+        self._within = within or (0, None)
+
+    def frames_in(self, index: FrameIndex) -> list[int]:
+        frames = index._clock.played_at(self.seconds) if self.is_grid else index.played_at(self.seconds)
+        return frames.clip(*self._within).tolist()  # type: ignore[no-any-return]
+
+
+class ByTimeRange(FrameQuery):
+    """The frames shown in the time range [start, stop), limited to the frames from first to last of ``within``."""
+
+    def __init__(self, start_seconds: float, stop_seconds: float, within: tuple[int, int] | None) -> None:
+        self.start_seconds = start_seconds
+        self.stop_seconds: float = stop_seconds
+        self._within = within
+
+    def frames_in(self, index: FrameIndex) -> range:
+        frames = index._played_in_range(self.start_seconds, self.stop_seconds)
+        if self._within is None or not frames:
+            return frames
+        first_possible, last_possible = self._within
+        first = min(max(frames.start, first_possible), last_possible)
+        return range(first, max(min(frames.stop, last_possible + 1), first + 1))
+
+
+# Holes recorded in an index
+
+
+def spanned_holes(index: FrameIndex, frames: Sequence[int], query: FrameQuery) -> list[tuple[FrameHole, int]]:
+    """Return the holes that a call spans, each with the row of the first frame at or after the hole.
+
+    A call spans a hole if it has frames on both sides of the hole, or requests a time within it. Clips of one call
+    (`frames_of_clips`) are checked separately.
+
+    Args:
+        index: The frames of the stream.
+        frames: The requested frames.
+        query: The query that requested them.
+    """
+    if not len(index.hole_frame) or not len(frames):
+        return []
+    holes = index.holes
+    wanted = np.asarray(frames, np.int64)
+    within = _holes_of_times(index, wanted, query)
+    length = frames_per_clip.get() or len(wanted)
+    spanned = []
+    for start in range(0, len(wanted), length):
+        clip = wanted[start : start + length]
+        places = clip if query.previous is None else np.append(clip, query.previous)
+        first, stop = np.searchsorted(index.hole_frame, [places.min(), places.max()], side="right").tolist()
+        numbers = {*range(first, stop), *within[start : start + length].tolist()} - {-1}
+        for number in sorted(numbers):
+            is_at = (clip >= index.hole_frame[number]) | (within[start : start + length] == number)
+            row = int(is_at.argmax()) if is_at.any() else len(clip) - 1
+            spanned.append((holes[number], start + row))
+    return spanned
+
+
+def _holes_of_times(index: FrameIndex, frames: NDArray[np.int64], query: FrameQuery) -> NDArray[np.int64]:
+    """Return for each row the number of the hole that contains the row's time; -1 if no hole does."""
+    after = np.searchsorted(index.hole_frame, frames, side="right")
+    number = after.clip(max=len(index.hole_frame) - 1)
+    is_last_before = index.hole_frame[number] == frames + 1
+    begins = np.array([hole.start_seconds for hole in index.holes])[number]
+    if query.seconds is not None:
+        # The container may have rounded up the time of the missing frame.
+        tolerance = max(TIME_TOLERANCE, index._clock.quantum / 2 if query.is_grid else 0.0)
+        is_within = query.seconds >= begins - tolerance
+    elif query.stop_seconds is not None:
+        is_within = (frames == frames.max()) & (query.stop_seconds > begins + TIME_TOLERANCE)
+    else:
+        is_within = np.zeros(len(frames), bool)
+    return np.where(is_last_before & is_within, number, -1)
+
+
+def hole_error(hole: FrameHole, index: FrameIndex) -> DecodeError:
+    """Return the error for a call that spans a hole."""
+    return DecodeError(
+        f"The frames that were asked for reach over a hole: {describe_hole(hole, len(index))}. Ask for frames on one "
+        "side of it, or pass on_error='keep', 'skip' or 'nearest'."
+    )
+
+
+def hole_reports(
+    spanned: Sequence[tuple[FrameHole, int]], frames: Sequence[int], index: FrameIndex
+) -> tuple[ReplacedFrame, ...]:
+    """Return one report for each hole that a call spans, to be added to the call's result."""
+    return tuple(
+        ReplacedFrame(frames[row], describe_hole(hole, len(index)), row, frames[row], num_missing=hole.num_packets)
+        for hole, row in spanned
+    )
+
+
+def warn_of_damage(name: str, index: FrameIndex | None = None) -> None:
+    """Warn that a file is damaged, once per file in this process.
+
+    Args:
+        name: Name of the file.
+        index: The frames of the stream; ``None`` if there is no index.
+    """
+    if index is None or index.is_authoritative:
+        damage = ["the codec flags frames as damaged"]
+    else:
+        count = int(index.is_damaged.sum())
+        damage = [f"the codec flags {counted(count, 'frame')} as damaged"] if count else []
+        damage += describe_holes(index.holes, len(index))
+    warn_once(
+        f"{name} is damaged: {'; '.join(damage)}. Frames are given as the codec makes them, and is_damaged of a result "
+        "says which are flagged. (on_error='raise' makes damage an error, 'skip' leaves damaged frames out, 'nearest' "
+        "puts others in their place.)",
+        DamageWarning,
+    )
+
 
 _YES = int(Disposable.YES)  # an enum lookup costs more than the rest of the decision
 

@@ -13,7 +13,7 @@ from ..._engine.common.devices import checked_device
 from ..._engine.images.channels import ImageReadMode, check_mode
 from ..._engine.images.decoding import MAX_PIXELS, decode, read_bytes
 from ..._engine.images.formats import sniff
-from ..._engine.sources.atomic_files import write_file as write_whole_file
+from ..._engine.sources.output_files import write_file as write_whole_file
 from ...encoders import JpegEncoder, PngEncoder
 from ...errors import InvalidArgumentError, SourceTypeError
 from .._bounded_calls import run_bounded

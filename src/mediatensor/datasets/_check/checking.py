@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from ..._engine.common.checks import check_choice, items_of, path_text, real_number, whole_number
 from ..._engine.common.messages import progress
-from ..._engine.sources.atomic_files import write_error
+from ..._engine.sources.output_files import write_error
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError
 from .._sources.dispatch import as_items, item_alone, place_of
 from .._sources.items import Item, MediaKind

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ..._engine.containers.endings import breaks_off
+from ..._engine.containers.joined_files import breaks_off
 from ..._engine.index.holes import describe_holes
 from ..._engine.sources.source import make_source
 from ...decoders import AudioDecoder, ContainerMetadata, Demuxer, FrameIndex, VideoDecoder, get_container_metadata

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..._engine.common.checks import path_text
-from ..._engine.sources.atomic_files import write_file
+from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError, ReadError
 from . import limits
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_are_classes, with_coded_labels

@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 from xml.etree.ElementTree import ElementTree
 
 from ..._engine.common.checks import shown
-from ..._engine.sources.atomic_files import write_file
+from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError
 from ._elements.base import Element, to_json_safe
 from ._elements.leaves import Block

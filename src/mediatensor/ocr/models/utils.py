@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from ..._engine.common.checks import shown
-from ..._engine.sources.atomic_files import writing
+from ..._engine.sources.output_files import writing
 from ...errors import InvalidArgumentError, MissingDependencyError
 from ._networks.blocks import conv_sequence_pt
 from ._networks.transfers import uncompiled_module

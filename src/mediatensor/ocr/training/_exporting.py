@@ -15,9 +15,8 @@ from typing import Any
 from PIL import Image
 
 from ..._engine.common.checks import path_text
-from ..._engine.common.messages import progress, warn_user
-from ..._engine.common.plain_values import json_bytes
-from ..._engine.sources.atomic_files import write_file
+from ..._engine.common.messages import json_bytes, progress, warn_user
+from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError, PageError
 from ..models import ocr_predictor
 from ..models._pages.inputs import page_sources

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from ... import __version__
 from ..._engine.common.checks import shown
-from ..._engine.common.messages import progress
-from ..._engine.common.plain_values import json_bytes
-from ..._engine.sources.atomic_files import write_file, writing
+from ..._engine.common.messages import json_bytes, progress
+from ..._engine.sources.output_files import write_file, writing
 from ...datasets import DataLoader, MediaDataset
 from ...errors import InvalidArgumentError, TrainingError, WeightsError
 from ..models import model_card

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._engine.common.messages import counted
-from ..._engine.common.plain_values import json_bytes
-from ..._engine.sources.atomic_files import write_file
+from ..._engine.common.messages import counted, json_bytes
+from ..._engine.sources.output_files import write_file
 from ...datasets import Failure
 from ..utils import hmean
 from ._worst_cases import WorstLine, WorstPage, draw_worst_lines, draw_worst_pages, picture_format

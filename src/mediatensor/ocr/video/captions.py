@@ -20,7 +20,7 @@ from typing import Any, Literal, SupportsIndex, get_args, overload
 
 from ..._engine.common.checks import MAX_INT, path_text, shown, whole_number
 from ..._engine.common.messages import WORD_JOINER, clock, subrip, text_lines
-from ..._engine.sources.atomic_files import write_file
+from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError
 from .tracks import Box, TextKind, TextTrack, check_seconds, in_order
 

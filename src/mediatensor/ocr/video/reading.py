@@ -17,8 +17,8 @@ from PIL import Image
 
 from ..._engine.common.checks import MAX_INT, shown, whole_number
 from ..._engine.common.display import png_of, show_picture
-from ..._engine.common.plain_values import json_bytes
-from ..._engine.sources.atomic_files import write_file
+from ..._engine.common.messages import json_bytes
+from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError, ReadError, SourceNotFoundError
 from ..io import Document, Page
 from ._timeline import clock, draw_slides, draw_timeline

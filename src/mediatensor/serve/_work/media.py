@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..._engine.common.plain_values import to_json
+from ..._engine.common.messages import to_json
 from ..._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
 from ...decoders import VideoDecoder
 from ...decoders._media_info import collect

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ...._engine.common.checks import path_text, shown
-from ...._engine.sources.atomic_files import write_file
+from ...._engine.sources.output_files import write_file
 from ....errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
 from .onnx import OnnxGraph, read_onnx
 from .registry import ModelCard, list_models, model_card, network_factory

@@ -1,8 +1,9 @@
-"""Decode still images with FFmpeg: deep images, which Pillow reduces to 8 bits, and a second check of JPEG."""
+"""Decode whole files: still images (deep ones, which Pillow reduces to 8 bits), and every frame of a video in order."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import av
@@ -10,8 +11,11 @@ import numpy as np
 from av.video.codeccontext import VideoCodecContext
 from numpy.typing import NDArray
 
-from ..sources.source import MemorySource, Source
+from ...errors import ReadError
+from ..sources.source import MemorySource, Source, make_source
 from .opening import close_container, error_text, let_rest, open_container
+from .pixels import FrameConverter
+from .reading import UndecodablePacketError, VideoReader
 
 _CHANNELS = {"gray16be": 1, "ya16be": 2, "rgb48be": 3, "rgba64be": 4}
 
@@ -131,3 +135,45 @@ def _decode(codec: str, data: bytes) -> Any:
     packet.update(data)
     frames = [*context.decode(packet), *context.decode(None)]
     return frames[0] if frames else None
+
+
+class LinearFrame(NamedTuple):
+    pts: int | None  # in the stream's time base
+    pts_seconds: float | None
+    rgb: NDArray[np.uint8]  # upright, (H, W, 3)
+
+
+def linear_decode(source: object, stream_index: int | None = None) -> Iterator[LinearFrame]:
+    """Yield every frame, decoded once with one thread and no seek, in the codec's output order.
+
+    This function uses neither the index nor the plans of `VideoDecoder`, so it can be used to check them. Packets that
+    the codec refuses are skipped. If reading fails, the frames decoded so far are yielded before `ReadError` is raised.
+    """
+    reader = VideoReader(make_source(source), stream_index, num_threads=1)
+    try:
+        time_base = reader.stream_info().time_base
+        converter = FrameConverter()
+        orientation = None
+        for frame in _frames(reader):
+            orientation = orientation or converter.orientation_of(frame)
+            rgb = np.empty((*converter.output_size(frame, orientation), 3), np.uint8)
+            converter.write(frame, orientation, rgb)
+            known = frame.pts is not None and time_base is not None
+            yield LinearFrame(frame.pts, float(frame.pts * time_base) if known and time_base else None, rgb)
+    finally:
+        reader.close()
+
+
+def _frames(reader: VideoReader) -> Iterator[Any]:
+    failure: ReadError | None = None
+    while True:
+        try:
+            packet = reader.read_packet()
+        except ReadError as error:
+            packet, failure = None, error  # drain the codec first
+        with suppress(UndecodablePacketError):
+            yield from reader.decode(packet)
+        if failure is not None:
+            raise failure
+        if packet is None:
+            return
