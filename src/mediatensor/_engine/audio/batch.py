@@ -40,10 +40,7 @@ _MAX_LEAPS = 1000
 def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Tensor:
     """Return samples [plan.first, plan.last) of the output as float32 (channels, samples).
 
-    Args:
-        slices: The samples [plan.start, plan.stop) of the stream, in order.
-        plan: The range and format of the result.
-        expected_length: Probable number of samples in the slices.
+    ``slices`` have the samples [plan.start, plan.stop) of the stream, in order: probably ``expected_length`` samples.
     """
     parts = [run.part(plan.first, plan.last) for run in _runs(slices, plan, expected_length)]
     if len(parts) == 1:
@@ -83,11 +80,7 @@ def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) 
 class _Run(ABC):
     """Consecutive samples with the same `SampleForm`, to be copied or resampled into the result.
 
-    Attributes:
-        position: Number of the run's first sample, counted as in its slices.
-        length: Number of samples in the run.
-        limit: The sample of the output at which a run of another form follows; ``None`` if none follows.
-        output_begin: The first sample of the output in the run.
+    ``position`` is the number of the run's first sample, counted as in its slices.
     """
 
     is_resampled: bool
@@ -99,6 +92,7 @@ class _Run(ABC):
         frame, self.position, _, _, section_start = first
         self.form = form
         self.length = 0
+        #: The sample of the output at which a run of another form follows; ``None`` if none follows.
         self.limit: int | None = None
         rate = plan.output.sample_rate
         self._section_begin = rescale_up(section_start, plan.stream_rate, rate)
@@ -242,16 +236,7 @@ _MAX_EXPECTED_SAMPLES = 36_000 * 48_000
 
 
 class AudioHandle:
-    """An open stream and the threads of its codec.
-
-    Args:
-        open_reader: Opens a reader, given the number of codec threads.
-        num_threads: Number of threads; ``None`` to choose by the length of a range.
-
-    Attributes:
-        stream: The usual stream, which seeks if its format and codec allow it.
-        is_at_end: Whether the last range ended at the end of the stream.
-    """
+    """An open stream and the threads of its codec. ``num_threads=None`` chooses by the length of a range."""
 
     # Most calls read to the end of the stream, and PyAV may drop a signal's exception while it raises that end.
     keeps_interrupts = True
@@ -259,9 +244,10 @@ class AudioHandle:
     def __init__(self, open_reader: Callable[[int], AudioReader], num_threads: int | None) -> None:
         self._open_reader = open_reader
         self._num_threads = 1 if num_threads is None else num_threads
-        reader = open_reader(self._num_threads)
-        self.stream = AudioStream(reader)
+        #: The usual stream, which seeks if its format and codec allow it.
+        self.stream = AudioStream(open_reader(self._num_threads))
         self._sequential_stream: AudioStream | None = None
+        #: Whether the last range ended at the end of the stream.
         self.is_at_end = False
         self.lease = ThreadLease(1)
         self.idle_since = 0.0
@@ -270,21 +256,18 @@ class AudioHandle:
     def read(self, plan: SamplePlan, duration_seconds: float | None) -> Tensor:
         """Return the samples of a plan as float32 (channels, samples); fewer if the stream ends early.
 
-        Args:
-            plan: Made for the stream's sample rate.
-            duration_seconds: Duration of the stream, according to its header.
-
-        Raises:
-            DecodeError: if a packet with wanted samples cannot be decoded.
-            ReadError: if the source cannot be read.
+        ``duration_seconds`` is the stream's duration according to its header. Raises `DecodeError` if a packet with
+        wanted samples cannot be decoded.
         """
         start = plan.start or 0
         if plan.stop is None:
             length = min(math.ceil((duration_seconds or 0.0) * plan.stream_rate), _MAX_EXPECTED_SAMPLES) - start
         else:
             length = plan.stop - start
-        if self._may_have_threads:
-            self._take_threads(math.inf if plan.start is None else length / plan.stream_rate)
+        if self._may_have_threads and self.lease.num_threads == 1:
+            seconds = math.inf if plan.start is None else length / plan.stream_rate
+            if seconds >= _MIN_SECONDS_FOR_THREADS:
+                self._take_threads()
         stream = self.stream
         while True:
             try:
@@ -301,13 +284,11 @@ class AudioHandle:
                 self.is_at_end = stream.is_at_end
                 return samples
 
-    def _take_threads(self, seconds: float) -> None:
-        """Lease threads from the process's budget if a range of ``seconds`` is long enough."""
-        if self.lease.num_threads == 1 and seconds >= _MIN_SECONDS_FOR_THREADS:
-            self.lease = lease_threads(reclaim_threads)
-            if self.lease.num_threads > 1:
-                self._num_threads = self.lease.num_threads
-                self.stream.use_threads(self._num_threads)
+    def _take_threads(self) -> None:
+        self.lease = lease_threads(reclaim_threads)
+        if self.lease.num_threads > 1:
+            self._num_threads = self.lease.num_threads
+            self.stream.use_threads(self._num_threads)
 
     def close(self) -> None:
         self.stream.reader.close()

@@ -42,11 +42,7 @@ class OutputFormat:
 
 
 def check_output_format(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
-    """Check both arguments and return them as ints; ``None``, for the stream's own value, is returned as it is.
-
-    Raises:
-        InvalidArgumentError: if an argument is not a whole number that FFmpeg's resampler accepts.
-    """
+    """Return both arguments as ints that FFmpeg's resampler accepts. ``None``, for the stream's value, is kept."""
     return (
         _check_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
         _check_count("num_channels", num_channels, MAX_CHANNELS),
@@ -71,23 +67,14 @@ def _check_count(name: str, value: int | None, highest: int, unit: str = "") -> 
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """The samples of the stream to decode for samples [first, last) of the output.
-
-    Attributes:
-        output: Format of the result.
-        stream_rate: Sample rate of the stream.
-        first: First sample of the output.
-        last: One past the last sample of the output; ``None`` for the end.
-        start: First sample of the stream; ``None`` for its beginning, even if time stamps are wrong.
-        stop: One past the last sample of the stream; ``None`` for the end.
-    """
+    """The samples [start, stop) of the stream to decode for samples [first, last) of the output."""
 
     output: OutputFormat
     stream_rate: int
     first: int
-    last: int | None
-    start: int | None
-    stop: int | None
+    last: int | None  # `None` for the end
+    start: int | None  # `None` for the beginning of the stream, even if time stamps are wrong
+    stop: int | None  # `None` for the end
 
     @classmethod
     def of_range(cls, first: int, last: int | None, stream_rate: int, output: OutputFormat) -> SamplePlan:
@@ -134,11 +121,9 @@ def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
 
 
 def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) -> list[list[int]]:
-    """Group ranges that are decoded together, and return lists of range numbers in order of time.
+    """Group ranges (start, stop) that are decoded together, and return lists of range numbers in order of time.
 
-    Args:
-        ranges: Pairs of (start, stop) in seconds.
-        max_distance: Largest distance in seconds between two ranges of a group; negative to never group ranges.
+    ``max_distance`` is the largest distance in seconds between two ranges of a group; negative never groups ranges.
 
     >>> group_ranges([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (6.1, 7.0)], 0.25)
     [[1, 2], [0, 3]]
@@ -235,23 +220,14 @@ _ROUNDING_SAMPLES = 4.5
 
 @dataclass(frozen=True)
 class SampleClock:
-    """Conversion of time stamps to samples.
+    """Conversion of time stamps to samples."""
 
-    Attributes:
-        begin_pts: Time stamp of the first frame, in ticks.
-        samples_per_tick: Sample rate times time base.
-        shift: Distance in samples from ``begin_pts``, which was rounded, to sample 0.
-        grid: Frames start at multiples of this many samples from ``grid_offset``; 0 if they may start anywhere.
-        grid_offset: A sample at which a frame starts.
-        tolerance: Largest distance in samples between the grid and a rounded time stamp.
-    """
-
-    begin_pts: int
-    samples_per_tick: Fraction
-    shift: float = 0.0
-    grid: int = 0
-    grid_offset: int = 0
-    tolerance: float = 0.0
+    begin_pts: int  # time stamp of the first frame, in ticks
+    samples_per_tick: Fraction  # sample rate times time base
+    shift: float = 0.0  # samples from `begin_pts`, which was rounded, to sample 0
+    grid: int = 0  # frames start at multiples of this many samples from `grid_offset`; 0 if they may start anywhere
+    grid_offset: int = 0  # a sample at which a frame starts
+    tolerance: float = 0.0  # largest distance in samples between the grid and a rounded time stamp
 
     # Fractions are slow, and this ratio is used for every frame.
     @cached_property
@@ -300,26 +276,20 @@ def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
 def fit_clock(
     pts: Sequence[int], lengths: Sequence[int], samples_per_tick: Fraction, *, sums_durations: bool = False
 ) -> SampleClock:
-    """Fit a clock to the first frames of a stream.
+    """Fit a clock to the first frames of a stream: their time stamps in ticks (at least one), and their lengths.
 
-    Args:
-        pts: Time stamps of the frames, in ticks; at least one.
-        lengths: Number of samples of each frame. The first frame may lack the encoder's delay.
-        samples_per_tick: Sample rate times time base.
-        sums_durations: Whether time stamps are sums of rounded durations.
+    ``sums_durations`` means that time stamps are sums of rounded durations. Here, the first frame lacks the encoder's
+    delay, 312 of its 960 samples; later frames start at 648, 1608 ...
 
-    Example:
-        The first frame lacks 312 of its 960 samples; later frames start at 648, 1608 ...
+    >>> clock = fit_clock([0, 14, 34, 54], [648, 960, 960, 960], Fraction(48))
+    >>> clock.grid, clock.grid_offset, [clock.position(pts) for pts in (14, 34, 54, 74)]
+    (960, 648, [648, 1608, 2568, 3528])
 
-        >>> clock = fit_clock([0, 14, 34, 54], [648, 960, 960, 960], Fraction(48))
-        >>> clock.grid, clock.grid_offset, [clock.position(pts) for pts in (14, 34, 54, 74)]
-        (960, 648, [648, 1608, 2568, 3528])
+    A frame of 1536 samples is 3134.69 ticks long; the demuxer counts 3134:
 
-        A frame of 1536 samples is 3134.69 ticks long; the demuxer counts 3134:
-
-        >>> pts = range(0, 31340, 3134)
-        >>> fit_clock(pts, [1536] * 10, Fraction(44100, 90000), sums_durations=True).position(3134_000)
-        1536000
+    >>> pts = range(0, 31340, 3134)
+    >>> fit_clock(pts, [1536] * 10, Fraction(44100, 90000), sums_durations=True).position(3134_000)
+    1536000
     """
     exact = SampleClock(pts[0], samples_per_tick)
     if not has_coarse_ticks(samples_per_tick) or len(pts) < _MIN_FRAMES_TO_FIT:

@@ -15,10 +15,10 @@ ResetMethod = Literal["flush", "new_codec"]
 
 # Demuxers (FFmpeg's names) that give packets the same time stamps after a seek as in a read from the beginning.
 # In all other formats, notably MPEG program streams, every range is decoded from the beginning.
-_EXACT_FORMATS = frozenset(
-    ("aac", "ac3", "aiff", "asf", "au", "avi", "caf", "eac3", "flac", "flv", "matroska", "mov", "mp3", "mpegts", "ogg")
-)
-_EXACT_FORMATS |= {"tta", "w64", "wav", "wv"}
+_EXACT_FORMATS = frozenset((
+    "aac", "ac3", "aiff", "asf", "au", "avi", "caf", "eac3", "flac", "flv", "matroska", "mov", "mp3", "mpegts", "ogg",
+    "tta", "w64", "wav", "wv",
+))  # fmt: skip
 
 # These demuxers compute a byte position for a seek, which is right only for samples of a fixed size.
 _PCM_FORMATS = frozenset(("wav", "w64", "aiff", "au", "caf"))
@@ -28,10 +28,10 @@ _SUMMED_FORMATS = frozenset(("ac3", "eac3"))
 
 # Formats that store a time for each packet. FFmpeg computes the times of other formats from sizes and bit rates, and
 # may be far off: an hour for four seconds of G.722 in AVI.
-_TIMED_FORMATS = frozenset(
-    ("asf", "asf_o", "concat", "dash", "flv", "gxf", "hls", "live_flv", "matroska", "mov", "mpeg", "mpegts")
-)
-_TIMED_FORMATS |= {"nut", "nuv", "ogg", "rm", "rtsp", "sdp", "wtv"}
+_TIMED_FORMATS = frozenset((
+    "asf", "asf_o", "concat", "dash", "flv", "gxf", "hls", "live_flv", "matroska", "mov", "mpeg", "mpegts", "nut",
+    "nuv", "ogg", "rm", "rtsp", "sdp", "wtv",
+))  # fmt: skip
 
 # In ASF, a packet of these codecs starts with the end of the previous packet's frame, and has the next frame's time.
 _LATE_FORMAT, _LATE_CODECS = "asf", ("wma", "xma")
@@ -41,12 +41,7 @@ _INDEPENDENT = frozenset(("flac", "alac", "wavpack", "tta", "adpcm_ima_wav", "ad
 
 # Pre-roll in samples after which the output of these codecs is bit-identical to a decode from the beginning. Adjacent
 # frames overlap. MP3 frames also use bits from up to 511 bytes of earlier frames, which are ten frames at 32 kbit/s.
-_PRE_ROLL_LENGTHS = {
-    "mp3float": 12 * 1152,
-    "vorbis": 2 * 8192,
-    "ac3": 2 * 1536,
-    "eac3": 2 * 1536,
-}
+_PRE_ROLL_LENGTHS = {"mp3float": 12 * 1152, "vorbis": 2 * 8192, "ac3": 2 * 1536, "eac3": 2 * 1536}
 # Below 32 kHz, MP3 frames have half as many samples and may be much smaller.
 _LOW_RATE, _LOW_RATE_MP3_LENGTH = 32_000, 40 * 576
 
@@ -56,9 +51,6 @@ _LOW_RATE, _LOW_RATE_MP3_LENGTH = 32_000, 40 * 576
 # (CELT): its filter repeats the signal at the distance of its pitch, at most 1022 samples, with a gain of up to 0.75.
 # After 47 repetitions in a second, the error is 1e-6.
 _FADING_SECONDS = {"aac": 0.2, "aac_latm": 0.2, "dca": 1.0, "mp1": 0.1, "mp2": 0.1, "opus": 1.0}
-
-# A flush completely resets these codecs, and most codecs that are exact after their pre-roll.
-_RESET_BY_FLUSH = frozenset(("opus",))
 
 # A flush of AC-3 also resets its options, such as dynamic range compression.
 _NEED_NEW_CODEC = frozenset(("ac3", "eac3"))
@@ -72,11 +64,7 @@ _AAC_BOUNDED_PROFILE = "LC"
 
 
 def can_seek(format_name: str, codec: str) -> bool:
-    """Return whether a seek changes neither time stamps nor, after the pre-roll, samples.
-
-    Args:
-        format_name: FFmpeg's names of the demuxer, separated by commas.
-        codec: FFmpeg's name of the decoder.
+    """Return whether a seek changes neither time stamps nor, after the pre-roll, samples. All names are FFmpeg's.
 
     >>> can_seek("mov,mp4,m4a,3gp,3g2,mj2", "aac"), can_seek("wav", "adpcm_ima_wav"), can_seek("asf", "wmav2")
     (True, False, False)
@@ -116,9 +104,7 @@ def has_profiles(codec: str) -> bool:
 def has_unbounded_memory(codec: str, profile: str | None) -> bool:
     """Return whether a frame may depend on any earlier frame, so that only a decode from the beginning is right.
 
-    Args:
-        codec: FFmpeg's name of a decoder that `can_seek` accepts.
-        profile: FFmpeg's name of the profile of the last decoded frame.
+    ``profile`` is FFmpeg's name of the profile of the last decoded frame.
 
     >>> [has_unbounded_memory("aac", profile) for profile in ("Main", "HE-AAC", "LC")]
     [True, True, False]
@@ -139,7 +125,7 @@ def reset_method(codec: str) -> ResetMethod:
     >>> reset_method("flac"), reset_method("aac")
     ('flush', 'new_codec')
     """
-    if codec in _RESET_BY_FLUSH or (is_exact_after_pre_roll(codec) and codec not in _NEED_NEW_CODEC):
+    if codec == "opus" or (is_exact_after_pre_roll(codec) and codec not in _NEED_NEW_CODEC):
         return "flush"
     return "new_codec"
 
@@ -198,8 +184,7 @@ def begins_with_narrow_band(packet: bytes) -> bool:
 class OpusMemory:
     """Tracks whether a decoder that started in the middle of a stream is in the same state as a full decode.
 
-    Args:
-        header: The identification header of the stream (``OpusHead``).
+    ``header`` is the identification header of the stream (``OpusHead``).
 
     >>> memory = OpusMemory(b"OpusHead")
     >>> pause, speech = bytes([9 << 3, 0]), bytes([9 << 3, 128])
@@ -222,8 +207,7 @@ class OpusMemory:
     def take(self, packet: bytes) -> bool:
         """Update the state for the next packet, and return whether this packet is decoded correctly.
 
-        Args:
-            packet: Frames of one or more streams. The frames of all streams except the last store their length.
+        A packet has frames of one or more streams. The frames of all streams except the last store their length.
         """
         number, at = _SPECTRUM, 0
         for left in range(self._num_streams, 0, -1):

@@ -32,17 +32,11 @@ class SoundDecoder(Protocol):
 
 @dataclass(frozen=True)
 class SampleGrid:
-    """The relation between sample numbers and times of a decoder's output.
+    """The relation between sample numbers and times of a decoder's output."""
 
-    Attributes:
-        begin_seconds: Time of sample 0 in seconds.
-        sample_rate: Samples per second of the decoder's output, which may differ from the stream's.
-        num_channels: Channels of the decoder's output.
-    """
-
-    begin_seconds: float
-    sample_rate: int
-    num_channels: int
+    begin_seconds: float  # time of sample 0
+    sample_rate: int  # samples per second of the decoder's output, which may differ from the stream's
+    num_channels: int  # of the decoder's output
 
     def offset(self, seconds: float) -> int:
         """Return the number of the sample nearest to a time; negative before the stream.
@@ -53,11 +47,7 @@ class SampleGrid:
         return sample_offset(seconds, self.begin_seconds, self.sample_rate)
 
     def seconds(self, sample: float) -> float:
-        """Return the time of a sample.
-
-        >>> SampleGrid(1.0, 8, 2).seconds(8)
-        2.0
-        """
+        """Return the time of a sample."""
         return self.begin_seconds + sample / self.sample_rate
 
 
@@ -87,15 +77,8 @@ def with_silence(
 ) -> tuple[Tensor, tuple[tuple[int, int], ...]]:
     """Return all samples [first, last), even before 0 and after the end, with silence where the stream has none.
 
-    Args:
-        decoder: The decoder, which is used to find gaps.
-        grid: The grid of the decoder.
-        first: First sample; may be negative.
-        last: One past the last sample.
-        samples: The result of `existing_samples` for the part of the span from sample 0 on.
-
-    Returns:
-        (channels, last - first), and the parts [begin, end) of it that are silence.
+    ``samples`` is the result of `existing_samples` for the part of the span from sample 0 on. Returns (channels,
+    last - first), and the parts [begin, end) of it that are silence.
     """
     count = last - first
     if samples.shape[1] == count:

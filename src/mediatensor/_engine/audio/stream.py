@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, chain, islice
 from typing import Any
@@ -63,15 +64,9 @@ _JOINED_BY_TAGS = frozenset(("aac", "flac", "mp3", "ogg"))
 
 
 class AudioStream:
-    """Decode ranges of samples from an open reader.
+    """Decode ranges of samples from a fresh reader, from which no packet was read.
 
-    Args:
-        reader: A fresh reader, from which no packet was read.
-        is_sequential: Whether to decode every range from the beginning, even if the format and codec allow seeking.
-
-        Attributes:
-        codec: FFmpeg's name of the decoder.
-        is_at_end: Whether the last range ended at the end of the stream.
+    If ``is_sequential``, every range is decoded from the beginning, even if the format and codec allow seeking.
     """
 
     def __init__(self, reader: AudioReader, *, is_sequential: bool = False) -> None:
@@ -101,11 +96,7 @@ class AudioStream:
 
     @property
     def form(self) -> SampleForm:
-        """Sample rate and channels of the first frame.
-
-        Raises:
-            StreamError: if the stream has no frame.
-        """
+        """Sample rate and channels of the first frame; `StreamError` if there is none."""
         if self._form is None:
             self._decode_beginning()
         assert self._form is not None
@@ -139,7 +130,6 @@ class AudioStream:
 
         Raises:
             DecodeError: if a packet with wanted samples cannot be decoded.
-            ReadError: if the source cannot be read.
             UnknownPositionError: if only a sequential stream can find the range.
             SeekMissedError: if a seek ended at another packet. Calling this method again works.
         """
@@ -372,45 +362,35 @@ class AudioStream:
             )
         packet, pts = beginning[0][0], frames[0].pts
         self._first_packet_pts = (pts or 0) if packet is None or packet.pts is None else packet.pts
-        self._clock = clock = _clock_of(
-            frames, samples_per_tick, self._first_packet_pts if pts is None else pts, reader.format_name
-        )
+        stamps, lengths = [frame.pts for frame in frames], [frame.samples for frame in frames]
+        if None in stamps:
+            clock = SampleClock(self._first_packet_pts if pts is None else pts, samples_per_tick)
+        else:
+            clock = fit_clock(stamps, lengths, samples_per_tick, sums_durations=sums_durations(reader.format_name))
+        self._clock = clock
         # If the first frame has no time stamp, FFmpeg derived later time stamps from another packet.
         follows_leaps = pts is not None and stores_timestamps(reader.format_name) and not reader.time_restarts
         self._max_jitter = MAX_JITTER_SECONDS * self._form.sample_rate if follows_leaps else math.inf
         if is_late_by_a_frame(reader.format_name, self.codec):
-            self._max_jitter += max(frame.samples for frame in frames)
+            self._max_jitter += max(lengths)
         self._can_seek = (
             self._can_seek
             and pts is not None
             and not reader.time_restarts
             and not has_unbounded_memory(self.codec, reader.profile)
             and not (self.codec == "opus" and packet is not None and begins_with_narrow_band(bytes(packet)))
-            and _agrees_with_counting(frames, clock)
+            # The time stamps of the first frames agree with counting their samples.
+            and all(
+                clock.position(stamp) == start
+                for start, stamp in zip(accumulate(lengths), stamps[1:], strict=False)
+                if stamp is not None
+            )
         )
         rate = self._form.sample_rate
-        is_opus = self.codec == "opus"
-        self._pre_rolls = (
-            [round(seconds * rate) for seconds in OPUS_STEPS_SECONDS]
-            if is_opus
-            else [pre_roll_length(self.codec, rate)]
-        )
+        self._pre_rolls = [pre_roll_length(self.codec, rate)]
+        if self.codec == "opus":
+            self._pre_rolls = [round(seconds * rate) for seconds in OPUS_STEPS_SECONDS]
         self._beginning, self._after_beginning = beginning, decoded
-
-
-def _clock_of(frames: list[Any], samples_per_tick: Fraction, begin_pts: int, format_name: str) -> SampleClock:
-    """Return the clock of a stream from its first frames; ``begin_pts`` is the time stamp of sample 0."""
-    pts, lengths = [frame.pts for frame in frames], [frame.samples for frame in frames]
-    if None in pts:
-        return SampleClock(begin_pts, samples_per_tick)
-    return fit_clock(pts, lengths, samples_per_tick, sums_durations=sums_durations(format_name))
-
-
-def _agrees_with_counting(frames: list[Any], clock: SampleClock) -> bool:
-    """Return whether the time stamps of the first frames agree with counting their samples."""
-    starts = accumulate((frame.samples for frame in frames), initial=0)
-    stamped = [(start, frame.pts) for start, frame in zip(starts, frames, strict=False) if frame.pts is not None]
-    return all(clock.position(pts) == start for start, pts in stamped[1:])
 
 
 class _RewindBuffer:
@@ -452,38 +432,31 @@ class _RewindBuffer:
             self._num_bytes -= self._items.popleft()[1]
 
 
+@dataclass
 class _Section:
-    """Consecutive frames whose sample rate differs from the stream's, see `FrameSlice`.
+    """Consecutive frames whose sample rate differs from the stream's, see `FrameSlice`."""
 
-    Args:
-        section_start: The sample of the stream at which the section starts.
-        rate: Samples per second.
-        start: The first wanted sample, counted from the section's start.
-        stop: One past the last wanted sample; ``None`` for all.
-    """
-
-    def __init__(self, section_start: int, rate: int, start: int, stop: int | None) -> None:
-        self._section_start = section_start
-        self.rate = rate
-        self._start = start
-        self._stop = stop
-        self._length = 0
+    section_start: int  # the sample of the stream at which the section starts
+    rate: int  # samples per second
+    start: int  # the first wanted sample, counted from the section's start
+    stop: int | None  # one past the last wanted sample
+    length: int = 0
 
     def take(self, frame: Any) -> FrameSlice:
         """Return the wanted samples of the next frame."""
-        position, num_samples = self._length, frame.samples
-        self._length += num_samples
-        first = max(0, self._start - position)
-        last = num_samples if self._stop is None else max(first, min(num_samples, self._stop - position))
-        return frame, position + first, first, last, self._section_start
+        position, num_samples = self.length, frame.samples
+        self.length += num_samples
+        first = max(0, self.start - position)
+        last = num_samples if self.stop is None else max(first, min(num_samples, self.stop - position))
+        return frame, position + first, first, last, self.section_start
 
     def end(self, stream_rate: int) -> int:
         """Return the sample of the stream at which the section ends."""
-        return self._section_start - (-self._length * stream_rate // self.rate)
+        return self.section_start - (-self.length * stream_rate // self.rate)
 
     @property
     def is_complete(self) -> bool:
-        return self._stop is not None and self._length >= self._stop
+        return self.stop is not None and self.length >= self.stop
 
 
 class _BetweenFiles:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...errors import OpenError, ReadError
 from ..common.threads import ThreadLease
 from ..containers.wav import SampleEncoding
-from ..sources.readers import DescriptorReader, Reader
+from ..sources.readers import Reader
 from ..sources.source import MemorySource, PathSource, Source, UrlSource, make_source
 
 # Number of leading bytes that identify a file when it is opened again.
@@ -27,17 +27,11 @@ _NUM_IDENTITY_BYTES = 4096
 
 @dataclass
 class WavFile:
-    """A source with the header from its first opening; picklable.
-
-    Attributes:
-        source: The source of the bytes.
-        size: Size of the file in bytes; ``None`` before the first opening.
-        beginning: The first bytes of the file, which identify it.
-    """
+    """A source with the header from its first opening; picklable."""
 
     source: Source
-    size: int | None = None
-    beginning: bytes = b""
+    size: int | None = None  # of the file in bytes; `None` before the first opening
+    beginning: bytes = b""  # first bytes of the file, which identify it
 
     @classmethod
     def of(cls, source: object) -> WavFile:
@@ -53,11 +47,7 @@ class WavFile:
         return self.source.describe()
 
     def open(self) -> WavBytes:
-        """Return a new reader of the source.
-
-        Raises:
-            OpenError, ReadError: if the source cannot be opened, or the file has changed since it was first opened.
-        """
+        """Return a new reader of the source; raise `ReadError` if the file has changed since it was first opened."""
         reader = _open_reader(self.source)
         try:
             if self.size is None:
@@ -72,12 +62,7 @@ class WavFile:
 
 
 class WavBytes:
-    """A handle of a `HandlePool`: one open reader of a file.
-
-    Args:
-        reader: An open reader, which is closed with the handle.
-        file: The file to read.
-    """
+    """A handle of a `HandlePool`: one open reader of a file, which is closed with the handle."""
 
     keeps_interrupts = False  # no C code calls the reader
 
@@ -91,12 +76,7 @@ class WavBytes:
     def view(self, position: int, size: int) -> memoryview:
         """Return exactly ``size`` bytes, without a copy if the source is in memory.
 
-        Args:
-            position: Position of the first byte.
-            size: At least 0. All bytes must be within the size that the file had when it was opened.
-
-        Raises:
-            ReadError: if reading fails, or the file was truncated after it was opened.
+        All bytes must be within the size that the file had when it was opened. Raises `ReadError` if it was truncated.
         """
         if self._memory is not None:
             return self._memory[position : position + size]
@@ -112,25 +92,6 @@ class WavBytes:
         self.reader.close()
 
 
-class _OwnFileReader(DescriptorReader):
-    """A regular file that this process opened, read by position."""
-
-    def __init__(self, path: str) -> None:
-        file = open(path, "rb", buffering=0)  # noqa: SIM115
-        super().__init__(file, file.fileno())
-
-    def read_at(self, position: int, size: int) -> bytes:
-        try:
-            data = os.pread(self._descriptor, size, position)
-        except OSError as error:
-            raise ReadError(f"Reading {size} bytes at {position} of {self._file.name} failed: {error}.") from error
-        # One call reads all bytes from a disk; other file systems may need several.
-        return data if len(data) in (0, size) else data + self.read_at(position + len(data), size - len(data))
-
-    def close(self) -> None:
-        self._file.close()
-
-
 def _memory(source: Source) -> memoryview | None:
     if not isinstance(source, MemorySource):
         return None
@@ -138,11 +99,6 @@ def _memory(source: Source) -> memoryview | None:
 
 
 def _open_reader(source: Source) -> Reader:
-    if isinstance(source, PathSource) and hasattr(os, "pread") and os.path.isfile(source.path):
-        try:
-            return _OwnFileReader(source.path)
-        except OSError as error:
-            raise OpenError(f"Could not open input file: {source.path!r} ({error}).") from error
     target = source.open_bytes() if isinstance(source, PathSource) else source.open()
     if not isinstance(target, Reader):
         raise OpenError(
@@ -161,12 +117,9 @@ def num_lead_bytes(encoding: SampleEncoding) -> int:
 
 
 def convert_samples(raw: memoryview, encoding: SampleEncoding, samples: NDArray[np.float32]) -> None:
-    """Write stored samples as float32: integers scaled to [-1, 1), floats rounded to float32.
+    """Write stored samples to ``samples`` (channels, samples): integers scaled to [-1, 1), floats rounded to float32.
 
-    Args:
-        raw: First as many other bytes as `num_lead_bytes` returns, then the bytes of interleaved samples.
-        encoding: How the samples are stored.
-        samples: The result, (channels, samples).
+    ``raw`` has first as many other bytes as `num_lead_bytes` returns, then the bytes of interleaved samples.
     """
     stored = _integers_of_24_bits(raw, encoding) if encoding.num_bytes == 3 else np.frombuffer(raw, _dtype(encoding))
     with np.errstate(over="ignore", invalid="ignore"):  # a double beyond float32 is infinite, as in C

@@ -119,13 +119,9 @@ def convert(
     wanted: Layout,
     dtype: type[np.uint8] | type[np.uint16] | Literal["uint8", "uint16"],
 ) -> Planes:
-    """Convert planes to another layout and depth: first the channels at the stored depth, then the depth.
+    """Convert planes (uint8 or uint16) to another layout and depth: first the channels at the stored depth.
 
-    Args:
-        planes: uint8 or uint16.
-        stored: The layout of the planes.
-        wanted: The layout of the result; CMYK only if the planes are CMYK.
-        dtype: The depth of the result.
+    ``wanted`` is CMYK only if the planes are CMYK.
 
     >>> import numpy as np
     >>> white = [np.full((1, 1), 255, np.uint8)] * 3

@@ -37,20 +37,11 @@ def decode(
     *,
     is_upright: bool = True,
 ) -> Tensor:
-    """Decode an image file.
+    """Decode the bytes of an image file to a contiguous tensor (C, H, W), or (N, C, H, W) for several pictures.
 
-    Args:
-        data: The whole file.
-        name: Name of the file in messages.
-        kind: The required format, one of `FORMATS`; ``None`` for any format.
-        mode: Channels of the result.
-        dtype: Type of the result; ``None`` for the type of the file.
-        max_pixels: Largest number of pixels in a picture; ``None`` for no limit.
-        num_threads: Number of threads for decoders that can use several.
-        is_upright: Whether to rotate images according to their EXIF orientation.
-
-    Returns:
-        A contiguous tensor (C, H, W), or (N, C, H, W) if the file has several pictures.
+    ``name`` is for messages. ``kind`` is the required format, one of `FORMATS`; ``None`` accepts any. ``dtype`` may be
+    ``None`` for the type of the file, and ``max_pixels`` for no limit. Pictures are rotated by their EXIF orientation
+    if ``is_upright``.
 
     Raises:
         OpenError: if the file has another format, cannot be read, or exceeds the limit.
@@ -140,14 +131,10 @@ _FILE_SCHEME = "file:"
 
 
 def read_bytes(source: object) -> tuple[bytes, str]:
-    """Read a whole source; return (its bytes, its name for messages).
+    """Read a whole source; return (its bytes, its name for messages). Errors are those of `make_source`.
 
-    Args:
-        source: Any source that `make_source` accepts. A file object is read from its start, and stays open.
-
-    Raises:
-        SourceTypeError, SourceNotFoundError, ReadError: as in `make_source`.
-        OpenError: if the source is empty, has more than `MAX_FILE_BYTES`, or only FFmpeg can read it.
+    A file object is read from its start, and stays open. Raises `OpenError` if the source is empty, has more than
+    `MAX_FILE_BYTES`, or only FFmpeg can read it.
     """
     made = make_source(source)
     if isinstance(made, UrlSource) and made.url.startswith(_FILE_SCHEME):

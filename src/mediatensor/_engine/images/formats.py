@@ -122,8 +122,7 @@ class DamagedImageError(Exception):
 def webp_canvas(data: bytes) -> tuple[int, int]:
     """Return the (width, height) in pixels that a WebP decoder will allocate.
 
-    Raises:
-        DamagedImageError: if the file is truncated, or its first chunk is unknown.
+    Raises `DamagedImageError` if the file is truncated, or its first chunk is unknown.
 
     >>> webp_canvas(b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + bytes(8) + bytes([9, 0, 0, 4, 0, 0]))
     (10, 5)
@@ -169,26 +168,18 @@ _MAX_BYTES_OF_ZEROS_PER_BLOCK = 24
 
 
 class JpegHeaders(NamedTuple):
-    """The parsed headers of a JPEG file.
-
-    Attributes:
-        exif: The EXIF data; ``None`` if there are none.
-        num_mcus: Number of minimum coded units (MCUs) in a scan with all components.
-        blocks_per_mcu: Blocks of 8x8 samples in each MCU.
-        restart_interval: MCUs between two restart markers; 0 if there are no restart markers.
-    """
+    """The parsed headers of a JPEG file."""
 
     exif: bytes | None
-    num_mcus: int
-    blocks_per_mcu: int
-    restart_interval: int
+    num_mcus: int  # minimum coded units (MCUs) in a scan with all components
+    blocks_per_mcu: int  # blocks of 8x8 samples in each MCU
+    restart_interval: int  # MCUs between two restart markers; 0 if there are none
 
 
 def read_jpeg_headers(data: bytes) -> JpegHeaders:
-    """Parse the headers of a JPEG file up to its first scan, and check that the file has an end marker.
+    """Parse the headers of a JPEG file up to its first scan.
 
-    Raises:
-        DamagedImageError: if the file is truncated, or has more than `MAX_JPEG_SCANS`.
+    Raises `DamagedImageError` if the file is truncated or has no end marker, or has more than `MAX_JPEG_SCANS`.
     """
     exif = None
     num_components = num_mcus = blocks_per_mcu = restart_interval = 0

@@ -23,42 +23,26 @@ _NOTHING = (None, 0)
 
 
 class GifFrame(NamedTuple):
-    """One picture of a GIF file.
+    """One picture of a GIF file."""
 
-    Attributes:
-        left, top: Position of its first pixel on the canvas.
-        width, height: Size in pixels.
-        is_interlaced: Whether the rows are stored in four passes.
-        palette: Colours, three bytes each.
-        transparent: Palette index that does not change the canvas; ``None`` if there is none.
-        disposal: How to treat its region before drawing the next picture.
-        start, stop: Byte range of its compressed data in the file.
-    """
-
-    left: int
+    left: int  # position of its first pixel on the canvas
     top: int
     width: int
     height: int
-    is_interlaced: bool
-    palette: bytes
-    transparent: int | None
-    disposal: int
-    start: int
+    is_interlaced: bool  # whether the rows are stored in four passes
+    palette: bytes  # three bytes for each colour
+    transparent: int | None  # palette index that does not change the canvas
+    disposal: int  # how to treat its region before drawing the next picture
+    start: int  # byte range of its compressed data in the file
     stop: int
 
 
 class GifFile(NamedTuple):
-    """The parsed blocks of a GIF file.
+    """The parsed blocks of a GIF file."""
 
-    Attributes:
-        width, height: Size of the canvas in pixels. If the first picture is larger, it extends the canvas.
-        background: Colour (R, G, B) of the canvas where no picture covers it.
-        frames: The pictures.
-    """
-
-    width: int
+    width: int  # of the canvas, which the first picture extends if it is larger
     height: int
-    background: tuple[int, ...]
+    background: tuple[int, ...]  # colour (R, G, B) of the canvas where no picture covers it
     frames: list[GifFrame]
 
     @property
@@ -75,11 +59,7 @@ class GifFile(NamedTuple):
 
 
 def parse_gif(data: bytes) -> GifFile:
-    """Parse the blocks of a file.
-
-    Raises:
-        DamagedImageError: if the file ends before its trailer, or has a block of an unknown kind.
-    """
+    """Parse the blocks of a file; raise `DamagedImageError` if it ends too early or has a block of an unknown kind."""
     frames: list[GifFrame] = []
     transparent: int | None
     transparent, disposal = _NOTHING
@@ -132,11 +112,8 @@ def single_gif(data: bytes, frame: GifFrame) -> bytes:
 def composed_gif(gif: GifFile, decode: Callable[[GifFrame], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
     """Yield the canvas (4, H, W) as RGB and alpha after each picture: always the same array, which changes.
 
-    Where no picture covers the canvas, alpha is 0, and the colour is the background colour.
-
-    Args:
-        gif: The file.
-        decode: Returns the palette indices of one picture, (H, W).
+    Where no picture covers the canvas, alpha is 0, and the colour is the background colour. ``decode`` returns the
+    palette indices of one picture, (H, W).
     """
     bare = np.array([*gif.background, 0], np.uint8).reshape(4, 1, 1)
     canvas = np.empty((4, gif.height, gif.width), np.uint8)

@@ -32,58 +32,35 @@ BLEND_OVER = 1
 
 
 class PngFrame(NamedTuple):
-    """One picture of a PNG file.
-
-    Attributes:
-        width, height: Size in pixels.
-        left, top: Position of its first pixel on the canvas.
-        dispose: How to treat its region before drawing the next frame.
-        blend: Whether it replaces its region or is composed over it.
-        parts: Byte ranges (start, stop) of its compressed data in the file.
-    """
+    """One picture of a PNG file."""
 
     width: int
     height: int
-    left: int
+    left: int  # position of its first pixel on the canvas
     top: int
-    dispose: int
-    blend: int
-    parts: list[tuple[int, int]]
+    dispose: int  # how to treat its region before drawing the next frame
+    blend: int  # whether it replaces its region or is composed over it
+    parts: list[tuple[int, int]]  # byte ranges (start, stop) of its compressed data in the file
 
 
 class PngFile(NamedTuple):
-    """The parsed chunks of a PNG file.
+    """The parsed chunks of a PNG file."""
 
-    Attributes:
-        width, height: Size of the canvas in pixels.
-        bit_depth: Bits per sample, 1 to 16.
-        color_type: 0 gray, 2 RGB, 3 palette, 4 gray and alpha, 6 RGB and alpha.
-        is_interlaced: Whether the pixels are stored in seven passes.
-        palette: Colours, three bytes each.
-        transparency: The chunk with the palette's alpha or one transparent colour; ``None`` if there is none.
-        exif: The EXIF data; ``None`` if there are none.
-        frames: One frame, or the frames of the animation.
-    """
-
-    width: int
+    width: int  # of the canvas
     height: int
-    bit_depth: int
-    color_type: int
-    is_interlaced: bool
-    palette: bytes
-    transparency: bytes | None
+    bit_depth: int  # bits per sample, 1 to 16
+    color_type: int  # 0 gray, 2 RGB, 3 palette, 4 gray and alpha, 6 RGB and alpha
+    is_interlaced: bool  # whether the pixels are stored in seven passes
+    palette: bytes  # three bytes for each colour
+    transparency: bytes | None  # the chunk with the palette's alpha or one transparent colour
     exif: bytes | None
-    frames: list[PngFrame]
+    frames: list[PngFrame]  # one frame, or the frames of the animation
 
     @property
     def layout(self) -> Layout:
         """The channels after the palette and the transparent colour are applied."""
         stored = _LAYOUTS[self.color_type]
         return stored if self.transparency is None else stored.with_alpha()
-
-    @property
-    def is_16_bit(self) -> bool:
-        return self.bit_depth == 16
 
     def transparent_colour(self) -> tuple[int, ...] | None:
         """Return the transparent colour, one sample per channel, at the depth of decoded pixels; ``None`` if none."""
@@ -95,11 +72,7 @@ class PngFile(NamedTuple):
 
 
 def parse_png(data: bytes) -> PngFile:
-    """Parse the chunks of a file and check their checksums.
-
-    Raises:
-        DamagedImageError: if a chunk is missing, truncated, damaged, or in the wrong place.
-    """
+    """Parse the chunks of a file; raise `DamagedImageError` if one is missing, truncated, damaged or out of place."""
     chunks = _chunks(data)
     kind, start, stop = next(chunks)
     if kind != b"IHDR" or stop - start != 13:
@@ -193,11 +166,7 @@ def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
 
 
 def check_num_bytes(data: bytes, png: PngFile, frame: PngFrame) -> None:
-    """Check that there are data for every row, because FFmpeg's codec does not fill missing rows.
-
-    Raises:
-        DamagedImageError: if there are fewer bytes than needed.
-    """
+    """Raise `DamagedImageError` unless there are data for every row. FFmpeg's codec does not fill missing rows."""
     row_bits = png.bit_depth * _LAYOUTS[png.color_type].num_channels
     passes = _PASSES if png.is_interlaced else [(0, 0, 1, 1)]
     expected = 0
@@ -232,10 +201,7 @@ def animation_layout(png: PngFile) -> Layout:
 def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame], Planes]) -> Iterator[NDArray[Any]]:
     """Yield the canvas (4, H, W) after each frame. It is always the same array, which the next frame changes.
 
-    Args:
-        png: The file.
-        dtype: Type of the samples, uint8 or uint16.
-        decode: Returns the planes of one frame, in the layout of the file.
+    ``dtype`` is uint8 or uint16. ``decode`` returns the planes of one frame, in the layout of the file.
     """
     kind: Any = np.dtype(dtype).type
     canvas = np.zeros((4, png.height, png.width), dtype)

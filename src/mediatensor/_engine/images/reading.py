@@ -24,7 +24,6 @@ from ..pyav.decoding import PlanarPicture, UndecodableImageError, avif_planes, d
 from .channels import Layout, Planes, convert
 from .formats import (
     DamagedImageError,
-    JpegHeaders,
     completed_jpegs,
     exif_orientation,
     read_jpeg_headers,
@@ -55,28 +54,17 @@ _LAYOUT_OF_MODE = {
 
 @dataclass(frozen=True)
 class OpenedImage:
-    """The properties of an image that are known before its pixels are decoded.
+    """The properties of an image that are known before its pixels are decoded."""
 
-    Attributes:
-        width, height: Size of a picture in pixels, before it is rotated.
-        layout: Channels of a picture.
-        dtype: uint8 or uint16.
-        read: Decodes the pictures, and yields the bands of each picture.
-        num_frames: Number of pictures.
-        orientation: EXIF's number for how to rotate the pictures.
-        max_pixels: Pixels of the largest part that is decoded separately, which may be larger than the picture.
-        read_layout: The channels that ``read`` returns, if they differ from ``layout``.
-    """
-
-    width: int
+    width: int  # of a picture, before it is rotated
     height: int
     layout: Layout
     dtype: type[np.uint8] | type[np.uint16]
-    read: Callable[[], Iterator[Bands]]
+    read: Callable[[], Iterator[Bands]]  # decodes the pictures, and yields the bands of each picture
     num_frames: int = 1
-    orientation: int = 1
-    max_pixels: int = 0
-    read_layout: Layout | None = None
+    orientation: int = 1  # EXIF's number for how to rotate the pictures
+    max_pixels: int = 0  # of the largest part that is decoded separately, which may be larger than the picture
+    read_layout: Layout | None = None  # the channels that `read` returns, if they differ from `layout`
 
 
 def open_image(
@@ -87,15 +75,10 @@ def open_image(
     wants_8_bits: bool = False,
     num_threads: int = 1,
 ) -> OpenedImage:
-    """Read the headers of an image file whose format is known.
+    """Read the headers of an image file whose format is ``kind``, one of `FORMATS`.
 
-    Args:
-        kind: One of `FORMATS`.
-        data: The whole file.
-        check_pixels: Called with columns and rows before creating a decoder that allocates a picture at once; raises if
-            a picture of this size is refused.
-        wants_8_bits: Whether samples of 8 bits are enough.
-        num_threads: Number of threads for decoders that can use several.
+    ``check_pixels`` is called with columns and rows before creating a decoder that allocates a picture at once; it
+    raises if a picture of this size is refused.
 
     Raises:
         MissingDependencyError: if this Pillow lacks the format, or pillow-heif is not installed.
@@ -115,17 +98,17 @@ def _open_jpeg(data: bytes) -> OpenedImage:
 
     def read() -> Iterator[Bands]:
         image.load()
-        if _has_flat_corner(image) and jpeg_is_damaged(data) and _lacks_only_data(data, headers):
+        # If a damaged file has wrong codes, and does not only end too early, its decoded pixels are used.
+        if (
+            _has_flat_corner(image)
+            and jpeg_is_damaged(data)
+            and any(not jpeg_is_damaged(longer) for longer in completed_jpegs(data, headers))
+        ):
             raise DamagedImageError("its data ends before the picture does")
         yield _bands(image, layout)
 
     layout = _LAYOUT_OF_MODE[image.mode]
     return OpenedImage(image.width, image.height, layout, np.uint8, read, orientation=exif_orientation(headers.exif))
-
-
-def _lacks_only_data(data: bytes, headers: JpegHeaders) -> bool:
-    """Return whether a damaged file only ends too early. If it has wrong codes instead, its decoded pixels are used."""
-    return any(not jpeg_is_damaged(longer) for longer in completed_jpegs(data, headers))
 
 
 def _has_flat_corner(image: Image.Image) -> bool:
@@ -142,7 +125,7 @@ def _open_png(data: bytes) -> OpenedImage:
     png = parse_png(data)
     is_animated = len(png.frames) > 1
     layout = animation_layout(png) if is_animated else png.layout
-    dtype: type[np.uint8] | type[np.uint16] = np.uint16 if png.is_16_bit else np.uint8
+    dtype: type[np.uint8] | type[np.uint16] = np.uint16 if png.bit_depth == 16 else np.uint8
 
     def read() -> Iterator[Bands]:
         if not is_animated:
@@ -159,7 +142,7 @@ def _png_bands(data: bytes, png: PngFile, frame: PngFrame) -> Bands:
     alone = single_png(data, png, frame)
     colour = png.transparent_colour()
     stored = png.layout if colour is None else Layout(png.layout.value.removesuffix("A"))
-    if png.is_16_bit:
+    if png.bit_depth == 16:
         check_num_bytes(data, png, frame)
         pixels = decode_png_16(alone)
         if pixels.shape[2] == png.layout.num_channels != stored.num_channels:
@@ -289,15 +272,13 @@ def _open_heic(data: bytes) -> OpenedImage:
         for picture in pictures:
             pixels = np.asarray(picture)[:, : first.size[0]]
             pixels = pixels.reshape(*pixels.shape[:2], layout.num_channels)
-            yield _array_bands(pixels if depth == 8 else _scaled_to_16(pixels, depth))
+            if depth != 8:
+                largest = (1 << depth) - 1
+                pixels = ((pixels.astype(np.uint32) * 65535 + largest // 2) // largest).astype(np.uint16)
+            yield _array_bands(pixels)
 
     # libheif has already rotated the pictures.
     return OpenedImage(first.size[0], first.size[1], layout, np.uint8 if depth == 8 else np.uint16, read, len(pictures))
-
-
-def _scaled_to_16(pixels: NDArray[Any], depth: int) -> NDArray[np.uint16]:
-    largest = (1 << depth) - 1
-    return ((pixels.astype(np.uint32) * 65535 + largest // 2) // largest).astype(np.uint16)
 
 
 _OPENERS: dict[str, Callable[[bytes], OpenedImage]] = {
@@ -312,18 +293,13 @@ _OPENERS: dict[str, Callable[[bytes], OpenedImage]] = {
 
 def _pillow(name: str, feature: str | None, data: bytes) -> Any:
     """Return an image file opened by Pillow, whose pixels are not decoded yet."""
-    if feature is not None and not _has_feature(feature):
+    if feature is not None and not (feature in (*features.modules, *features.codecs) and features.check(feature)):
         raise MissingDependencyError(
             f"This Pillow ({PIL.__version__}) cannot decode {name}; the wheels of Pillow on PyPI can "
             "(AVIF from 11.3 on): pip install --upgrade pillow."
         )
     plugin = importlib.import_module(f"PIL.{name}ImagePlugin")
     return getattr(plugin, f"{name}ImageFile")(io.BytesIO(data))
-
-
-def _has_feature(feature: str) -> bool:
-    known = (*features.modules, *features.codecs)
-    return feature in known and bool(features.check(feature))
 
 
 def _frames_of(image: Any, num_frames: int, layout: Layout) -> Callable[[], Iterator[Bands]]:

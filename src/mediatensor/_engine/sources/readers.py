@@ -273,7 +273,10 @@ class DescriptorReader(Reader):
         if self._file.closed:
             self._check()
         # Except at the end of the file and for enormous sizes, one system call returns all bytes.
-        data = os.pread(self._descriptor, size, position)
+        try:
+            data = os.pread(self._descriptor, size, position)
+        except OSError as error:
+            raise ReadError(f"Reading {size} bytes at {position} of {self._file.name} failed: {error}.") from error
         return data if len(data) == size or not data else data + super().read_at(position + len(data), size - len(data))
 
     def close(self) -> None:

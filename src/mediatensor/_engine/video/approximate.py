@@ -64,11 +64,7 @@ class Timeline:
 
 
 class ApproximateFrames:
-    """Gives frames by number and by time without a `FrameIndex`; ``within`` has no effect in any method.
-
-    Raises:
-        StreamError: if the header does not give the frame rate or the number of frames.
-    """
+    """Gives frames by number and by time without a `FrameIndex`; ``within`` has no effect in any method."""
 
     def __init__(self, video: OpenVideo) -> None:
         self._video = video
@@ -218,12 +214,7 @@ class ApproximateFrames:
     def _picture(
         self, stream: ApproximateStream, seconds: float, row: int, *, nearest: bool
     ) -> tuple[Any | None, ReplacedFrame | None]:
-        """Return the frame at a time (``None`` if the error policy leaves it out), and the report of a failure, if any.
-
-        Raises:
-            DecodeError: if the frame is damaged under ``"raise"``, missing under ``"keep"`` or ``"raise"``, or if
-                ``"nearest"`` finds no replacement.
-        """
+        """Return the frame at a time (``None`` if the error policy leaves it out), and the report of a failure."""
         on_error = self._video.options.on_error
         try:
             picture = self._picture_at(stream, seconds, nearest=nearest)
@@ -264,8 +255,7 @@ def _timeline(video: OpenVideo) -> Timeline:
     if header.average_fps is None:
         raise StreamError(
             f"Seek mode is approximate, but stream {video.stream_info.index} does not have an average fps in its "
-            "metadata. "
-            "Use seek_mode='exact'."
+            "metadata. Use seek_mode='exact'."
         )
     if header.num_frames is None or header.end_stream_seconds is None:
         raise StreamError("The number of frames is unknown: the header states no duration. Use seek_mode='exact'.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -45,10 +45,8 @@ _allocating = ForkSafeLock()
 class PixelWriter:
     """Writes frames into the rows of one array, which is allocated when the first frame gives its size.
 
-    Args:
-        num_rows: Rows to allocate.
-        size: (height, width) to which frames of other sizes are scaled; ``None`` makes other sizes an error.
-        orientation: Orientation for frames that carry none; ``None`` for upright.
+    Frames of other sizes are scaled to ``size`` (height, width); ``None`` makes other sizes an error. ``orientation``
+    is for frames that carry none; ``None`` for upright.
     """
 
     def __init__(self, num_rows: int, size: tuple[int, int] | None, orientation: Orientation | None = None) -> None:
@@ -61,8 +59,7 @@ class PixelWriter:
     def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
         """Convert a frame into the first of ``rows`` and copy it to the rest. Threads may write different rows.
 
-        Raises:
-            SizeChangeError: if the frame's size differs from that of rows written earlier. The message has ``name``.
+        Raises `SizeChangeError`, with ``name``, if the frame's size differs from the size of rows written earlier.
         """
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:
@@ -133,7 +130,7 @@ class PictureWriter(PixelWriter):
             cast("NDArray[Any]", self.pixels)[row] = DecodedPicture(cast(int, name), picture, converter)
 
     def start_over(self) -> None:
-        """Do nothing: every row is written again, so the old rows need not be discarded."""
+        """Do nothing: every row is written again."""
 
 
 @dataclass(slots=True)
@@ -156,16 +153,11 @@ def decode_rows(
     is_plain: bool = False,
     is_sequential: bool = False,
 ) -> DecodedRows:
-    """Decode each wanted frame once and write it into its rows.
+    """Decode each wanted frame once and write it into its rows, one for each element of ``frames``.
 
-    Args:
-        handle: Supplies the codec and the frame cache.
-        index: The frames of the stream.
-        frames: Wanted indices, not negative, in any order and with duplicates.
-        make_writer: Makes the writer, given the number of rows: one for each element of ``frames``.
-        on_error: The error policy.
-        is_plain: Whether the writer stores the converter's pixels unchanged, and no frame is replaced or left out.
-        is_sequential: Whether the caller goes through the video, and will not ask for the same frames again.
+    ``frames`` are not negative, in any order and with duplicates. ``make_writer`` gets the number of rows. ``is_plain``
+    means that the writer stores the converter's pixels unchanged, and no frame is replaced or left out.
+    ``is_sequential`` means that the caller goes through the video, and will not ask for the same frames again.
 
     Raises:
         DecodeError: for a damaged frame under ``"raise"``, for a missing frame under ``"raise"`` and ``"keep"``, and
@@ -191,7 +183,10 @@ def decode_rows(
             writer.write(converter, picture, (0,), frames[0])
             return DecodedRows(writer.pixels, frames)
     writer = make_writer(len(frames))
-    rows = _rows_by_frame(frames)
+    rows: dict[int, list[int]] = {}
+    for row, frame in enumerate(frames):
+        rows.setdefault(frame, []).append(row)
+    rows = dict(sorted(rows.items()))
     wanted = list(rows)
     failed: dict[int, str] = {}
     if wanted and (index.may_show_damage or wanted[-1] >= len(index.pts)):
@@ -212,7 +207,10 @@ def decode_rows(
         request.raise_size_change(wanted)
     handle.last_single = frames[0] if is_single else None
     if not failed:
-        damaged = _find_damaged(index, wanted, request) if on_error == "keep" and index.may_show_damage else frozenset()
+        damaged: Set[int] = frozenset()
+        if on_error == "keep" and index.may_show_damage:
+            is_flagged = index.is_damaged
+            damaged = request.damaged if index.is_authoritative else {frame for frame in wanted if is_flagged[frame]}
         return DecodedRows(writer.pixels, frames, damaged=damaged)
     return _apply_policy(request, frames)
 
@@ -242,14 +240,6 @@ def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool
     return picture
 
 
-def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
-    """Return a dictionary from each frame, in ascending order, to the rows that show it."""
-    rows: dict[int, list[int]] = {}
-    for row, frame in enumerate(frames):
-        rows.setdefault(frame, []).append(row)
-    return dict(sorted(rows.items()))
-
-
 def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPolicy) -> dict[int, str]:
     """Return the frames that are missing or damaged according to the index, each with the reason."""
     num_frames = len(index)
@@ -273,42 +263,18 @@ def damage_error(name: object) -> DecodeError:
     )
 
 
-def _find_damaged(index: FrameIndex, frames: Sequence[int], request: _Request | None) -> Set[int]:
-    """Return which frames are damaged according to the index, or, for a user's table, to the codec's flags."""
-    if index.is_authoritative:
-        return frozenset() if request is None else request.damaged
-    return {frame for frame in frames if index.is_damaged[frame]}
-
-
+@dataclass(eq=False)
 class _Request:
-    """The state of one `decode_rows` call, shared by the threads that work on the call.
+    """The state of one `decode_rows` call, shared by the threads that work on the call."""
 
-    Args:
-        handle: Supplies the codec and the frame cache.
-        index: The frames of the stream.
-        rows: The rows of each wanted frame.
-        writer: Stores the frames.
-        on_error: The error policy.
-        failed: Frames known to be undecodable, each with the reason. Decoding adds more.
-    """
-
-    def __init__(
-        self,
-        handle: Handle,
-        index: FrameIndex,
-        rows: dict[int, list[int]],
-        writer: PixelWriter,
-        on_error: ErrorPolicy,
-        failed: dict[int, str],
-    ) -> None:
-        self.handle = handle
-        self.index = index
-        self.rows = rows
-        self.writer = writer
-        self.on_error = on_error
-        self.failed = failed
-        #: Frames that the codec flags as damaged. Used only with a user's table: other indexes record the flags.
-        self.damaged: set[int] = set()
+    handle: Handle
+    index: FrameIndex
+    rows: dict[int, list[int]]  # of each wanted frame
+    writer: PixelWriter
+    on_error: ErrorPolicy
+    failed: dict[int, str]  # frames known to be undecodable, each with the reason; decoding adds more
+    # Frames that the codec flags as damaged. Used only with a user's table: other indexes record the flags.
+    damaged: set[int] = field(default_factory=set)
 
     def decode(
         self,
@@ -320,15 +286,10 @@ class _Request:
         keeps: bool = False,
         drains: bool = False,
     ) -> None:
-        """Decode frames, and write those in ``rows``. Raise for undecodable frames, or add them to ``failed``.
+        """Decode the frames ``places`` (ascending), and write those in ``rows``.
 
-        Args:
-            worker: Has the stream and the converter to use.
-            places: The frames to decode, ascending.
-            rows: The rows of each frame.
-            segments: The plan; ``None`` to make it here.
-            keeps: Whether to keep the frames in the frame cache.
-            drains: Whether to drain the codec afterwards.
+        Undecodable frames raise, or are added to ``failed``. ``segments`` is the plan; ``None`` makes it here. The
+        frames stay in the frame cache if ``keeps``. The codec is drained afterwards if ``drains``.
         """
         index, stream = self.index, worker.stream
         remaining = set(places)
@@ -400,13 +361,9 @@ class _Request:
 
 
 def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
-    """Decode frames and write them into their rows, with the division of threads that is expected to be fastest.
+    """Decode frames that are not in the cache, with the division of threads that is expected to be fastest.
 
-    Args:
-        request: The call.
-        frames: Wanted frames that are not in the cache, ascending.
-        overlaps: Whether the frame cache held other frames that the call wants.
-        is_sequential: Whether the caller will not ask for these frames again.
+    ``frames`` ascend. ``overlaps`` means that the frame cache held other frames that the call wants.
     """
     handle, index = request.handle, request.index
     worker = handle.worker
@@ -483,11 +440,10 @@ def _apply_policy(request: _Request, frames: Sequence[int]) -> DecodedRows:
             nearest = request.write_nearest(frame)
             for row in request.rows[frame]:
                 used[row] = nearest
-        pixels = request.writer.pixels
         replaced = tuple(
             ReplacedFrame(frame, failed[frame], row, used[row]) for row, frame in enumerate(frames) if frame in failed
         )
-        return DecodedRows(pixels, used, replaced)
+        return DecodedRows(request.writer.pixels, used, replaced)
     kept = [row for row, frame in enumerate(frames) if frame not in failed]
     replaced = tuple(ReplacedFrame(frame, failed[frame], row) for row, frame in enumerate(frames) if frame in failed)
     return DecodedRows(None if pixels is None else pixels[kept], [frames[row] for row in kept], replaced)

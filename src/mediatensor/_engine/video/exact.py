@@ -75,11 +75,7 @@ class ExactFrames:
 
     @property
     def index(self) -> FrameIndex:
-        """The frames of the stream, scanned on first use.
-
-        Raises:
-            StreamError: if the stream has no frame.
-        """
+        """The frames of the stream, scanned on first use; `StreamError` if there are none."""
         if self._index is not None:
             return self._index
         with self._lock:
@@ -134,7 +130,7 @@ class ExactFrames:
         with self._lock:
             if self._replacement is not None and self._index is not self._replacement[0]:
                 self._index = self._replacement[0]
-                self._video.renew_handles()  # an index made by decoding needs other handles
+                self._video.pool.replace(self._video.spec.open)  # an index made by decoding needs other handles
 
     def check_no_hole_at(self, seconds: float) -> None:
         """Under ``on_error="raise"``, raise `DecodeError` if a time lies in a hole (where frames are missing)."""
@@ -196,10 +192,8 @@ class ExactFrames:
     ) -> FrameBatch:
         """Return the frames that a Python slice selects.
 
-        Args:
-            start, stop, step: The slice.
-            previous: The frame that the caller received before this slice, if any.
-            is_sequential: Whether the caller goes through the video, and will not ask for the same frames again.
+        ``previous`` is the frame that the caller received before this slice, if any. ``is_sequential`` means that the
+        caller goes through the video, and will not ask for the same frames again.
         """
         return self._batch(ByIndexRange(start, stop, step, previous), is_sequential=is_sequential)
 
@@ -221,12 +215,8 @@ class ExactFrames:
     def pictures(self, wanted: Sequence[int], previous: int | None = None) -> list[DecodedPicture]:
         """Return decoded frames without converting them to RGB, for callers that go through the video.
 
-        Args:
-            wanted: Indices, ascending. Indices after the last frame are ignored.
-            previous: The frame that the caller received before, if any.
-
-        Returns:
-            The frames that could be decoded, under the error policy.
+        Indices ascend; those after the last frame are ignored. ``previous`` is the frame that the caller received
+        before, if any. The error policy decides about frames that cannot be decoded.
         """
         query = ExistingFrames(wanted, previous)
         index, decoded = self._decode(query, is_sequential=True, make_writer=PictureWriter)
@@ -313,11 +303,7 @@ class ExactFrames:
         return index, decoded
 
     def _frames_at_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
-        """Translate frame numbers of the index ``before`` to numbers of ``index``; ``None`` if times are ambiguous.
-
-        Raises:
-            DecodeError: under ``on_error="raise"`` if a frame is missing.
-        """
+        """Translate frame numbers of the index ``before`` to numbers of ``index``; ``None`` if times are ambiguous."""
         times = before.pts[np.asarray(frames, np.int64)]
         found = index.pts.searchsorted(times).clip(max=len(index) - 1)
         is_there = index.pts[found] == times

@@ -40,13 +40,7 @@ class MissingFrameError(Exception):
 
 
 class FrameStream:
-    """A reader and its codec, which yield frames by place: the number of a frame in the index.
-
-    Args:
-        reader: Positioned at the beginning of the stream.
-        num_threads: Threads of the codec.
-        decodes_in_software: Whether FFmpeg's own decoder is used instead of a device's.
-    """
+    """A reader and its codec, which yield frames by place. The reader must be at the beginning of the stream."""
 
     def __init__(self, reader: VideoReader, num_threads: int, *, decodes_in_software: bool = True) -> None:
         self.reader = reader
@@ -198,11 +192,7 @@ class FrameStream:
     ) -> bool:
         """Restart a segment after a failure, at a place or in a way that may give the segment's missing frames.
 
-        Returns:
-            Whether there was another way to restart the segment.
-
-        Raises:
-            IndexMismatchError, DeviceError: see `run`.
+        Return whether there was another way. The errors are those of `run`.
         """
         key_frame = index.key_frame_for(segment.places[0])
         if mismatch is not None:
@@ -246,11 +236,7 @@ class FrameStream:
         raise DeviceError(f"The device's decoder does not give the frames of the packets: {mismatch}.") from mismatch
 
     def _next(self, wanted: set[int]) -> tuple[int, Any] | None:
-        """Return (place, frame) for the next wanted frame, whose place leaves ``wanted``; ``None`` if none comes out.
-
-        Raises:
-            IndexMismatchError: if the codec's output contradicts the packets.
-        """
+        """Return (place, frame) of the next wanted frame, whose place leaves ``wanted``; ``None`` if none comes out."""
         feed, promise = self._feed, self._promise
         max_packets = None if promise.is_of_packets else promise.max_packets(min(wanted))
         while True:
@@ -406,13 +392,10 @@ class ApproximateStream:
         self._current = self._next = None
 
     def frame_at(self, seconds: float, *, nearest: bool) -> Any:
-        """Return the frame shown at a time, or with ``nearest`` the frame whose start is closest to it.
-
-        Raises:
-            DecodeError: if no frame can be decoded at this time.
-        """
+        """Return the frame shown at a time, or with ``nearest`` the frame whose start is closest to it."""
         ticks = seconds * self._ticks_per_second
-        if not self._reachable(ticks):
+        max_skipped = _MAX_SKIPPED_SECONDS * self._ticks_per_second
+        if self._current is None or not 0 <= ticks - self._current.pts <= max_skipped:
             self._go_to(ticks)
         while self._next is not None and self._next.pts <= ticks:
             self._advance()
@@ -421,11 +404,6 @@ class ApproximateStream:
         if nearest and self._next is not None and self._next.pts - ticks < ticks - self._current.pts:
             return self._next
         return self._current
-
-    def _reachable(self, ticks: float) -> bool:
-        if self._current is None:
-            return False
-        return bool(0 <= ticks - self._current.pts <= _MAX_SKIPPED_SECONDS * self._ticks_per_second)
 
     def _go_to(self, ticks: float) -> None:
         for back_off in _BACK_OFF_SECONDS:

@@ -42,11 +42,8 @@ class Worker:
 class Handle:
     """What one call uses while it runs: a stream, a converter, threads, and a frame cache. Handles are reused.
 
-    Args:
-        stream: A stream whose reader has not read anything yet.
-        make_converter: Makes the frame converter of each worker.
-        open_stream: Opens the source again with one codec thread; ``None`` if the user chose the number of codec
-            threads.
+    The reader of ``stream`` has not read anything yet. ``open_stream`` opens the source again with one codec thread;
+    ``None`` if the user chose the number of codec threads.
     """
 
     def __init__(

@@ -41,11 +41,7 @@ class DamagedPacketError(IndexMismatchError):
 
 
 class PacketFeed:
-    """Yields those packets of a segment that the codec needs.
-
-    Args:
-        reader: Positioned at the beginning of the stream.
-    """
+    """Yields those packets of a segment that the codec needs. The reader must be at the beginning of the stream."""
 
     def __init__(self, reader: VideoReader) -> None:
         self.codec = reader.stream_info().codec
@@ -78,12 +74,7 @@ class PacketFeed:
         self._break_detectors: list[BreakDetector] = []
 
     def use(self, index: FrameIndex, *, checks_packets: bool) -> None:
-        """Read packets according to ``index`` from now on.
-
-        Args:
-            index: The frames of the stream.
-            checks_packets: Whether to check packets against the index, because it was made from packets.
-        """
+        """Read packets according to ``index``, and check them against it if it was made from packets."""
         self._index = index
         self._checks_packets = checks_packets
         # Times in headers may be decoding times, and the order of the frames was never checked.
@@ -99,16 +90,7 @@ class PacketFeed:
         self.feeds_all = segment is None
 
     def start(self, segment: Segment, key_frame: int, missing: set[int]) -> None:
-        """Feed the packets of a segment, starting at the packet of a key frame.
-
-        Args:
-            segment: The segment.
-            key_frame: Number of the key frame.
-            missing: Frames of the segment that have not come out yet.
-
-        Raises:
-            ReadError: if the source cannot be read.
-        """
+        """Feed the packets of a segment from a key frame on; ``missing`` are its frames that did not come out yet."""
         index, reader = self._index, self._reader
         self._segment, self._not_fed, self.feeds_all = segment, missing.copy(), False
         self.left_out, self.ended_early, self._held = set(), False, None
@@ -128,9 +110,8 @@ class PacketFeed:
     def take(self) -> Any | None:
         """Return the next packet that the codec needs; ``None`` at the end of the feed.
 
-        Raises:
-            DamagedPacketError: for damage that the codec does not report, or cannot see because packets are left out.
-            ReadError: if the source cannot be read.
+        Raises `DamagedPacketError` for damage that the codec does not report, or cannot see because packets are left
+        out.
         """
         index, segment, h264 = self._index, self._segment, self._h264
         frame_by_packet = index._frame_by_packet

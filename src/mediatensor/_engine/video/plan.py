@@ -25,29 +25,18 @@ from ..index.holes import FrameHole, describe_hole, describe_holes
 
 
 class FrameQuery(ABC):
-    """Frames that a call requests, and the context that decides which holes the call spans.
+    """Frames that a call requests, and the context that decides which holes the call spans."""
 
-    Attributes:
-        highest: The highest index, if no index depends on the number of frames: the rest of the stream may stay unread.
-        previous: The frame that the caller received before the first one; ``None`` if there is none.
-        seconds: The times of the frames; ``None`` if indices or a range are requested.
-        is_grid: Whether the times are a grid that was made with the frame clock.
-        stop_seconds: End of a time range; ``None`` if no time range is requested.
-    """
-
+    # The highest index, if no index depends on the number of frames: the rest of the stream may stay unread.
     highest: int | None = None
-    previous: int | None = None
-    seconds: NDArray[np.float64] | None = None
-    is_grid: bool = False
-    stop_seconds: float | None = None
+    previous: int | None = None  # the frame that the caller received before the first one
+    seconds: NDArray[np.float64] | None = None  # times of the frames; `None` if indices or a range are requested
+    is_grid: bool = False  # whether the times are a grid that was made with the frame clock
+    stop_seconds: float | None = None  # end of the requested time range
 
     @abstractmethod
     def frames_in(self, index: FrameIndex) -> Sequence[int]:
-        """Return the requested frames of an index.
-
-        Raises:
-            OutOfRangeError: if a requested frame does not exist.
-        """
+        """Return the requested frames of an index; raise `OutOfRangeError` if one does not exist."""
 
 
 class ByIndex(FrameQuery):
@@ -126,12 +115,7 @@ def spanned_holes(index: FrameIndex, frames: Sequence[int], query: FrameQuery) -
     """Return the holes that a call spans, each with the row of the first frame at or after the hole.
 
     A call spans a hole if it has frames on both sides of the hole, or requests a time within it. Clips of one call
-    (`frames_of_clips`) are checked separately.
-
-    Args:
-        index: The frames of the stream.
-        frames: The requested frames.
-        query: The query that requested them.
+    (`frames_of_clips`) are checked separately. ``frames`` are the frames of ``query``.
     """
     if not len(index.hole_frame) or not len(frames):
         return []
@@ -188,12 +172,7 @@ def hole_reports(
 
 
 def warn_of_damage(name: str, index: FrameIndex | None = None) -> None:
-    """Warn that a file is damaged, once per file in this process.
-
-    Args:
-        name: Name of the file.
-        index: The frames of the stream; ``None`` if there is no index.
-    """
+    """Warn that the file ``name`` is damaged, once per file in this process."""
     if index is None or index.is_authoritative:
         damage = ["the codec flags frames as damaged"]
     else:
@@ -247,17 +226,9 @@ def make_plan(
            x ---------------- k --------- o      seek to k if x..k is more than ``max_skipped`` frames,
                                                  otherwise decode through: a seek discards that many frames
 
-    Args:
-        index: The frames of the stream.
-        places: The wanted frames, ascending, without duplicates.
-        position: Place of the frame that comes out next if decoding continues; ``None`` if unknown.
-        max_skipped: Decode through up to this many frames before the key frame instead of seeking. A seek discards as
-            many frames from the codec's reordering buffer and its threads.
-        drains: Whether to drain the codec after the last frame. A plan with several segments always drains: after one
-            jump, the caller is expected to jump again.
-
-    Returns:
-        Segments in the order in which to run them.
+    ``places`` ascend, without duplicates. ``position`` is the place of the frame that comes out next if decoding
+    continues. A seek discards ``max_skipped`` frames from the codec's reordering buffer and its threads. A plan with
+    several segments always drains the codec: after one jump, the caller is expected to jump again.
     """
     runs: list[tuple[int | None, list[int]]] = []
     for place in places:
@@ -273,10 +244,7 @@ def make_plan(
             runs.append((None, [place]))
         position = place + 1
     drains = drains or len(runs) > 1
-    segments = []
-    for start, members in runs:
-        segments.append(Segment(start, tuple(members), drains))
-    return segments
+    return [Segment(start, tuple(members), drains) for start, members in runs]
 
 
 def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:

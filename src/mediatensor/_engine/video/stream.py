@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -46,12 +46,7 @@ class OutputOptions:
 
 
 class OpenVideo:
-    """The part of a decoder that exact and approximate seeking share. It is pickled without its open handles.
-
-    Raises:
-        OpenError, ReadError, StreamError: if the source or the stream cannot be opened.
-        DeviceError: if the device must decode, but cannot.
-    """
+    """The part of a decoder that exact and approximate seeking share. It is pickled without its open handles."""
 
     def __init__(self, spec: HandleSpec, options: OutputOptions) -> None:
         self.options = options
@@ -87,10 +82,6 @@ class OpenVideo:
             self.spec = spec
             self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))
 
-    def renew_handles(self) -> None:
-        """Open new handles for later calls."""
-        self.pool.replace(self.spec.open)
-
     # Decoding
 
     @property
@@ -110,11 +101,7 @@ class OpenVideo:
             )
 
     def decode_on_cpu(self, reason: str) -> None:
-        """Decode on the CPU from now on. Frames are still moved to the device.
-
-        Raises:
-            DeviceError: if the device must decode.
-        """
+        """Decode on the CPU from now on, unless the device must decode. Frames are still moved to the device."""
         reason = reason.rstrip(".") or f"the backend {self.spec.backend!r} gives no reason"
         with self._lock:
             if self.spec.decodes_in_software:
@@ -182,9 +169,14 @@ class OpenVideo:
         """Store the size and orientation of the first frame."""
         is_borrowed = False
         try:
-            with self.pool.borrow() as handle:
+            with self.pool.borrow() as handle, ExitStack() as stack:
                 is_borrowed = True
-                frame = self._first_frame_of(handle)
+                handle.stream.reset()
+                reader = handle.stream.reader
+                if not self.spec.decodes_in_software:
+                    reader = VideoReader(self.spec.source, self.spec.stream_index, num_threads=1)
+                    stack.callback(reader.close)
+                frame = first_frame(reader)
         except MediaTensorError:  # the pool has closed the handle
             if is_borrowed:
                 return
@@ -192,17 +184,6 @@ class OpenVideo:
         if frame is not None:
             self._orientation = orientation_of(frame)
             self._size = self._orientation.size(frame.height, frame.width)
-
-    def _first_frame_of(self, handle: Handle) -> Any | None:
-        handle.stream.reset()
-        reader = handle.stream.reader
-        if not self.spec.decodes_in_software:
-            reader = VideoReader(self.spec.source, self.spec.stream_index, num_threads=1)
-        try:
-            return first_frame(reader)
-        finally:
-            if reader is not handle.stream.reader:
-                reader.close()
 
     # Batches
 
