@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from encoder_oracles import probe, raw_rgb
-from mediatensor._engine.pyav.encoding_colours import Colour, RgbConverter
+from mediatensor._engine.pyav.encoding_video import Colour, RgbConverter
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from .._engine.common.checks import shown
 from .._engine.common.locks import ForkSafeLock
 from .._engine.common.messages import warn_user
-from .._engine.pyav.encoding import Muxer
-from .._engine.pyav.encoding_tracks import AudioSettings, VideoSettings
+from .._engine.pyav.encoding import AudioSettings, Muxer
+from .._engine.pyav.encoding_video import VideoSettings
 from ..errors import ClosedError, EncodeError, InvalidArgumentError
 from ..frames import FrameBatch
 from ._target import Target

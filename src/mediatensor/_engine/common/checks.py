@@ -162,7 +162,7 @@ def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
 
 def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
     """Raise unless ``value`` is in ``accepted``."""
-    if not any(value is choice or value == choice for choice in accepted):
+    if value not in accepted:
         supported = ", ".join(repr(choice) if choice == "auto" else str(choice) for choice in accepted)
         raise InvalidArgumentError(f"Invalid {name} ({value}). Supported values are {supported}.")
 

@@ -83,12 +83,11 @@ class Demuxer:
             raise
         self._packets = self._container.demux(*self.streams)
         self.is_fresh = True
-        if self._palettes.keys() != (paletted := self._paletted_streams()):
+        contexts = {stream.index: stream.codec_context for stream in self.streams}
+        paletted = {index for index, context in contexts.items() if getattr(context, "pix_fmt", None) == "pal8"}
+        if self._palettes.keys() != paletted:
             self._palettes = {index: _Palettes() for index in paletted}
             self._read_first_palettes(paletted)
-
-    def _paletted_streams(self) -> set[int]:
-        return {stream.index for stream in self.streams if getattr(stream.codec_context, "pix_fmt", None) == "pal8"}
 
     def _read_first_palettes(self, indices: set[int]) -> None:
         """Store the palettes from the header. Demuxers return them with the first packets, which a seek would skip."""
@@ -145,11 +144,10 @@ class Demuxer:
         return reader.small_read_bytes
 
     def look_at_bytes(self, look: Callable[[Callable[[int, int], bytes], int], _Result | None]) -> _Result | None:
-        """Call a function that reads bytes of the file, without moving the demuxer, and return its result.
+        """Call ``look`` with a function that reads (position, count) and the file's size, without moving the demuxer.
 
-        ``look`` is called with two arguments: a function that returns the bytes for (position, count), and the file's
-        size in bytes. The result is ``None`` if the file cannot be opened or read, for example because too many files
-        are open.
+        Return its result, or ``None`` if the file cannot be opened or read, for example because too many files are
+        open.
         """
         shared = self.byte_reader
         try:
@@ -214,9 +212,9 @@ class Demuxer:
         self._packets = chain(packets, self._packets)
 
     def seek(self, timestamp: int, number: int = 0) -> bool:
-        """Seek to a key frame at or before a time, given in ticks of the selected stream ``number``.
+        """Seek to a key frame at or before a time in ticks of the selected stream ``number``; return whether it worked.
 
-        Return whether the container could seek. The caller must check which position the container reached.
+        The caller must check which position the container reached.
         """
         # FFmpeg refuses larger timestamps.
         return self._seek(max(-_MAX_TIMESTAMP, min(timestamp, _MAX_TIMESTAMP)), number)

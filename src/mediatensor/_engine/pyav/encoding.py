@@ -1,4 +1,4 @@
-"""Write a container: its header, the packets of its streams, and its trailer."""
+"""Write a container: its header, the packets of its streams, and its trailer; and encode its audio streams."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import av
+import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import EncodeError, InvalidArgumentError, MissingDependencyError, WriteError
 from ..common.interrupts import interrupts_kept
 from ..common.messages import warn_user
-from .encoding_tracks import (
+from .audio import mix_gain
+from .encoding_video import (
     MP4_FAMILY,
     WITHOUT_LOG,
-    AudioSettings,
-    AudioTrack,
     VideoSettings,
     VideoTrack,
+    add_stream,
+    find_encoder,
     options_of_all_encoders,
     unused_options,
 )
@@ -89,6 +93,185 @@ def _check_single_file(container_format: Any, wanted: str) -> str:
             "one file (for single images, JpegEncoder or PngEncoder)."
         )
     return str(container_format.name)
+
+
+# Samples in each call of FFmpeg. The number is fixed, so that the file does not depend on the size of the input. Large
+# blocks need fewer calls. If each block becomes one packet, blocks must be short enough for playback.
+_BLOCK_SAMPLES, _PACKET_SAMPLES = 1 << 16, 4096
+# FFmpeg's limit (FF_SANE_NB_CHANNELS).
+_MAX_CHANNELS = 512
+
+# WAV stores all samples contiguously, so packet boundaries do not change the file.
+_WAV, _WAV_CODEC = "wav", "pcm_s16le"
+_INT16 = np.iinfo(np.int16)
+
+_ANY_FRAME_SIZE = int(av.codec.codec.Capabilities.variable_frame_size)
+
+# PyAV miscounts the planes of frames with eight channels.
+_MOST_PLANES = 7
+
+_AUDIO_ENCODERS = "aac, libmp3lame, libopus, flac, alac and pcm_s16le"
+_FLOAT_FORMATS = ("fltp", "flt", "dblp", "dbl")
+_SAMPLE_FORMATS = (*_FLOAT_FORMATS, "s32p", "s32")  # in order of preference
+# Without Vorbis, FFmpeg chooses AC-3 for Matroska. AC-3 supports only three sample rates and loses the exact length.
+_DEFAULT_CODECS = {("matroska", "ac3"): "aac"}
+
+
+@dataclass(frozen=True)
+class AudioSettings:
+    """Settings of an audio stream; ``None`` selects the default of the container or the encoder."""
+
+    sample_rate: int
+    num_channels: int
+    bit_rate: int | None  # in bits per second
+    out_num_channels: int
+    out_sample_rate: int
+    codec: str | None = None  # name of an encoder or of a codec
+
+
+class AudioTrack:
+    """An audio stream of a container that is being written."""
+
+    def __init__(self, container: Any, container_name: str, settings: AudioSettings) -> None:
+        self._settings = settings
+        default = container.default_audio_codec
+        default = _DEFAULT_CODECS.get((container_name, default), default)
+        codec = find_encoder("audio", settings.codec, default, container_name, known=_AUDIO_ENCODERS)
+        self.codec_name: str = codec.name
+        _check_rate(codec, settings.out_sample_rate)
+        if settings.bit_rate is not None and settings.bit_rate < 0:
+            raise InvalidArgumentError(f"bit_rate={settings.bit_rate} must be >= 0, in bits a second.")
+        #: Unit of packet times.
+        self.time_base = Fraction(1, settings.out_sample_rate)
+        self._layout = _layout(settings.num_channels)
+        has_own_packets = container_name == _WAV or not codec.capabilities & _ANY_FRAME_SIZE
+        self._block_samples = _BLOCK_SAMPLES if has_own_packets else _PACKET_SAMPLES
+        self._block = np.zeros((settings.num_channels, self._block_samples), np.float32)
+        self._filled = 0
+        self._num_samples = 0
+        # FFmpeg's mix to fewer channels can exceed full scale for floats, but not for integers.
+        self._gain = 1.0
+        if settings.out_num_channels < settings.num_channels and _sample_format(codec) in _FLOAT_FORMATS:
+            with suppress(av.FFmpegError, ValueError):  # `open` reports the error
+                self._gain = mix_gain(self._layout, settings.num_channels, settings.out_num_channels)
+        is_unchanged = (settings.num_channels, settings.sample_rate) == (
+            settings.out_num_channels,
+            settings.out_sample_rate,
+        )
+        self._is_plain_wav = is_unchanged and (container_name, codec.name) == (_WAV, _WAV_CODEC)
+        self._stream = add_stream(container, codec, settings.out_sample_rate, self.time_base, settings.bit_rate)
+        self._stream.codec_context.layout = _layout(settings.out_num_channels)
+        self._stream.codec_context.format = _sample_format(codec)
+
+    def open(self) -> dict[str, str]:
+        """Open the encoder. It takes no options, so the returned dictionary is empty."""
+        settings = self._settings
+        context = self._stream.codec_context
+        context.options = dict(WITHOUT_LOG)
+        try:
+            context.open()
+        except (av.FFmpegError, ValueError) as error:
+            if settings.out_num_channels > 2:
+                raise InvalidArgumentError(
+                    f"Desired number of channels ({settings.out_num_channels}) is not supported by the "
+                    f"{self.codec_name} encoder ({error_text(error)}), or not with {settings.out_sample_rate} samples "
+                    "a second; pass fewer channels."
+                ) from error
+            raise EncodeError(
+                f"The {self.codec_name} encoder could not be opened ({error_text(error)}) for "
+                f"{settings.out_num_channels} channels, {settings.out_sample_rate} samples a second and "
+                f"bit_rate={settings.bit_rate}. It may refuse one of these."
+            ) from error
+        return {}
+
+    def encode(self, samples: NDArray[np.float32]) -> list[Any]:
+        """Encode samples (C, N), and return the packets that are ready."""
+        packets: list[Any] = []
+        size, at = self._block_samples, 0
+        while at < samples.shape[1]:
+            taken = min(size - self._filled, samples.shape[1] - at)
+            piece = samples[:, at : at + taken]
+            at += taken
+            if taken == size:
+                packets += self._encode_block(piece)
+                continue
+            self._block[:, self._filled : self._filled + taken] = piece
+            self._filled += taken
+            if self._filled == size:
+                packets += self._encode_block(self._block)
+                self._filled = 0
+        return packets
+
+    def _encode_block(self, samples: NDArray[np.float32]) -> list[Any]:
+        settings = self._settings
+        at, self._num_samples = self._num_samples, self._num_samples + samples.shape[1]
+        if self._is_plain_wav:
+            return [self._pcm_packet(samples, at)]
+        if self._gain != 1.0:
+            samples = samples * np.float32(self._gain)
+        if settings.num_channels <= _MOST_PLANES:
+            frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples), format="fltp", layout=self._layout)
+        else:
+            packed = np.ascontiguousarray(samples.T).reshape(1, -1)
+            frame = av.AudioFrame.from_ndarray(packed, format="flt", layout=self._layout)
+        frame.sample_rate, frame.pts = settings.sample_rate, at
+        frame.time_base = Fraction(1, settings.sample_rate)
+        packets: list[Any] = self._stream.encode(frame)
+        return packets
+
+    def _pcm_packet(self, samples: NDArray[np.float32], at: int) -> Any:
+        """Convert samples with the same result as FFmpeg's converter and PCM encoder, but with fewer copies."""
+        integers = np.empty((samples.shape[1], len(samples)), "<i2")
+        values = np.empty(samples.shape[1], np.float32)
+        for number, channel in enumerate(samples):
+            np.multiply(channel, -int(_INT16.min), out=values)
+            np.rint(values, out=values)
+            np.clip(values, _INT16.min, _INT16.max, out=values)
+            integers[:, number] = values
+        data: Any = integers  # the type hints of Packet allow no buffers except bytes
+        packet = av.Packet(data)
+        packet.pts = packet.dts = at
+        packet.duration, packet.time_base = samples.shape[1], self.time_base
+        packet.stream, packet.is_keyframe = self._stream, True
+        return packet
+
+    def flush(self) -> list[Any]:
+        """Flush the encoder and return the last packets."""
+        packets = self._encode_block(self._block[:, : self._filled]) if self._filled else []
+        with suppress(EOFError):  # PyAV flushes twice if nothing is converted
+            for packet in self._stream.codec_context.encode_lazy(None):
+                packet.stream = self._stream
+                packets.append(packet)
+        return packets
+
+
+def _check_rate(codec: Any, sample_rate: int) -> None:
+    rates = codec.audio_rates
+    if rates and sample_rate not in rates:
+        raise InvalidArgumentError(
+            f"invalid sample rate={sample_rate}: the {codec.name} encoder takes {', '.join(map(str, sorted(rates)))}. "
+            "Pass one of them as the sample rate of the output, and the samples are resampled."
+        )
+
+
+def _sample_format(codec: Any) -> str:
+    """Return the encoder's sample format that loses the least precision of float samples."""
+    names = [sample_format.name for sample_format in codec.audio_formats or ()]
+    return next((name for name in _SAMPLE_FORMATS if name in names), names[0] if names else "s16")
+
+
+def _layout(num_channels: int) -> str:
+    """Return FFmpeg's default layout for a number of channels, or an unspecified layout if FFmpeg has none."""
+    if num_channels > _MAX_CHANNELS:
+        raise InvalidArgumentError(
+            f"Desired number of channels ({num_channels}) is more than FFmpeg can write, which is {_MAX_CHANNELS}. "
+            "Samples are expected as (C, N), channels first."
+        )
+    layout = f"{num_channels}c"
+    with suppress(ValueError):
+        av.AudioLayout(layout)
+        return layout
+    return f"{num_channels}C"
 
 
 def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:

@@ -109,16 +109,19 @@ class ContainerInfo:
     chapters: tuple[ChapterInfo, ...] = ()
 
 
-def container_info(container: Any) -> ContainerInfo:
-    best = {kind: container.streams.best(kind) for kind in ("video", "audio")}
-    streams = tuple(stream_info(stream) for stream in container.streams)
+def container_info(container: Any, known: StreamInfo | None = None) -> ContainerInfo:
+    """Describe a container. ``known`` is the description of one of its streams, if it was made before."""
+    best_video, best_audio = container.streams.best("video"), container.streams.best("audio")
+    streams = tuple(
+        [stream_info(stream) if known is None or stream.index != known.index else known for stream in container.streams]
+    )
     return ContainerInfo(
         format_name=container.format.name,
         duration_seconds=None if container.duration is None else container.duration / av.time_base,
         bit_rate=container.bit_rate or None,
         streams=streams,
-        best_video_stream_index=None if best["video"] is None else best["video"].index,
-        best_audio_stream_index=None if best["audio"] is None else best["audio"].index,
+        best_video_stream_index=None if best_video is None else best_video.index,
+        best_audio_stream_index=None if best_audio is None else best_audio.index,
         best_subtitle_stream_index=_best_subtitle_stream_index(streams),
         has_no_timestamps=bool(container.format.flags & NO_TIMESTAMPS_FLAG),
         tags=_read_tags(container.metadata),
@@ -146,17 +149,17 @@ def _read_chapters(container: Any) -> tuple[ChapterInfo, ...]:
 
 
 def _read_tags(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return tags, cut to the limits on number and length, with invalid Unicode replaced."""
-    return {_clean_text(key): _clean_text(value) for key, value in islice(metadata.items(), MAX_NUM_TAGS)}
+    r"""Return tags, cut to the limits on number and length. Surrogates, which Python cannot print, become "?".
 
-
-def _clean_text(text: str) -> str:
-    r"""Cut text at the limit, and replace each surrogate, which Python cannot print, with a question mark.
-
-    >>> _clean_text("b\udc80c")
-    'b?c'
+    >>> _read_tags({"title": "b\udc80c"})
+    {'title': 'b?c'}
     """
-    return text[:MAX_TAG_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+    return {
+        key[:MAX_TAG_CHARACTERS].encode("utf-8", "replace").decode(): (
+            value[:MAX_TAG_CHARACTERS].encode("utf-8", "replace").decode()
+        )
+        for key, value in islice(metadata.items(), MAX_NUM_TAGS)
+    }
 
 
 @cache
@@ -169,7 +172,7 @@ def stream_info(stream: Any) -> StreamInfo:
     context = getattr(stream, "codec_context", None)
     disposition = stream.disposition
     flags: Any = type(disposition)
-    common = {
+    common: dict[str, Any] = {
         "index": stream.index,
         "media_type": stream.type or "unknown",
         "codec": None if context is None else context.codec.canonical_name,
@@ -177,7 +180,7 @@ def stream_info(stream: Any) -> StreamInfo:
         "start_pts": stream.start_time,
         "duration_pts": stream.duration,
         "num_frames": stream.frames or None,
-        "bit_rate": (getattr(context, "bit_rate", None) if context is not None else None) or None,
+        "bit_rate": getattr(context, "bit_rate", None) or None,
         "disposition": _flag_names(flags, int(disposition.value)),
         "language": None if stream.language == "und" else stream.language,  # "undetermined"
         "tags": _read_tags(stream.metadata),
@@ -186,25 +189,20 @@ def stream_info(stream: Any) -> StreamInfo:
     if context is None or context.type != stream.type:
         return StreamInfo(**common)
     if stream.type == "video":
-        return StreamInfo(**common, **_video_info(stream, context))
-    if stream.type == "audio":
-        return StreamInfo(
-            **common,
-            profile=context.profile,
-            sample_rate=context.sample_rate or None,
-            num_channels=context.channels or None,
-            sample_format=context.format.name if context.format is not None else None,
-            channel_layout=_layout_name(context),
-        )
-    if stream.type == "subtitle":
-        return StreamInfo(**common, is_text=bool(context.codec.text_sub))
+        common |= _video_info(stream, context)
+    elif stream.type == "audio":
+        layout = context.layout.name if context.layout is not None and context.channels else ""
+        common |= {
+            "profile": context.profile,
+            "sample_rate": context.sample_rate or None,
+            "num_channels": context.channels or None,
+            "sample_format": context.format.name if context.format is not None else None,
+            # A name such as "6 channels" states no layout.
+            "channel_layout": layout if layout and not layout.endswith(" channels") else None,
+        }
+    elif stream.type == "subtitle":
+        common["is_text"] = bool(context.codec.text_sub)
     return StreamInfo(**common)
-
-
-def _layout_name(context: Any) -> str | None:
-    """Return FFmpeg's layout name, such as ``"5.1(side)"``; ``None`` if only the number of channels is known."""
-    name = context.layout.name if context.layout is not None and context.channels else ""
-    return name if name and not name.endswith(" channels") else None
 
 
 def _video_info(stream: Any, context: Any) -> dict[str, Any]:
@@ -214,7 +212,7 @@ def _video_info(stream: Any, context: Any) -> dict[str, Any]:
         "width": context.width or None,
         "height": context.height or None,
         "pixel_format": None if pixel_format is None else pixel_format.name,
-        "bits_per_component": None if pixel_format is None else max(c.bits for c in pixel_format.components),
+        "bits_per_component": None if pixel_format is None else max([c.bits for c in pixel_format.components]),
         "frame_rate": _frame_rate(stream),
         "pixel_aspect_ratio": fraction(stream.sample_aspect_ratio),
         "color_primaries": PRIMARIES.get(context.color_primaries),
@@ -253,7 +251,9 @@ def _frame_rate(stream: Any) -> Fraction | None:
 
 def fraction(value: Any) -> Fraction | None:
     """Convert a rational of any supported PyAV version to a `Fraction`; ``None`` if it is not set."""
-    return Fraction(value.numerator, value.denominator) if value else None
+    if not value:
+        return None
+    return value if type(value) is Fraction else Fraction(value.numerator, value.denominator)
 
 
 def _seconds(ticks: int | None, time_base: Fraction | None) -> float | None:
@@ -304,9 +304,7 @@ def _deny_opening(url: str, *_: object) -> Any:
 
 
 class _FileForFFmpeg:
-    """A file object for PyAV. PyAV passes on any `Exception`, but swallows other exceptions such as
-    `KeyboardInterrupt`, so these are stored in the reader.
-    """
+    """A file object for PyAV, which swallows exceptions such as `KeyboardInterrupt`: these are stored in the reader."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -366,33 +364,26 @@ def open_container(source: Source) -> tuple[Any, Any]:
     target = source.open()
     try:
         return _open_target(source, target)
-    except _NameSuggestsOtherFormatError as error:
-        reported, cause = error.reported, error.__cause__
-    # Because of its name, FFmpeg opens photo.jpg as a numbered sequence of images. Passing only the bytes avoids this.
-    reader = source.open_bytes()
-    if reader is None:
-        raise reported from cause
+    except OpenError as error:
+        # Because of its name, FFmpeg opens photo.jpg as a numbered sequence of images, which is refused. Passing only
+        # the bytes avoids this.
+        is_refused = isinstance(target, str) and isinstance(error.__cause__, av.ArgumentError)
+        reader = source.open_bytes() if is_refused else None
+        if reader is None:
+            raise
     return _open_target(source, reader)
 
 
-class _NameSuggestsOtherFormatError(Exception):
-    """FFmpeg chose a format whose files refer to other files, perhaps only because of the file's name."""
-
-    def __init__(self, reported: OpenError) -> None:
-        super().__init__()
-        self.reported = reported
-
-
 def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
-    options: dict[str, Any] = {}
-    if _MAJOR_VERSION < 19:
-        options["metadata_errors"] = "replace"  # tags may not be UTF-8; later versions never raise for them
+    # Tags may not be UTF-8; later versions of PyAV never raise for them.
+    options: dict[str, Any] = {"metadata_errors": "replace"} if _MAJOR_VERSION < 19 else {}
+    is_local = isinstance(target, str) and target.startswith("file:")
     if isinstance(target, str) and source.may_refer_elsewhere:
         options["options"] = {"rw_timeout": str(_TIMEOUT_SECONDS * 1_000_000)}
         options["timeout"] = float(_TIMEOUT_SECONDS)
     else:
         options["options"] = {"format_whitelist": _SELF_CONTAINED_FORMATS, "protocol_whitelist": "file"}
-    if isinstance(target, str) and target.startswith("file:"):
+    if is_local:
         options["options"]["blocksize"] = str(LOCAL_BLOCK_BYTES)
     reader = None if isinstance(target, str) else target
     if reader is not None:
@@ -401,12 +392,7 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
     beginning = _read_first_bytes(source, target)
     if _is_wav(beginning):
         options["options"]["probesize"] = _WAV_PROBE_BYTES
-    if (
-        isinstance(target, str)
-        and target.startswith("file:")
-        and target.lower().endswith(".tga")
-        and _is_tga(beginning)
-    ):
+    if is_local and str(target).lower().endswith(".tga") and _is_tga(beginning):
         # The demuxer of numbered images reads exactly this file if filename patterns are turned off.
         options["format"] = "image2"
         options["options"] |= {"format_whitelist": "image2", "pattern_type": "none"}
@@ -424,14 +410,11 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
         if reader is not None:
             reader.close()
         raise_interruption(reader)
-        reported = OpenError(
+        raise OpenError(
             f"Could not open input file: {source.describe()} ({error_text(error)}). It must be media that FFmpeg "
             "can read; playlists that name other files are opened only from a URL such as 'file:/path/list.m3u8'."
             f"{_TGA_ADVICE if source.describe().lower().endswith('.tga') else ''}"
-        )
-        if reader is None and isinstance(error, av.ArgumentError):
-            raise _NameSuggestsOtherFormatError(reported) from error
-        raise reported from error
+        ) from error
     except BaseException:
         if reader is not None:
             reader.close()

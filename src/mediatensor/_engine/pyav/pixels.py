@@ -8,7 +8,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -134,7 +134,24 @@ def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
     return graph
 
 
-class FrameConverter:
+class _Converter:
+    """The parts of the interface of converters that depend only on the steps."""
+
+    _steps: tuple[PixelStep, ...]
+
+    orientation_of = staticmethod(orientation_of)
+
+    def here(self) -> Callable[[], AbstractContextManager[object]]:
+        """Return a factory of contexts for other threads. CPU conversion needs no context."""
+        return nullcontext
+
+    def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
+        """Return the (height, width) after orientation and steps."""
+        size = (picture.width, picture.height) if orientation.transposed else (picture.height, picture.width)
+        return output_size(self._steps, *size) if self._steps else size
+
+
+class FrameConverter(_Converter):
     """Converts decoded frames to RGB arrays. Use one converter per thread, because it keeps swscale's context.
 
     The conversion uses swscale with bicubic chroma and one thread, as in the ``ffmpeg`` program's ``format=rgb24``. The
@@ -156,20 +173,9 @@ class FrameConverter:
         self._narrow_filter = _ScaleFilter("rgb24")
         self._resizers: dict[int, VideoReformatter] = {}
 
-    orientation_of = staticmethod(orientation_of)
-
     def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
         """Return an uninitialised array (num_rows, height, width, 3)."""
         return empty((num_rows, height, width, 3), np.float32 if self._is_float else np.uint8)
-
-    def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a factory of contexts for other threads. CPU conversion needs no context."""
-        return nullcontext
-
-    def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return the (height, width) after orientation and steps."""
-        size = (picture.width, picture.height) if orientation.transposed else (picture.height, picture.width)
-        return output_size(self._steps, *size) if self._steps else size
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
         """Convert a frame into ``out`` (height, width, 3), and scale it if its size differs.
@@ -191,8 +197,10 @@ class FrameConverter:
             pixels = _view_pixels(rgb, self._dtype)
             if orientation is not _UPRIGHT:
                 pixels = orientation.apply(pixels)
-            if steps and isinstance(steps[0], ResizeStep) and not orientation.turns and _is_own_and_plain(rgb, picture):
-                pixels = self._resize(steps[0], rgb, 0)  # avoids a copy of the large picture
+            if steps and isinstance(steps[0], ResizeStep) and not orientation.turns:
+                is_own = rgb is not picture and not rgb.interlaced_frame  # the tag would affect scaling
+                if is_own:  # avoid a copy of the large picture
+                    pixels = self._resize(steps[0], rgb, 0)
             for number, step in enumerate(steps):
                 pixels = self._apply(step, pixels, number)
         except av.FFmpegError as error:
@@ -222,23 +230,9 @@ class FrameConverter:
 
         Luma is converted to limited range (16 to 235).
         """
-        height, width = size
-        matrix = _substitute_matrix(picture)
-        try:
-            scaled: Any = self._to_components.reformat(
-                picture,
-                width=width,
-                height=height,
-                format="yuv444p",
-                src_colorspace=matrix,
-                dst_colorspace=matrix,
-                interpolation=_AREA,
-                dst_color_range=_LIMITED_RANGE,
-                threads=1,
-            )
-        except av.FFmpegError as error:
-            raise _conversion_error(picture, error) from error
-        return np.stack([np.frombuffer(plane, np.uint8).reshape(height, -1)[:, :width] for plane in scaled.planes])
+        options = {"dst_colorspace": _substitute_matrix(picture), "dst_color_range": _LIMITED_RANGE}
+        planes = _scaled_planes(self._to_components, picture, size, "yuv444p", _AREA, **options)
+        return np.stack(planes)
 
     def _convert(self, frame: Any) -> Any:
         if _takes_the_fast_path(frame):
@@ -276,7 +270,7 @@ class FrameConverter:
         )
 
 
-class LumaConverter:
+class LumaConverter(_Converter):
     """Copies the stored luma values of decoded frames, ignoring the stream's colour range.
 
     A resize takes the nearest sample, because luma values may be codes for something else, so that their mean would be
@@ -287,19 +281,9 @@ class LumaConverter:
         self._steps = steps
         self._num_bits = num_bits
 
-    orientation_of = staticmethod(orientation_of)
-
     def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
         """Return an uninitialised array (num_rows, height, width, 1)."""
         return empty((num_rows, height, width, 1), np.uint16)
-
-    def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a factory of contexts for other threads. CPU conversion needs no context."""
-        return nullcontext
-
-    def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return the (height, width) after orientation and steps."""
-        return output_size(self._steps, *orientation.size(picture.height, picture.width))
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
         """Copy a frame's luma into ``out`` (height, width, 1), and scale it if its size differs.
@@ -327,6 +311,27 @@ class LumaConverter:
                 )
                 pixels = pixels[rows[:, None], columns]
         out[...] = pixels
+
+
+def _scaled_planes(
+    reformatter: Any, picture: Any, size: tuple[int, int], pixel_format: str, interpolation: int, **options: Any
+) -> list[NDArray[np.uint8]]:
+    """Return views (height, width) of the planes of a frame scaled to a format without subsampled chroma."""
+    height, width = size
+    try:
+        scaled = reformatter.reformat(
+            picture,
+            width=width,
+            height=height,
+            format=pixel_format,
+            src_colorspace=_substitute_matrix(picture),
+            interpolation=interpolation,
+            threads=1,
+            **options,
+        )
+    except av.FFmpegError as error:
+        raise _conversion_error(picture, error) from error
+    return [np.frombuffer(plane, np.uint8).reshape(height, -1)[:, :width] for plane in scaled.planes]
 
 
 def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
@@ -382,11 +387,6 @@ def _lacks_last_column(frame: Any) -> bool:
     return bool(is_paired and frame.width % 2 and not frame.height % 2)
 
 
-def _is_own_and_plain(picture: Any, frame: Any) -> bool:
-    """Return whether an RGB frame is a converted copy and not tagged as interlaced: the tag would affect scaling."""
-    return picture is not frame and not picture.interlaced_frame
-
-
 def _view_pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
     """Return a view (H, W, 3) of a packed RGB frame, without line padding."""
     plane = picture.planes[0]
@@ -436,10 +436,9 @@ def surface_of(frame: Any) -> Surface:
 
     The surface has no planes if DLPack cannot describe the format: palettes, packed bits, or frames stored upside down.
     """
-    try:
+    planes: tuple[Tensor, ...] = ()
+    with suppress(*_EXPORT_ERRORS):
         planes = _export_planes(frame)
-    except _EXPORT_ERRORS:
-        planes = ()
     return _make_surface(frame, frame.format.name, planes, nullcontext)
 
 
@@ -525,21 +524,7 @@ def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8
         deep: NDArray[np.uint16] = np.frombuffer(plane, np.uint16).reshape(frame.height, -1)
         shift = 8 if pixel_format.name.startswith("p0") else int(component.bits) - 8
         return (deep[:, : frame.width] >> shift).astype(np.uint8)
-    height, width = size or (frame.height, frame.width)
-    try:
-        gray: Any = VideoReformatter().reformat(
-            frame,
-            width=width,
-            height=height,
-            format="gray",
-            src_colorspace=_substitute_matrix(frame),
-            interpolation=_BILINEAR,
-            threads=1,
-        )
-    except av.FFmpegError as error:
-        raise _conversion_error(frame, error) from error
-    grays: NDArray[np.uint8] = np.frombuffer(gray.planes[0], np.uint8).reshape(height, -1)
-    return grays[:, :width]
+    return _scaled_planes(VideoReformatter(), frame, size or (frame.height, frame.width), "gray", _BILINEAR)[0]
 
 
 def component_planes(frame: Any) -> tuple[Tensor, ...]:

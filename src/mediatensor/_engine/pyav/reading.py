@@ -19,6 +19,7 @@ from .opening import (
     ContainerInfo,
     StreamInfo,
     choose_stream,
+    container_info,
     error_text,
     fraction,
     keep_from_parent,
@@ -236,13 +237,13 @@ class VideoReader(StreamReader):
         is_strict: bool = False,
         open_decoder: Callable[[VideoReader], Decoder] | None = None,
     ) -> None:
-        self._is_strict = is_strict
+        self.is_strict = is_strict
         self._open_decoder = open_decoder
         self._stream_info: StreamInfo | None = None
         super().__init__(source, stream_index, num_threads)
 
     def _configure_codec(self, context: Any) -> None:
-        configure_video_codec(context, self._num_threads, is_strict=self._is_strict)
+        configure_video_codec(context, self._num_threads, is_strict=self.is_strict)
 
     def _make_decoder(self) -> Decoder:
         return super()._make_decoder() if self._open_decoder is None else self._open_decoder(self)
@@ -251,6 +252,9 @@ class VideoReader(StreamReader):
         if self._stream_info is None:
             self._stream_info = super().stream_info()
         return self._stream_info
+
+    def container_info(self) -> ContainerInfo:
+        return container_info(self._container, self._stream_info)
 
     @property
     def codec_context(self) -> Any:
@@ -298,14 +302,10 @@ class VideoReader(StreamReader):
         """Pixels per frame, according to the header."""
         return int(self._context.width) * int(self._context.height)
 
-    @property
-    def is_strict(self) -> bool:
-        return self._is_strict
-
     def decode_leniently(self) -> None:
         """Conceal errors from now on. Use one thread, because concealment depends on the number of threads."""
-        if self._is_strict or self._num_threads != 1:
-            self._is_strict, self._num_threads = False, 1
+        if self.is_strict or self._num_threads != 1:
+            self.is_strict, self._num_threads = False, 1
             self.reopen()
 
     def open_another_decoder(self) -> PacketDecoder | None:
@@ -382,7 +382,14 @@ def read_subtitle_info(source: Source, stream_index: int | None) -> tuple[Contai
     ``stream_index`` counts all streams. ``None`` selects the first default text stream, or else the first text stream.
     """
     container = read_container_info(source)
-    return container, _choose_stream(container, stream_index)
+    if stream_index is None:
+        stream_index = container.best_subtitle_stream_index
+        if stream_index is None:
+            kinds = list_kinds(stream.media_type for stream in container.streams)
+            raise StreamError(f"The source has no stream of subtitles (streams: {kinds}).")
+    stream = container.streams[valid_stream_index(stream_index, len(container.streams))]
+    _check_is_text(stream)
+    return container, stream
 
 
 def read_subtitle_packets(source: Source, stream_index: int) -> Generator[SubtitlePacket]:
@@ -421,17 +428,6 @@ class _SubtitleReader(StreamReader):
         if duration is None and 0 < shown.end_display_time < _FOREVER:
             duration = shown.end_display_time / 1000
         return SubtitlePacket(start, duration, tuple(rect.ass for rect in shown if rect.type in (b"ass", b"text")))
-
-
-def _choose_stream(container: ContainerInfo, stream_index: int | None) -> StreamInfo:
-    if stream_index is None:
-        stream_index = container.best_subtitle_stream_index
-        if stream_index is None:
-            kinds = list_kinds(stream.media_type for stream in container.streams)
-            raise StreamError(f"The source has no stream of subtitles (streams: {kinds}).")
-    stream = container.streams[valid_stream_index(stream_index, len(container.streams))]
-    _check_is_text(stream)
-    return stream
 
 
 def _check_is_text(stream: StreamInfo) -> None:

@@ -244,7 +244,10 @@ def make_plan(
             runs.append((None, [place]))
         position = place + 1
     drains = drains or len(runs) > 1
-    return [Segment(start, tuple(members), drains) for start, members in runs]
+    segments = []  # a comprehension would be one more call
+    for start, members in runs:
+        segments.append(Segment(start, tuple(members), drains))
+    return segments
 
 
 def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:

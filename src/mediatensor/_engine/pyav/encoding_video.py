@@ -1,4 +1,4 @@
-"""Encode one video or audio stream: find the encoder, check its options, turn arrays into packets."""
+"""Encode a video stream: find the encoder, check its options, choose its colours, turn arrays into packets."""
 
 from __future__ import annotations
 
@@ -8,19 +8,176 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import av
 import numpy as np
+from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
 from ...errors import EncodeError, InvalidArgumentError
-from .audio import mix_gain
-from .encoding_colours import RgbConverter, choose_colour, take_colour_options
-from .opening import error_text
+from .opening import PRIMARIES, RANGES, SPACES, TRANSFERS, error_text
+
+_PROBE_SIZE = 16
+
+# Numbers of H.273.
+_GBR, _BT709, _UNSPECIFIED, _SMPTE170M = 0, 1, 2, 6
+_LIMITED, _FULL = 1, 2
+
+# PyAV's names of the matrices to which swscale can convert.
+_MATRIX_NAMES = {1: "ITU709", 4: "FCC", 5: "ITU601", 6: "ITU601", 7: "SMPTE240M", 9: "BT2020"}
+
+# Codecs whose bit streams store the matrix, and containers that store it for (almost) any codec.
+_CODECS_WITH_TAGS = frozenset(("av1", "dnxhd", "h264", "hevc", "mpeg2video", "prores", "utvideo", "vp9"))
+_CONTAINERS_WITH_TAGS = frozenset(("f4v", "ipod", "ismv", "matroska", "mov", "mp4", "webm"))
+# Decoders of these codecs always use one matrix, even if the container states another.
+_ALWAYS_BT601 = frozenset(("h263", "mjpeg", "vp8", "webp"))
+
+# From this width or height, players treat a video without tags as HD.
+_HD_WIDTH, _HD_HEIGHT = 1280, 577
+
+# For each option of FFmpeg: the field of `Colour`, and the names of its values.
+_COLOUR_OPTIONS = {
+    "colorspace": ("matrix", SPACES),
+    "color_primaries": ("primaries", PRIMARIES),
+    "color_trc": ("transfer", TRANSFERS),
+    "color_range": ("range", RANGES),
+}
+_RANGE_ALIASES = {"limited": "tv", "mpeg": "tv", "full": "pc", "jpeg": "pc"}
+
+
+@dataclass(frozen=True)
+class Colour:
+    """Colour numbers of H.273, except for the range, which has FFmpeg's numbers (1 limited, 2 full)."""
+
+    matrix: int
+    primaries: int
+    transfer: int
+    range: int
+    is_rgb: bool
+
+    @property
+    def conversion(self) -> dict[str, Any]:
+        """Return the arguments with which PyAV's ``reformat`` converts RGB to these colours."""
+        if self.is_rgb:
+            return {}
+        return {"dst_colorspace": _MATRIX_NAMES[self.matrix], "dst_color_range": self.range}
+
+    def tag(self, target: Any) -> None:
+        """Set the colour tags of a codec context or a frame."""
+        target.colorspace, target.color_range = self.matrix, self.range
+        target.color_primaries, target.color_trc = self.primaries, self.transfer
+
+
+def choose_colour(codec: str, container: str, pixel_format: str, width: int, height: int) -> Colour:
+    """Choose colours that every player shows correctly, given the codec's canonical name and the muxer's name.
+
+    The matrix is BT.709 from 1280 columns or 577 lines, and BT.601 for smaller frames, as players assume for a video
+    without tags. If neither codec nor container can store tags, it is BT.601, which FFmpeg assumes at any size. Some
+    codecs always use one matrix.
+    """
+    if av.VideoFormat(pixel_format).is_rgb:
+        return Colour(_GBR, _BT709, _BT709, _FULL, is_rgb=True)
+    is_full = codec == "mjpeg" or pixel_format.startswith(("yuvj", "gray", "ya"))
+    color_range = _FULL if is_full else _LIMITED
+    has_tags = codec in _CODECS_WITH_TAGS or (container in _CONTAINERS_WITH_TAGS and codec not in _ALWAYS_BT601)
+    is_hd = width >= _HD_WIDTH or height >= _HD_HEIGHT
+    # Decoders of DNxHD always use BT.709.
+    matrix = _BT709 if codec == "dnxhd" or (is_hd and has_tags) else _SMPTE170M
+    described = _BT709 if has_tags else _UNSPECIFIED
+    return Colour(matrix, described, described, color_range, is_rgb=False)
+
+
+def take_colour_options(options: dict[str, str], colour: Colour) -> Colour:
+    """Return ``colour`` as changed by FFmpeg's colour options in ``options``, and remove these options there.
+
+    >>> options = {"color_range": "pc", "g": "12"}
+    >>> take_colour_options(options, Colour(1, 1, 1, 1, False)).range, options
+    (2, {'g': '12'})
+    """
+    changes: dict[str, Any] = {}
+    for option, (name, _) in _COLOUR_OPTIONS.items():
+        if option in options:
+            changes[name] = _colour_number(option, options.pop(option))
+    matrix = changes.get("matrix", colour.matrix)
+    if not colour.is_rgb and matrix not in _MATRIX_NAMES:
+        names = ", ".join(SPACES[number] for number in _MATRIX_NAMES)
+        raise InvalidArgumentError(f"colorspace={SPACES.get(matrix, matrix)} is not supported; use one of {names}.")
+    return replace(colour, **changes)
+
+
+def _colour_number(option: str, value: str) -> int:
+    names = _COLOUR_OPTIONS[option][1]
+    wanted = _RANGE_ALIASES.get(value, value)
+    for number, name in names.items():
+        if wanted in (name, str(number)):
+            return number
+    raise InvalidArgumentError(f"{option}={value} is not known; use one of {', '.join(names.values())}.")
+
+
+class RgbConverter:
+    """Converts RGB pixels to frames for an encoder. The result depends only on the pixels.
+
+    The conversion uses swscale with bicubic filtering and one thread, as in the ``ffmpeg`` program.
+    """
+
+    def __init__(self, pixel_format: str, colour: Colour) -> None:
+        self._pixel_format = pixel_format
+        self._colour = colour
+        self._reformatter = VideoReformatter()
+        self._planes: Any = None
+
+    def check(self) -> None:
+        """Raise if FFmpeg cannot convert RGB to this pixel format."""
+        try:
+            self.frame(np.zeros((3, _PROBE_SIZE, _PROBE_SIZE), np.uint8))
+        except (av.FFmpegError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"FFmpeg cannot convert RGB to the pixel format {self._pixel_format} ({error_text(error)})."
+            ) from error
+
+    def frame(self, picture: NDArray[np.uint8]) -> Any:
+        """Return a frame for RGB pixels (3, H, W). The frame owns its memory, because the encoder may keep it."""
+        height, width = picture.shape[1:]
+        packed = picture.transpose(1, 2, 0)
+        is_packed = packed.strides[1:] == (3, 1) and packed.strides[0] >= 3 * width  # like decoded frames
+        if is_packed and self._pixel_format == "rgb24":
+            frame = av.VideoFrame(width, height, "rgb24")
+            np.copyto(_plane_lines(frame.planes[0], 3 * width).reshape(packed.shape), packed)
+        else:
+            if is_packed:
+                source = av.VideoFrame.from_numpy_buffer(packed, format="rgb24")
+            else:
+                source = self._planar_frame(picture)
+            frame = self._reformatter.reformat(
+                source,
+                format=self._pixel_format,
+                interpolation=Interpolation.BICUBIC,
+                threads=1,
+                **self._colour.conversion,
+            )
+        self._colour.tag(frame)
+        return frame
+
+    def _planar_frame(self, picture: NDArray[np.uint8]) -> Any:
+        """Return a frame with one plane per colour. swscale converts it to the same result as packed RGB."""
+        height, width = picture.shape[1:]
+        frame = self._planes
+        # The frame is reused, unless the encoder gets it without a conversion.
+        if frame is None or (frame.height, frame.width) != (height, width) or self._pixel_format == "gbrp":
+            frame = self._planes = av.VideoFrame(width, height, "gbrp")
+        for plane, channel in zip(frame.planes, (1, 2, 0), strict=True):
+            np.copyto(_plane_lines(plane, width), picture[channel])
+        return frame
+
+
+def _plane_lines(plane: Any, num_bytes: int) -> NDArray[np.uint8]:
+    """Return a view of the first ``num_bytes`` of each line of a plane: (H, num_bytes)."""
+    return np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[: plane.height, :num_bytes]
+
 
 #: Options that silence an encoder's log. Opening or freeing an encoder waits for its threads while holding the GIL. If
 #: the application makes PyAV forward FFmpeg's log (``av.logging.set_level``), these threads need the GIL to log, which
@@ -56,7 +213,7 @@ def find_encoder(kind: str, wanted: str | None, default: str, container: str, *,
     return codec
 
 
-def _add_stream(container: Any, codec: Any, rate: Any, time_base: Fraction, bit_rate: int | None = None) -> Any:
+def add_stream(container: Any, codec: Any, rate: Any, time_base: Fraction, bit_rate: int | None = None) -> Any:
     """Add a stream to a container. Without ``bit_rate``, use the encoder's default instead of PyAV's."""
     if bit_rate is None:
         defaults: Any = av.CodecContext.create(codec.name, "w")
@@ -211,6 +368,8 @@ class VideoTrack:
         )
         self.codec_name: str = codec.name
         self._settings = settings
+        #: Unit of packet times.
+        self.time_base = settings.time_base
         self._pixel_format = _choose_pixel_format(codec, settings.pixel_format)
         self._options = dict(settings.options)
         colour = choose_colour(
@@ -218,22 +377,14 @@ class VideoTrack:
         )
         self._colour = take_colour_options(self._options, colour)
         self._converter = RgbConverter(self._pixel_format, self._colour)
-        self._stream = self._add_stream(container, codec)
-        if settings.is_variable and container_name in MP4_FAMILY and "bf" not in self._options:
-            # B-frames reorder packets, so that the distances between packets and between frames differ.
-            self._stream.codec_context.max_b_frames = 0
-
-    def _add_stream(self, container: Any, codec: Any) -> Any:
-        settings = self._settings
-        stream = _add_stream(container, codec, settings.frame_rate, settings.time_base)
+        stream = add_stream(container, codec, settings.frame_rate, settings.time_base)
         stream.width, stream.height, stream.pix_fmt = settings.width, settings.height, self._pixel_format
         stream.codec_context.flags |= av.codec.context.Flags.frame_duration
         self._colour.tag(stream.codec_context)
-        return stream
-
-    @property
-    def time_base(self) -> Fraction:
-        return self._settings.time_base
+        self._stream = stream
+        if settings.is_variable and container_name in MP4_FAMILY and "bf" not in self._options:
+            # B-frames reorder packets, so that the distances between packets and between frames differ.
+            self._stream.codec_context.max_b_frames = 0
 
     def open(self) -> dict[str, str]:
         """Open the encoder, and return the options that it does not support."""
@@ -279,10 +430,7 @@ class VideoTrack:
         )
 
     def encode(self, picture: NDArray[np.uint8], pts: int, duration: int) -> list[Any]:
-        """Encode an RGB frame (3, H, W), and return the packets that are ready.
-
-        ``pts`` and ``duration`` are in units of `time_base`.
-        """
+        """Encode an RGB frame (3, H, W) with a time in units of `time_base`; return the packets that are ready."""
         frame = self._converter.frame(picture)
         frame.pts, frame.duration, frame.time_base = pts, duration, self.time_base
         packets: list[Any] = self._stream.encode(frame)
@@ -339,187 +487,3 @@ def _be_quiet(codec_name: str, options: dict[str, str]) -> None:
         options["x265-params"] = "log-level=error" + (f":{parameters}" if parameters else "")
     elif codec_name == "libsvtav1":
         os.environ.setdefault("SVT_LOG", "1")
-
-
-# Samples in each call of FFmpeg. The number is fixed, so that the file does not depend on the size of the input. Large
-# blocks need fewer calls. If each block becomes one packet, blocks must be short enough for playback.
-_BLOCK_SAMPLES, _PACKET_SAMPLES = 1 << 16, 4096
-# FFmpeg's limit (FF_SANE_NB_CHANNELS).
-_MAX_CHANNELS = 512
-
-# WAV stores all samples contiguously, so packet boundaries do not change the file.
-_WAV, _WAV_CODEC = "wav", "pcm_s16le"
-_INT16 = np.iinfo(np.int16)
-
-_ANY_FRAME_SIZE = int(av.codec.codec.Capabilities.variable_frame_size)
-
-# PyAV miscounts the planes of frames with eight channels.
-_MOST_PLANES = 7
-
-_AUDIO_ENCODERS = "aac, libmp3lame, libopus, flac, alac and pcm_s16le"
-_FLOAT_FORMATS = ("fltp", "flt", "dblp", "dbl")
-_SAMPLE_FORMATS = (*_FLOAT_FORMATS, "s32p", "s32")  # in order of preference
-# Without Vorbis, FFmpeg chooses AC-3 for Matroska. AC-3 supports only three sample rates and loses the exact length.
-_DEFAULT_CODECS = {("matroska", "ac3"): "aac"}
-
-
-@dataclass(frozen=True)
-class AudioSettings:
-    """Settings of an audio stream; ``None`` selects the default of the container or the encoder."""
-
-    sample_rate: int
-    num_channels: int
-    bit_rate: int | None  # in bits per second
-    out_num_channels: int
-    out_sample_rate: int
-    codec: str | None = None  # name of an encoder or of a codec
-
-
-class AudioTrack:
-    """An audio stream of a container that is being written."""
-
-    def __init__(self, container: Any, container_name: str, settings: AudioSettings) -> None:
-        self._settings = settings
-        default = container.default_audio_codec
-        default = _DEFAULT_CODECS.get((container_name, default), default)
-        codec = find_encoder("audio", settings.codec, default, container_name, known=_AUDIO_ENCODERS)
-        self.codec_name: str = codec.name
-        _check_rate(codec, settings.out_sample_rate)
-        if settings.bit_rate is not None and settings.bit_rate < 0:
-            raise InvalidArgumentError(f"bit_rate={settings.bit_rate} must be >= 0, in bits a second.")
-        #: Unit of packet times.
-        self.time_base = Fraction(1, settings.out_sample_rate)
-        self._layout = _layout(settings.num_channels)
-        has_own_packets = container_name == _WAV or not codec.capabilities & _ANY_FRAME_SIZE
-        self._block_samples = _BLOCK_SAMPLES if has_own_packets else _PACKET_SAMPLES
-        self._block = np.zeros((settings.num_channels, self._block_samples), np.float32)
-        self._filled = 0
-        self._num_samples = 0
-        # FFmpeg's mix to fewer channels can exceed full scale for floats, but not for integers.
-        self._gain = 1.0
-        if settings.out_num_channels < settings.num_channels and _sample_format(codec) in _FLOAT_FORMATS:
-            with suppress(av.FFmpegError, ValueError):  # `open` reports the error
-                self._gain = mix_gain(self._layout, settings.num_channels, settings.out_num_channels)
-        is_unchanged = (settings.num_channels, settings.sample_rate) == (
-            settings.out_num_channels,
-            settings.out_sample_rate,
-        )
-        self._is_plain_wav = is_unchanged and (container_name, codec.name) == (_WAV, _WAV_CODEC)
-        self._stream = self._add_stream(container, codec)
-
-    def _add_stream(self, container: Any, codec: Any) -> Any:
-        settings = self._settings
-        stream = _add_stream(container, codec, settings.out_sample_rate, self.time_base, settings.bit_rate)
-        stream.codec_context.layout = _layout(settings.out_num_channels)
-        stream.codec_context.format = _sample_format(codec)
-        return stream
-
-    def open(self) -> dict[str, str]:
-        """Open the encoder. It takes no options, so the returned dictionary is empty."""
-        settings = self._settings
-        context = self._stream.codec_context
-        context.options = dict(WITHOUT_LOG)
-        try:
-            context.open()
-        except (av.FFmpegError, ValueError) as error:
-            if settings.out_num_channels > 2:
-                raise InvalidArgumentError(
-                    f"Desired number of channels ({settings.out_num_channels}) is not supported by the "
-                    f"{self.codec_name} encoder ({error_text(error)}), or not with {settings.out_sample_rate} samples "
-                    "a second; pass fewer channels."
-                ) from error
-            raise EncodeError(
-                f"The {self.codec_name} encoder could not be opened ({error_text(error)}) for "
-                f"{settings.out_num_channels} channels, {settings.out_sample_rate} samples a second and "
-                f"bit_rate={settings.bit_rate}. It may refuse one of these."
-            ) from error
-        return {}
-
-    def encode(self, samples: NDArray[np.float32]) -> list[Any]:
-        """Encode samples (C, N), and return the packets that are ready."""
-        packets: list[Any] = []
-        size, at = self._block_samples, 0
-        while at < samples.shape[1]:
-            taken = min(size - self._filled, samples.shape[1] - at)
-            piece = samples[:, at : at + taken]
-            at += taken
-            if taken == size:
-                packets += self._encode_block(piece)
-                continue
-            self._block[:, self._filled : self._filled + taken] = piece
-            self._filled += taken
-            if self._filled == size:
-                packets += self._encode_block(self._block)
-                self._filled = 0
-        return packets
-
-    def _encode_block(self, samples: NDArray[np.float32]) -> list[Any]:
-        settings = self._settings
-        at, self._num_samples = self._num_samples, self._num_samples + samples.shape[1]
-        if self._is_plain_wav:
-            return [self._pcm_packet(samples, at)]
-        if self._gain != 1.0:
-            samples = samples * np.float32(self._gain)
-        if settings.num_channels <= _MOST_PLANES:
-            frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples), format="fltp", layout=self._layout)
-        else:
-            packed = np.ascontiguousarray(samples.T).reshape(1, -1)
-            frame = av.AudioFrame.from_ndarray(packed, format="flt", layout=self._layout)
-        frame.sample_rate, frame.pts = settings.sample_rate, at
-        frame.time_base = Fraction(1, settings.sample_rate)
-        packets: list[Any] = self._stream.encode(frame)
-        return packets
-
-    def _pcm_packet(self, samples: NDArray[np.float32], at: int) -> Any:
-        """Convert samples with the same result as FFmpeg's converter and PCM encoder, but with fewer copies."""
-        integers = np.empty((samples.shape[1], len(samples)), "<i2")
-        values = np.empty(samples.shape[1], np.float32)
-        for number, channel in enumerate(samples):
-            np.multiply(channel, -int(_INT16.min), out=values)
-            np.rint(values, out=values)
-            np.clip(values, _INT16.min, _INT16.max, out=values)
-            integers[:, number] = values
-        data: Any = integers  # the type hints of Packet allow no buffers except bytes
-        packet = av.Packet(data)
-        packet.pts = packet.dts = at
-        packet.duration, packet.time_base = samples.shape[1], self.time_base
-        packet.stream, packet.is_keyframe = self._stream, True
-        return packet
-
-    def flush(self) -> list[Any]:
-        """Flush the encoder and return the last packets."""
-        packets = self._encode_block(self._block[:, : self._filled]) if self._filled else []
-        with suppress(EOFError):  # PyAV flushes twice if nothing is converted
-            for packet in self._stream.codec_context.encode_lazy(None):
-                packet.stream = self._stream
-                packets.append(packet)
-        return packets
-
-
-def _check_rate(codec: Any, sample_rate: int) -> None:
-    rates = codec.audio_rates
-    if rates and sample_rate not in rates:
-        raise InvalidArgumentError(
-            f"invalid sample rate={sample_rate}: the {codec.name} encoder takes {', '.join(map(str, sorted(rates)))}. "
-            "Pass one of them as the sample rate of the output, and the samples are resampled."
-        )
-
-
-def _sample_format(codec: Any) -> str:
-    """Return the encoder's sample format that loses the least precision of float samples."""
-    names = [sample_format.name for sample_format in codec.audio_formats or ()]
-    return next((name for name in _SAMPLE_FORMATS if name in names), names[0] if names else "s16")
-
-
-def _layout(num_channels: int) -> str:
-    """Return FFmpeg's default layout for a number of channels, or an unspecified layout if FFmpeg has none."""
-    if num_channels > _MAX_CHANNELS:
-        raise InvalidArgumentError(
-            f"Desired number of channels ({num_channels}) is more than FFmpeg can write, which is {_MAX_CHANNELS}. "
-            "Samples are expected as (C, N), channels first."
-        )
-    layout = f"{num_channels}c"
-    with suppress(ValueError):
-        av.AudioLayout(layout)
-        return layout
-    return f"{num_channels}C"
