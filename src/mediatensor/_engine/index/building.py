@@ -60,7 +60,6 @@ def from_packets(
     pts = table.pts[kept]
     order = np.argsort(pts, kind="stable")
     kept, pts = kept[order], pts[order]
-    key_frames = _key_frames(table)
     index = FrameIndex(
         time_base=time_base,
         pts=pts,
@@ -69,11 +68,7 @@ def from_packets(
         is_damaged=np.zeros(len(kept), bool),
         packet=kept,
         disposable=table.disposable[kept],
-        key_frame_packet=key_frames,
-        key_frame_pts=table.pts[key_frames],
-        key_frame_dts=table.dts[key_frames],
-        key_frame_position=table.position[key_frames],
-        key_frame_bytes=_bytes_by_key_frame(table, key_frames),
+        **_key_frame_columns(table, _key_frames(table)),
         is_cut_short=table.read_error is not None,
         anomalies=_anomalies(table),
     )
@@ -90,16 +85,9 @@ def from_frames(
     refused: Sequence[int] = (),
     codec: str = "",
 ) -> FrameIndex:
-    """Return the index of the frames that a linear decode gave, in the codec's output order.
+    """Return the index of the frames (``records``, in the codec's output order) that a linear decode of ``table`` gave.
 
-    Args:
-        records: The frames.
-        table: The packets that were decoded.
-        time_base: Seconds per tick.
-        frame_rate: Used to generate missing times.
-        reasons_to_decode: Why the stream was decoded.
-        refused: Numbers of the packets that the codec refused.
-        codec: FFmpeg's name of the codec.
+    ``frame_rate`` is used to generate missing times. ``refused`` are the numbers of the packets that the codec refused.
     """
     codec_pts = np.array([NO_PTS if r.pts is None else r.pts for r in records], np.int64)
     duration = np.array([r.duration for r in records], np.int64)
@@ -133,20 +121,13 @@ def from_frames(
         is_damaged=np.array([r.is_corrupt for r in records], bool),
         packet=packet,
         disposable=_unknown_disposable(len(records)),
-        key_frame_packet=key_frames,
-        key_frame_pts=table.pts[key_frames],
-        key_frame_dts=table.dts[key_frames],
-        key_frame_position=table.position[key_frames],
-        key_frame_bytes=_bytes_by_key_frame(table, key_frames),
+        **_key_frame_columns(table, key_frames),
         settled=True,
         fingerprint=np.array([r.fingerprint for r in records], np.uint32),
         codec_pts=codec_pts,
         num_packets=num_packets,
         is_cut_short=table.read_error is not None,
-        hole_frame=holes.frame,
-        hole_pts=holes.pts,
-        hole_end_pts=holes.end_pts,
-        hole_num_packets=holes.num_packets,
+        **{f"hole_{name}": column for name, column in holes._asdict().items()},
     )
     found = _findings(records, reasons_to_decode, len(refused)) + describe_holes(index.holes, len(index))
     return replace(index, anomalies=_anomalies(table) + found)
@@ -184,8 +165,15 @@ def _key_frames(table: PacketTable) -> Int64Array:
     return np.flatnonzero(table.is_key | first)
 
 
-def _bytes_by_key_frame(table: PacketTable, key_frames: Int64Array) -> Int64Array:
-    return np.add.reduceat(table.size, key_frames) if len(key_frames) else np.zeros(0, np.int64)
+def _key_frame_columns(table: PacketTable, key_frames: Int64Array) -> dict[str, Any]:
+    """Return the columns of a `FrameIndex` for packets at which decoding can start, given by number."""
+    return {
+        "key_frame_packet": key_frames,
+        "key_frame_pts": table.pts[key_frames],
+        "key_frame_dts": table.dts[key_frames],
+        "key_frame_position": table.position[key_frames],
+        "key_frame_bytes": np.add.reduceat(table.size, key_frames) if len(key_frames) else np.zeros(0, np.int64),
+    }
 
 
 def _unknown_disposable(count: int) -> Int8Array:
@@ -297,13 +285,7 @@ def _ascending_times(
 
     If times decrease at most points where the codec reorders frames, they are decoding times, and are sorted within the
     part. Otherwise the times are right, except for a few frames that a codec outputs too early or too late because of
-    damage. Each part starts at or after the end of the previous part.
-
-    Args:
-        pts: A time for each frame.
-        duration: Durations of the frames; 0 where unknown.
-        packet: The number of each frame's packet, or -1.
-        part: The number of each frame's part of a joined file, ascending.
+    damage. Each part starts at or after the end of the previous part. ``duration`` is 0 where unknown, ``packet`` -1.
     """
     ascending = pts.copy()
     shifts = np.zeros(int(part.max(initial=0)) + 1, np.int64)
@@ -369,15 +351,10 @@ def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
         reasons.append("the first packet is not a key frame")
     elif (table.pts[1:] < table.pts[:1]).any():
         reasons.append("frames before the first key frame in time, after it in the file")
-    if _crosses_key_frame(table):
+    highest_before = np.maximum.accumulate(table.pts)[:-1]
+    if (table.is_key[1:] & (highest_before > table.pts[1:])).any():  # as in spliced files
         reasons.append("frames after a key frame in time, before it in the file")
     return tuple(reasons)
-
-
-def _crosses_key_frame(table: PacketTable) -> bool:
-    """Return whether a packet before a key frame has a later time than the key frame, as in spliced files."""
-    highest_before = np.maximum.accumulate(table.pts)[:-1]
-    return bool((table.is_key[1:] & (highest_before > table.pts[1:])).any())
 
 
 def _findings(records: Sequence[FrameRecord], reasons: tuple[str, ...], num_undecodable: int) -> tuple[str, ...]:
@@ -418,9 +395,6 @@ def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool
 
     >>> parse_frame_mappings('{"frames": [{"pts": "0", "duration": 512, "key_frame": 1}]}')
     ([0], [512], [True])
-
-    Raises:
-        InvalidArgumentError: if the input is not JSON, or frames or keys are missing.
     """
     try:
         table = json.loads(mappings.read() if hasattr(mappings, "read") else mappings)

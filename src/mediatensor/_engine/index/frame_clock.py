@@ -38,20 +38,14 @@ _EXACT_SHARE = 0.01
 
 @dataclass(frozen=True, eq=False)
 class FrameClock:
-    """Start times of the frames of a stream, as they were before the container rounded them to ticks.
+    """Start times of the frames of a stream, as they were before the container rounded them to ticks."""
 
-    Attributes:
-        times: Start of each frame in seconds according to the file, float64 (N,).
-        starts: Start of each frame before rounding, at most half a quantum from ``times``.
-        step: Seconds from one frame to the next if the frame rate is steady, apart from missing frames; ``None`` if it
-            is not steady, so that ``times`` cannot be improved.
-        quantum: Difference between the largest and the smallest rounding error, in seconds; at least one tick.
-    """
-
-    times: NDArray[np.float64]
-    starts: NDArray[np.float64]
+    times: NDArray[np.float64]  # start of each frame in seconds according to the file
+    starts: NDArray[np.float64]  # start of each frame before rounding, at most half a quantum from `times`
+    # Seconds from one frame to the next if the frame rate is steady, apart from missing frames. If it is not steady,
+    # `times` cannot be improved.
     step: Fraction | None = None
-    quantum: float = 0.0
+    quantum: float = 0.0  # largest minus smallest rounding error, in seconds; at least one tick
 
     def for_steps(self, *seconds: float) -> FrameClock:
         """Return this clock if one of the time steps matches the frame rate; else a clock with ``times`` as exact.

@@ -7,7 +7,6 @@ losses and splices are found when packets are fed to the codec.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -69,11 +68,7 @@ def has_header_table(reader: VideoReader) -> bool:
 
 def may_leave_packets_unread(reader: VideoReader) -> bool:
     """Return whether the index of this format may come from `header_table`, without reading packets."""
-    return has_header_table(reader) or _has_blocks(reader)
-
-
-def _has_blocks(reader: VideoReader) -> bool:
-    return not _BLOCK_FORMATS.isdisjoint(reader.format_name.split(","))
+    return not (_FORMATS | _BLOCK_FORMATS).isdisjoint(reader.format_name.split(","))
 
 
 def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYTES) -> PacketTable | None:
@@ -81,13 +76,11 @@ def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYT
 
     The tables of an mp4's header must agree with the demuxer's own list. In all formats, the first packets must match
     the headers. Then only damage inside the media data goes undetected until decoding. In the table, ``disposable`` is
-    unknown.
-
-    Args:
-        reader: A reader that has not read anything yet, and counts as unread afterwards.
-        small_file_bytes: Return ``None`` for files up to this size.
+    unknown. The reader has not read anything yet, and counts as unread afterwards. For files up to
+    ``small_file_bytes``, the result is ``None``.
     """
-    has_blocks, codec = _has_blocks(reader), reader.stream_info().codec
+    has_blocks = not _BLOCK_FORMATS.isdisjoint(reader.format_name.split(","))
+    codec = reader.stream_info().codec
     if not (has_blocks or has_header_table(reader)) or codec not in (_BLOCK_CODECS if has_blocks else _CODECS):
         return None
 
@@ -128,7 +121,10 @@ def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
     if track.num_samples:
         raise MalformedBoxError("samples in the header and in fragments")
     table = packets_of_fragments(track, reader.track_id, moov, fragments, read_at, file_size)
-    _check_fragments(table, _demuxed_samples(reader))
+    demuxed = _demuxed_samples(reader)  # so far only the first fragments
+    at = np.searchsorted(table.position, demuxed.position).clip(max=len(table) - 1)
+    if not _agree(table, at, demuxed):
+        raise MalformedBoxError("the demuxer reads the fragments differently")
     return table
 
 
@@ -156,11 +152,10 @@ def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box
     """Return the content of the ``moov`` box, and the ``moof`` boxes."""
     movie: list[Box] = []
     fragments: list[Box] = []
-    collectors: dict[bytes, Callable[[Box], None]] = {b"moov": movie.append, b"moof": fragments.append}
     try:
         for box in top_level_boxes(read_at, file_size):
-            if box.kind in collectors:
-                collectors[box.kind](box)
+            if box.kind in (b"moov", b"moof"):
+                (movie if box.kind == b"moov" else fragments).append(box)
     except MalformedBoxError:
         # Without fragments, the header describes all samples, so that malformed boxes after it do not matter.
         if fragments:
@@ -205,21 +200,11 @@ def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: De
     )
 
 
-def _check_fragments(table: PacketTable, demuxed: DemuxedSamples) -> None:
-    """Raise unless ``table`` matches the demuxer's list, which so far contains only the first fragments."""
-    at = np.searchsorted(table.position, demuxed.position).clip(max=len(table) - 1)
-    if not _agree(table, at, demuxed):
-        raise MalformedBoxError("the demuxer reads the fragments differently")
-
-
 def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_up_dts: bool) -> PacketTable | None:
     """Return the table if the first packets match it and are intact, and the stream does not consist of fields.
 
-    Args:
-        reader: A reader that has not read anything yet, and counts as unread afterwards.
-        table: The packets according to headers.
-        num_compared: How many packets to compare, unless all are key frames.
-        makes_up_dts: Whether the format stores no decoding times. The demuxer then guesses the first decoding times.
+    ``num_compared`` packets are compared, unless all are key frames. With ``makes_up_dts``, the format stores no
+    decoding times, and the demuxer guesses the first ones.
     """
     scan = PacketScan(reader)
     num_delayed = reader.reorder_depth if makes_up_dts else 0
@@ -244,11 +229,7 @@ def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_
 
 
 def _packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> tuple[PacketTable, Int64Array]:
-    """Return all packets of the stream, and the position of each packet's payload.
-
-    Raises:
-        MalformedBoxError: if anything is unusual.
-    """
+    """Return all packets of the stream, and each payload's position; raise `MalformedBoxError` for anything unusual."""
     info = reader.stream_info()
     blocks = blocks_of_track(read_at, file_size, reader.stream_index, window_bytes=reader.small_read_bytes)
     time_base = info.time_base

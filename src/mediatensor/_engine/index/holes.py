@@ -65,13 +65,8 @@ def find_holes(
 ) -> HoleColumns:
     """Return where frames are missing, according to one decode of the whole stream.
 
-    Args:
-        table: The packets of the stream.
-        refused: Numbers of the packets that the codec refused.
-        pts: Presentation times of the frames, ascending.
-        duration: Durations of the frames according to the codec; 0 where unknown.
-        codec_pts: The frames' times as the codec gave them, before repeated or missing times were corrected.
-        codec: FFmpeg's name of the codec.
+    ``refused`` are the numbers of the packets that the codec refused. ``pts`` ascend; ``duration`` is 0 where unknown.
+    ``codec_pts`` are the frames' times as the codec gave them, before repeated or missing times were corrected.
     """
     is_refused = np.zeros(len(table), bool)
     is_refused[list(refused)] = True

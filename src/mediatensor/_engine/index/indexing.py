@@ -33,16 +33,10 @@ _SUFFIX_OF_IMAGE_FORMATS = "_pipe"
 
 
 def index_stream(source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None]) -> FrameIndex:
-    """Return the index of a stream.
+    """Return the index of a stream; raise `StreamError` if it has no frame.
 
-    Args:
-        source: Where the stream is read from.
-        lend_reader: Lends a reader of the stream, at any position.
-        before_decoding: Called with the reason if the packets do not show which frames there are. After this call, the
-            readers that `lend_reader` lends must decode in software.
-
-    Raises:
-        StreamError: if the stream has no frame.
+    ``lend_reader`` lends a reader at any position. ``before_decoding`` is called with the reason if the packets do not
+    show which frames there are. After this call, the lent readers must decode in software.
     """
     with interrupts_kept(), lend_reader() as reader:
         _rewind(reader)
@@ -107,9 +101,8 @@ def _clock(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
 def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex | None, bool]:
     """Return an index of the first ``num_frames`` frames or more, with the same numbers and times as in a whole index.
 
-    Returns:
-        (index, is_whole). ``is_whole`` is true if the stream was short enough to read to its end. The index is ``None``
-        if the caller must make the index of the whole stream, or can do so at no more cost.
+    Also return whether it is whole, because the stream was short enough to read to its end. The index is ``None`` if
+    the caller must make the index of the whole stream, or can do so at no more cost.
     """
     counts = packet_counts(num_frames)
     _rewind(reader)
@@ -158,15 +151,8 @@ def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction
     if reasons or len(table) <= MAX_DELAY_PACKETS:
         return None
     count = int((index.pts < table.pts[-MAX_DELAY_PACKETS:].min()).sum())
-    return replace(
-        index,
-        pts=index.pts[:count],
-        duration=index.duration[:count],
-        is_key=index.is_key[:count],
-        is_damaged=index.is_damaged[:count],
-        packet=index.packet[:count],
-        disposable=index.disposable[:count],
-    )
+    columns = ("pts", "duration", "is_key", "is_damaged", "packet", "disposable")
+    return replace(index, **{name: getattr(index, name)[:count] for name in columns})
 
 
 def _runs_on(reader: VideoReader, table: PacketTable) -> bool:

@@ -259,15 +259,10 @@ def scan_packets(reader: VideoReader) -> PacketTable:
 
 
 def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tuple[list[FrameRecord], list[int], bool]:
-    """Decode the whole stream with one thread.
+    """Decode the whole stream with one thread. The reader may be at any position.
 
-    Args:
-        reader: At any position.
-        probed: Numbers of packets flagged as key frames. Each is tested by a decode that starts there.
-
-    Returns:
-        (records, refused, are_keys): the frames in the codec's output order, the numbers of packets that the codec
-        refused, and whether every probed packet gives the same frame without the packets before it.
+    Return the frames in the codec's output order, the numbers of packets that the codec refused, and whether every
+    packet of ``probed`` (numbers of packets flagged as key frames) gives the same frame if decoding starts there.
     """
     reader.decode_leniently()
     if not reader.is_fresh:
@@ -332,21 +327,18 @@ class _Probe:
 
 def first_frame(reader: VideoReader) -> Any | None:
     """Return the first frame of the stream. Feed only the first packet to the codec, if that gives a frame."""
-    return _first_frame_of(reader, max_packets=1) or _first_frame_of(reader)
-
-
-def _first_frame_of(reader: VideoReader, max_packets: int | None = None) -> Any | None:
-    """Return the first frame that the first ``max_packets`` packets give; ``None`` sets no limit on packets."""
-    if not reader.is_fresh:
-        reader.reopen()
-    for _ in itertools.count() if max_packets is None else range(max_packets):
-        packet = reader.read_packet()
-        if packet is None:
-            break
-        if frames := _decode(reader, packet):
+    for numbers in (range(1), itertools.count()):
+        if not reader.is_fresh:
+            reader.reopen()
+        for _ in numbers:
+            packet = reader.read_packet()
+            if packet is None:
+                break
+            if frames := _decode(reader, packet):
+                return frames[0]
+        if frames := _decode(reader, None):
             return frames[0]
-    frames = _decode(reader, None)
-    return frames[0] if frames else None
+    return None
 
 
 def _decode(decoder: VideoReader | PacketDecoder, packet: Any | None) -> Sequence[Any] | None:
