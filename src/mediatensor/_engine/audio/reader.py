@@ -263,9 +263,8 @@ class SoundReader(AudioReader):
         if self.format_name == "flac":
             self.joined_seconds = flac_seconds(read_at, file_size)
         elif self.format_name == "wv":
-            found = wavpack_parts(read_at, file_size)
-            self.joined_seconds = found.num_seconds
-            self._divide(found.spans)  # FFmpeg fails at the bytes between parts
+            spans, self.joined_seconds = wavpack_parts(read_at, file_size)
+            self._divide(spans)  # FFmpeg fails at the bytes between parts
         elif self.format_name == "ogg":
             links = ogg_links(read_at, file_size)
             seconds = [link.num_seconds for link in links]

@@ -314,8 +314,10 @@ def _frames_are_in_place(read_at: ReadAt, frames: ConstantFrames, end: int) -> b
     return header is not None and 0 <= end - position - header.size < floor(frames.length)
 
 
-_PAGE = struct.Struct("<4sBBqIIIB")
-_SIGN, _CONTINUES, _ENDS = b"OggS", 1, 4
+#: The header of an Ogg page: its sign, version, flags, granule (time), serial number, number of the page, checksum and
+#: number of lengths.
+OGG_PAGE, OGG_SIGN = struct.Struct("<4sBBqIIIB"), b"OggS"
+_CONTINUES, _ENDS = 1, 4
 _USUAL_PAGE_BYTES = 8192
 
 # Number of bytes in which two pages with consistent positions must be found.
@@ -408,11 +410,11 @@ def first_packet_end(read_at: ReadAt, position: int, modes: VorbisModes) -> tupl
     lateness = (longest - min(modes.block_sizes)) // 4
     while position < stop:
         page = read_at(position, _USUAL_PAGE_BYTES)
-        if len(page) < _PAGE.size or not page.startswith(_SIGN):
+        if len(page) < OGG_PAGE.size or not page.startswith(OGG_SIGN):
             return None
-        _, _, flags, granule, page_serial, _, _, num_lengths = _PAGE.unpack_from(page)
-        at = _PAGE.size + num_lengths
-        lengths = page[_PAGE.size : at]
+        _, _, flags, granule, page_serial, _, _, num_lengths = OGG_PAGE.unpack_from(page)
+        at = OGG_PAGE.size + num_lengths
+        lengths = page[OGG_PAGE.size : at]
         end = at + sum(lengths)
         if end > len(page):
             page = read_at(position, end)

@@ -20,18 +20,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 
-from .audio_frames import after_id3, mp3_frame_size
+from .audio_frames import OGG_PAGE, OGG_SIGN, after_id3, mp3_frame_size
 from .boxes import ReadAt
 
 _NUM_LOOKS = 9
 _FEW_BYTES, _MANY_BYTES = 1 << 14, 1 << 20
 
-# Sign, version, flags, granule (time), serial number, number of the page, checksum, number of lengths.
-_OGG_PAGE = struct.Struct("<4sBBqIIIB")
-_OGG_SIGN, _OGG_BEGINS = b"OggS", 2
-_OGG_HEAD_BYTES = _OGG_PAGE.size + 255 + 64
+_OGG_BEGINS = 2
+_OGG_HEAD_BYTES = OGG_PAGE.size + 255 + 64
 # Size of the longest page, so that each read contains the start of a page.
-_OGG_LOOK_BYTES = _OGG_PAGE.size + 255 + 255 * 255
+_OGG_LOOK_BYTES = OGG_PAGE.size + 255 + 255 * 255
 
 # Sign, size, version, track, part, samples in all, first sample, samples.
 _WAVPACK_BLOCK = struct.Struct("<4sIHBBIII")
@@ -60,14 +58,10 @@ _TS_SECOND, _TS_WRAP = 90_000, 1 << 33
 
 def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
     """Return whether sample numbers or times, which should only grow, decrease; ``format_name`` is FFmpeg's name."""
-    if format_name == "ogg":
-        return _ogg_restarts(read_at, file_size)
-    if format_name == "mpegts":
-        return _transport_stream_restarts(read_at, file_size)
-    if format_name == "flac":
-        return _numbers_restart(_flac_numbers(read_at, file_size))
-    if format_name == "wv":
-        return _numbers_restart(_wavpack_numbers(read_at, file_size))
+    if format_name in ("ogg", "mpegts"):
+        return (_ogg_restarts if format_name == "ogg" else _transport_stream_restarts)(read_at, file_size)
+    if format_name in ("flac", "wv"):
+        return _numbers_restart((_flac_numbers if format_name == "flac" else _wavpack_numbers)(read_at, file_size))
     return False
 
 
@@ -143,10 +137,10 @@ class OggLink:
 def _ogg_restarts(read_at: ReadAt, file_size: int) -> bool:
     reached: dict[int, int] = {}
     has_begun = False
-    for data in _read_looks(read_at, file_size, _OGG_LOOK_BYTES, _OGG_SIGN):
-        at = data.find(_OGG_SIGN)
-        while 0 <= at <= len(data) - _OGG_PAGE.size:
-            _, version, flags, _, serial, number, _, num_lengths = _OGG_PAGE.unpack_from(data, at)
+    for data in _read_looks(read_at, file_size, _OGG_LOOK_BYTES, OGG_SIGN):
+        at = data.find(OGG_SIGN)
+        while 0 <= at <= len(data) - OGG_PAGE.size:
+            _, version, flags, _, serial, number, _, num_lengths = OGG_PAGE.unpack_from(data, at)
             begins = bool(flags & _OGG_BEGINS)
             if version == 0:
                 # In each part, the first pages of all streams come before any other page.
@@ -156,8 +150,8 @@ def _ogg_restarts(read_at: ReadAt, file_size: int) -> bool:
                     return True
                 has_begun |= not begins
                 reached[serial] = number
-            lengths = data[at + _OGG_PAGE.size : at + _OGG_PAGE.size + num_lengths]
-            at = data.find(_OGG_SIGN, at + (_OGG_PAGE.size + num_lengths + sum(lengths) if version == 0 else 1))
+            lengths = data[at + OGG_PAGE.size : at + OGG_PAGE.size + num_lengths]
+            at = data.find(OGG_SIGN, at + (OGG_PAGE.size + num_lengths + sum(lengths) if version == 0 else 1))
     return False
 
 
@@ -166,14 +160,14 @@ def ogg_links(read_at: ReadAt, file_size: int) -> list[OggLink]:
     links: list[OggLink] = []
     has_begun = True
     position = 0
-    while position + _OGG_PAGE.size <= file_size:
+    while position + OGG_PAGE.size <= file_size:
         data = read_at(position, _OGG_HEAD_BYTES)
-        if not data.startswith(_OGG_SIGN) or len(data) < _OGG_PAGE.size:
-            offset = read_at(position, _MANY_BYTES).find(_OGG_SIGN, 1)
-            position += offset if offset > 0 else _MANY_BYTES - len(_OGG_SIGN)
+        if not data.startswith(OGG_SIGN) or len(data) < OGG_PAGE.size:
+            offset = read_at(position, _MANY_BYTES).find(OGG_SIGN, 1)
+            position += offset if offset > 0 else _MANY_BYTES - len(OGG_SIGN)
             continue
-        _, _, flags, granule, serial, _, _, num_lengths = _OGG_PAGE.unpack_from(data)
-        body = _OGG_PAGE.size + num_lengths
+        _, _, flags, granule, serial, _, _, num_lengths = OGG_PAGE.unpack_from(data)
+        body = OGG_PAGE.size + num_lengths
         if flags & _OGG_BEGINS:
             if has_begun:
                 links.append(OggLink(position))
@@ -184,7 +178,7 @@ def ogg_links(read_at: ReadAt, file_size: int) -> list[OggLink]:
             if len(granules) < 2:
                 granules.append(granule)
         has_begun = not flags & _OGG_BEGINS
-        position += body + sum(data[_OGG_PAGE.size : body])
+        position += body + sum(data[OGG_PAGE.size : body])
     return links
 
 
@@ -318,18 +312,14 @@ def _wavpack_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int
                 yield first, first + length, 0 if total == _WAVPACK_UNKNOWN else total
 
 
-@dataclass
-class WavPackParts:
-    """The parts of a joined WavPack file."""
+def wavpack_parts(read_at: ReadAt, file_size: int) -> tuple[list[tuple[int, int]], float | None]:
+    """Find the parts of a joined WavPack file by reading the header of each block.
 
-    # (first byte, one past the last) of each span of adjacent parts. Other bytes, such as tags, separate spans.
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    num_seconds: float | None = 0.0  # total of all parts; `None` if a part does not state its length
-
-
-def wavpack_parts(read_at: ReadAt, file_size: int) -> WavPackParts:
-    """Find the parts of a joined WavPack file by reading the header of each block."""
-    parts = WavPackParts()
+    Return (first byte, one past the last) of each span of adjacent parts, and the seconds of all parts; ``None`` if a
+    part does not state its length. Other bytes, such as tags, separate spans.
+    """
+    spans: list[tuple[int, int]] = []
+    num_seconds: float | None = 0.0
     position = end = 0
     while position < file_size:
         header = read_at(position, _WAVPACK_BLOCK.size + 4)
@@ -339,17 +329,17 @@ def wavpack_parts(read_at: ReadAt, file_size: int) -> WavPackParts:
         _, size, _, _, _, total, first, length = _WAVPACK_BLOCK.unpack_from(header)
         flags = int.from_bytes(header[_WAVPACK_BLOCK.size :], "little")
         if first == 0 and length and flags & _WAVPACK_INITIAL:
-            if not parts.spans or position != end:
-                parts.spans.append((position, position))
+            if not spans or position != end:
+                spans.append((position, position))
             rate_number = flags >> 23 & 15
             if total == _WAVPACK_UNKNOWN or rate_number >= len(_WAVPACK_RATES):
-                parts.num_seconds = None
-            elif parts.num_seconds is not None:
-                parts.num_seconds += total / _WAVPACK_RATES[rate_number]
+                num_seconds = None
+            elif num_seconds is not None:
+                num_seconds += total / _WAVPACK_RATES[rate_number]
         position = end = position + 8 + size
-        if parts.spans:
-            parts.spans[-1] = parts.spans[-1][0], min(end, file_size)
-    return parts
+        if spans:
+            spans[-1] = spans[-1][0], min(end, file_size)
+    return spans, num_seconds
 
 
 def _is_wavpack_block(header: bytes) -> bool:

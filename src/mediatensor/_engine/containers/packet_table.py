@@ -1,4 +1,4 @@
-"""The packets of a stream as columns of numbers, from a scan of the file or from the tables in the file's header."""
+"""The packets of a stream as columns of numbers, from a scan of the file or from the tables in its header."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ def find_track(moov: memoryview, track_id: int) -> Track:
     have a single description.
     """
     header = children(moov)
-    tracks = [trak for trak in map(children, find_all(header, b"trak")) if _track_id(trak) == track_id]
+    traks = map(children, find_all(header, b"trak"))
+    tracks = [trak for trak in traks if _number_after_times(find(trak, b"tkhd")) == track_id]
     if len(tracks) != 1:
         raise MalformedBoxError(f"{len(tracks)} tracks have the identifier {track_id}")
     trak = tracks[0]
@@ -55,27 +56,30 @@ def find_track(moov: memoryview, track_id: int) -> Track:
     information = children(find(media, b"minf"))
     table = children(find(information, b"stbl"))
     _check_description(find(table, b"stsd"))
-    for reference in find_all(information, b"dinf", b"dref"):
-        _check_references(reference)
+    for data in find_all(information, b"dinf", b"dref"):
+        references = Fields(data)
+        references.unsigned()
+        # 8.7.2: the flag states that the media are in the same file.
+        if not all(Fields(content).flags & 1 for _, content in children(references.rest())):
+            raise MalformedBoxError("samples in another file")
     return Track(
         time_scale=_time_scale(find(media, b"mdhd")),
         movie_time_scale=_time_scale(find(header, b"mvhd")),
         edits=_edits(trak),
-        num_samples=_num_samples(table),
+        num_samples=_sizes_box(table)[2],
         sample_table=table,
     )
 
 
-def _track_id(trak: Boxes) -> int:
-    header = Fields(find(trak, b"tkhd"))
+def _number_after_times(data: memoryview) -> int:
+    """Return the field after the times of creation and modification, in a header of a movie, a track or its media."""
+    header = Fields(data)
     header.skip(16 if header.version == 1 else 8)
     return header.unsigned()
 
 
 def _time_scale(data: memoryview) -> int:
-    header = Fields(data)
-    header.skip(16 if header.version == 1 else 8)
-    scale = header.unsigned()
+    scale = _number_after_times(data)
     if scale == 0:
         raise MalformedBoxError("a time scale of zero")
     return scale
@@ -88,14 +92,6 @@ def _check_description(data: memoryview) -> None:
     kinds = [kind for kind, _ in children(description.rest())]
     if len(kinds) != 1 or kinds[0] in _ENCRYPTED:
         raise MalformedBoxError(f"samples of kind {kinds}")
-
-
-def _check_references(data: memoryview) -> None:
-    references = Fields(data)
-    references.unsigned()
-    for _, content in children(references.rest()):
-        if not Fields(content).flags & 1:  # 8.7.2: the media are in the same file
-            raise MalformedBoxError("samples in another file")
 
 
 def _edits(trak: Boxes) -> tuple[tuple[int, int], ...]:
@@ -114,17 +110,6 @@ def _edits(trak: Boxes) -> tuple[tuple[int, int], ...]:
         edits.append((fields.unsigned(width), fields.signed(width)))
         fields.skip(4)
     return tuple(edits)
-
-
-def _num_samples(table: Boxes) -> int:
-    """Return the number of samples in ``stsz`` or ``stz2``; both store it at the same offset (8.7.3)."""
-    fields = Fields(sizes_box(table)[1])
-    fields.unsigned()
-    return fields.unsigned()
-
-
-def sizes_box(table: Boxes) -> tuple[bytes, memoryview]:
-    return _only_box(table, (b"stsz", b"stz2"), "sample sizes")
 
 
 def _only_box(table: Boxes, kinds: tuple[bytes, ...], content: str) -> tuple[bytes, memoryview]:
@@ -147,12 +132,12 @@ _OTHER_KEY_FRAMES = frozenset((b"stps", b"sbgp"))
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a track in decode order."""
+    """The samples of a track in decode order; columns of length N."""
 
-    position: Int64Array  # position in the file, int64 (N,)
+    position: Int64Array  # position in the file
     size: Int64Array
-    duration: Int64Array  # ticks until the next sample is decoded, int64 (N,)
-    delay: Int64Array  # ticks from decoding to presentation, without `shift`, int64 (N,)
+    duration: Int64Array  # ticks until the next sample is decoded
+    delay: Int64Array  # ticks from decoding to presentation, without `shift`
     shift: int  # ticks that the demuxer subtracts from decode times, so that they never exceed presentation times
 
 
@@ -201,15 +186,13 @@ def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedS
     if parts > 1 or kinds & _OTHER_KEY_FRAMES:
         return None
     count = len(samples.position)
-    is_key = np.zeros(count, bool)
+    is_key = np.full(count, b"stss" not in kinds)
     if b"stss" in kinds:
         fields = Fields(find(track.sample_table, b"stss"))
         numbers = fields.array(fields.unsigned(), ">u4")
         if (numbers < 1).any() or (numbers > count).any():
             return None
         is_key[numbers - 1] = True
-    else:
-        is_key[:] = True
     dts = np.cumsum(samples.duration) - samples.duration + first_dts
     return DemuxedSamples(samples.position, dts, samples.size, is_key, np.zeros(count, bool))
 
@@ -236,39 +219,34 @@ def packets_of_samples(track: Track, samples: Samples, demuxed: DemuxedSamples) 
     sample = _match_samples(samples, demuxed)
     _check_times(track, demuxed, sample, samples)
     pts = demuxed.dts + samples.shift + samples.delay[sample]
-    return bare_table(demuxed, pts, samples.duration[sample])
-
-
-def bare_table(demuxed: DemuxedSamples, pts: Int64Array, duration: Int64Array) -> PacketTable:
-    """Return the table of packets whose content has not been read."""
-    return unread_packets(
-        pts=pts,
-        dts=demuxed.dts,
-        duration=duration,
-        size=demuxed.size,
-        position=demuxed.position,
-        is_key=demuxed.is_key,
-        is_discard=demuxed.is_discard,
-    )
+    return unread_packets(pts=pts, duration=samples.duration[sample], **vars(demuxed))
 
 
 def _sizes(table: Boxes, count: int) -> Int64Array:
-    kind, content = sizes_box(table)
-    fields = Fields(content)
+    kind, number, _, fields = _sizes_box(table)
     if kind == b"stsz":
-        constant = fields.unsigned()
-        fields.unsigned()
-        return np.full(count, constant, np.int64) if constant else fields.array(count, ">u4")
-    bits = fields.unsigned()
-    fields.unsigned()
-    if bits not in (8, 16):
-        raise MalformedBoxError(f"sample sizes of {bits} bits")
-    return fields.array(count, ">u1" if bits == 8 else ">u2")
+        return np.full(count, number, np.int64) if number else fields.array(count, ">u4")
+    if number not in (8, 16):
+        raise MalformedBoxError(f"sample sizes of {number} bits")
+    return fields.array(count, ">u1" if number == 8 else ">u2")
+
+
+def _sizes_box(table: Boxes) -> tuple[bytes, int, int, Fields]:
+    """Return the kind of the only box with sample sizes, its two numbers, and its fields after these (8.7.3).
+
+    The first number is the size of all samples in ``stsz`` (0 if it varies), and the bits of a size in ``stz2``. The
+    second one is the number of samples.
+    """
+    kind, content = _only_box(table, (b"stsz", b"stz2"), "sample sizes")
+    fields = Fields(content)
+    return kind, fields.unsigned(), fields.unsigned(), fields
 
 
 def _positions(table: Boxes, size: Int64Array, file_size: int) -> Int64Array:
     """Return the positions of the samples, which are stored one after another in chunks (8.7.4 and 8.7.5)."""
-    chunk_offset = _chunk_offsets(table)
+    kind, content = _only_box(table, (b"stco", b"co64"), "chunks")
+    fields = Fields(content)
+    chunk_offset = fields.array(fields.unsigned(), ">u4" if kind == b"stco" else ">i8")
     if (chunk_offset < 0).any() or (chunk_offset > file_size).any():
         raise MalformedBoxError("chunks beyond the end of the file")
     per_chunk = _samples_per_chunk(find(table, b"stsc"), len(chunk_offset))
@@ -280,12 +258,6 @@ def _positions(table: Boxes, size: Int64Array, file_size: int) -> Int64Array:
     # For an empty chunk, `first_of_chunk` may be after the last sample.
     before_chunk = begins[np.minimum(first_of_chunk, len(size) - 1)]
     return np.asarray(np.repeat(chunk_offset - before_chunk, per_chunk) + begins, np.int64)
-
-
-def _chunk_offsets(table: Boxes) -> Int64Array:
-    kind, content = _only_box(table, (b"stco", b"co64"), "chunks")
-    fields = Fields(content)
-    return fields.array(fields.unsigned(), ">u4" if kind == b"stco" else ">i8")
 
 
 def _samples_per_chunk(data: memoryview, num_chunks: int) -> Int64Array:
@@ -413,7 +385,11 @@ def packets_of_fragments(
         for number, traf in enumerate(find_all(content, b"traf")):
             header = Fields(find(traf, b"tfhd"))
             if header.unsigned() == track_id:
-                base = _data_offset_base(header, box.start, is_first=number == 0)
+                base = box.start  # of data offsets (8.8.7.1)
+                if header.flags & _BASE_DATA_OFFSET:
+                    base = header.unsigned(8)
+                elif number and not header.flags & _BASE_IS_MOOF:
+                    raise MalformedBoxError("a fragment placed after another track")
                 _read_fragment(traf, header, base, defaults, offset, runs)
     if not runs.count:
         raise MalformedBoxError("fragments without samples")
@@ -439,15 +415,6 @@ def _edit_offset(track: Track) -> int:
     start = edits[0][1] if edits else 0
     # Round to the nearest tick, halves away from zero, as the demuxer does.
     return start - (2 * pause * track.time_scale + track.movie_time_scale) // (2 * track.movie_time_scale)
-
-
-def _data_offset_base(header: Fields, moof_start: int, *, is_first: bool) -> int:
-    """Return the position to which the data offsets of a fragment are relative (8.8.7.1)."""
-    if header.flags & _BASE_DATA_OFFSET:
-        return header.unsigned(8)
-    if not (header.flags & _BASE_IS_MOOF or is_first):
-        raise MalformedBoxError("a fragment placed after another track")
-    return moof_start
 
 
 def _read_fragment(
@@ -520,5 +487,11 @@ def _build_fragment_table(runs: _FragmentRuns, file_size: int) -> PacketTable:
     if (duration <= 0).any():
         raise MalformedBoxError("invalid sample durations")
     is_key = (runs.column("flags") & _NO_KEY) == 0
-    demuxed = DemuxedSamples(position, dts, size, is_key, np.zeros(len(dts), bool))
-    return bare_table(demuxed, dts + runs.column("shift") + runs.column("delay"), duration)
+    return unread_packets(
+        pts=dts + runs.column("shift") + runs.column("delay"),
+        dts=dts,
+        duration=duration,
+        size=size,
+        position=position,
+        is_key=is_key,
+    )
