@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from .._engine.common import stages
-from .._engine.common.checks import whole_number
+from .._engine.common.checks import MAX_INT, whole_number
 from .._engine.common.devices import checked_device, on_device, pinned_for
 from .._engine.common.limits import check_max_pixels
-from .._engine.common.threads import MAX_NUM_THREADS, get_num_threads, lease_threads, run_in_parallel, working
+from .._engine.common.threads import get_num_threads, lease_threads, run_in_parallel, working
 from .._engine.images.channels import ImageReadMode, check_mode, check_output_dtype
 from .._engine.images.decoding import MAX_PIXELS, decode, read_bytes
 
@@ -266,7 +266,7 @@ def decode_avif(
         OpenError: if the source is not an AVIF file; for other errors see `decode_image`.
         MissingDependencyError: if this Pillow has no AVIF decoder.
     """
-    num_threads = whole_number("num_threads", num_threads, at_least=1, at_most=MAX_NUM_THREADS)
+    num_threads = whole_number("num_threads", num_threads, at_least=1, at_most=MAX_INT)
     return _decode("avif", source, mode, output_dtype, device, max_pixels, num_threads)
 
 

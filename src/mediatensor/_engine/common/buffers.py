@@ -162,37 +162,33 @@ class _Block:
         self._pool.give_back(self._memory)
 
 
-class _HugePages:
-    """Requests huge pages for new mappings, as long as touching huge pages is fast."""
+# Bytes to allocate in small pages before the next trial of huge pages.
+_small_bytes_left = 0
 
-    def __init__(self) -> None:
-        self._small_bytes = 0  # bytes to allocate in small pages before the next trial
 
-    def ask(self, pages: mmap.mmap, address: int) -> None:
-        """Choose the page size of the new mapping ``pages``, which starts at ``address``."""
-        size = len(pages)
-        if size < 2 * _HUGE_PAGE_BYTES:
+def _choose_page_size(pages: mmap.mmap, address: int) -> None:
+    """Request huge pages for a new mapping at ``address``, as long as touching huge pages is fast."""
+    global _small_bytes_left
+    size = len(pages)
+    if size < 2 * _HUGE_PAGE_BYTES:
+        return
+    if _small_bytes_left > 0:
+        _small_bytes_left -= size
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
+        return
+    pages.madvise(mmap.MADV_HUGEPAGE)
+    num_slow = 0
+    # Touch all pages now. Touching a sample is not enough: the system hands out fast pages first, so the sample would
+    # be fast and later pages slow.
+    for begin in range(-address % _HUGE_PAGE_BYTES, size - _HUGE_PAGE_BYTES, _HUGE_PAGE_BYTES):
+        before = time.thread_time_ns()  # CPU time of this thread, so waiting for a core does not count
+        pages[begin] = 0
+        is_slow = time.thread_time_ns() - before > _MAX_HUGE_PAGE_NS
+        num_slow = num_slow + 1 if is_slow else 0
+        if num_slow > 1:  # a single slow page may be chance
+            _small_bytes_left = _SMALL_BYTES
+            pages.madvise(mmap.MADV_NOHUGEPAGE, begin + _HUGE_PAGE_BYTES)
             return
-        if self._small_bytes > 0:
-            self._small_bytes -= size
-            pages.madvise(mmap.MADV_NOHUGEPAGE)
-            return
-        pages.madvise(mmap.MADV_HUGEPAGE)
-        num_slow = 0
-        # Touch all pages now. Touching a sample is not enough: the system hands out fast pages first, so the sample
-        # would be fast and later pages slow.
-        for begin in range(-address % _HUGE_PAGE_BYTES, size - _HUGE_PAGE_BYTES, _HUGE_PAGE_BYTES):
-            before = time.thread_time_ns()  # CPU time of this thread, so waiting for a core does not count
-            pages[begin] = 0
-            is_slow = time.thread_time_ns() - before > _MAX_HUGE_PAGE_NS
-            num_slow = num_slow + 1 if is_slow else 0
-            if num_slow > 1:  # a single slow page may be chance
-                self._small_bytes = _SMALL_BYTES
-                pages.madvise(mmap.MADV_NOHUGEPAGE, begin + _HUGE_PAGE_BYTES)
-                return
-
-
-_huge_pages = _HugePages()
 
 
 def _allocate(num_bytes: int) -> _Memory:
@@ -202,7 +198,7 @@ def _allocate(num_bytes: int) -> _Memory:
             content = np.frombuffer(pages, np.uint8)
             address = int(content.__array_interface__["data"][0])
             with suppress(OSError):  # a kernel without huge pages
-                _huge_pages.ask(pages, address)
+                _choose_page_size(pages, address)
             return _Memory(content, address, pages)
     content = np.empty(num_bytes, np.uint8)
     return _Memory(content, int(content.__array_interface__["data"][0]), None)

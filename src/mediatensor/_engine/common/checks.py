@@ -157,9 +157,6 @@ def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
     raise InvalidArgumentError(f"{name} must be a series of {of} (got {shown(values)}).")
 
 
-# Frames and times of a video
-
-
 def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
     """Raise unless ``value`` is in ``accepted``."""
     if value not in accepted:
@@ -178,6 +175,9 @@ def check_num_threads(num_ffmpeg_threads: int | None) -> None:
             f"num_ffmpeg_threads = {shown(num_ffmpeg_threads)} should be an int of at least 0 (0 lets FFmpeg decide), "
             "or None for the process's thread budget."
         ) from None
+
+
+# Frames and times of a video
 
 
 def valid_index(index: int, num_frames: int, stream_index: int) -> int:

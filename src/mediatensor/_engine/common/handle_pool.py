@@ -30,17 +30,11 @@ _REST_SECONDS = 1.0
 
 
 class PooledHandle(Protocol):
-    """The interface of handles that a pool can lend.
+    """The interface of handles that a pool can lend."""
 
-    Attributes:
-        lease: The threads of the handle's codec.
-        idle_since: Monotonic time at which the handle was returned.
-        keeps_interrupts: Whether a signal's exception could be lost in a call, see `interrupts_kept`.
-    """
-
-    lease: ThreadLease
-    idle_since: float
-    keeps_interrupts: bool
+    lease: ThreadLease  # the threads of the handle's codec
+    idle_since: float  # monotonic time at which the handle was returned
+    keeps_interrupts: bool  # whether a signal's exception could be lost in a call, see `interrupts_kept`
 
     def close(self) -> None: ...
 

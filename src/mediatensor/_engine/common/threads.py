@@ -16,11 +16,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ...errors import InvalidArgumentError
-from .checks import whole_number
+from .checks import MAX_INT, whole_number
 from .locks import ForkSafeLock
-
-#: FFmpeg's limit.
-MAX_NUM_THREADS = 2**31 - 1
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_NUM_THREADS"
 
@@ -82,7 +79,7 @@ def set_num_threads(num_threads: int | None) -> None:
     """
     global _num_threads
     if num_threads is not None:
-        num_threads = whole_number("num_threads", num_threads, at_least=1, at_most=MAX_NUM_THREADS, or_none=True)
+        num_threads = whole_number("num_threads", num_threads, at_least=1, at_most=MAX_INT, or_none=True)
     _num_threads = num_threads
 
 
@@ -197,15 +194,10 @@ def divide_threads(
     num_open_workers: int,
     codec_has_threads: bool = True,
 ) -> Division:
-    """Estimate which division of threads is fastest for the independent runs of the codec in a call.
+    """Estimate which division of ``num_threads`` is fastest for the independent runs of the codec in a call.
 
-    Args:
-        pictures: For each run, how many frames it decodes.
-        pixels: Number of pixels of a frame.
-        num_threads: Number of available threads.
-        num_codec_threads: Number of threads of the open codec; ``None`` if no codec is open.
-        num_open_workers: Number of open workers.
-        codec_has_threads: Whether one codec can use several threads.
+    ``pictures`` has the number of frames of each run, ``pixels`` is the size of a frame. ``num_codec_threads`` is for
+    the open codec; ``None`` if no codec is open.
 
     >>> divide_threads([100, 100], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_workers=1)
     Division(num_workers=2, num_codec_threads=1)

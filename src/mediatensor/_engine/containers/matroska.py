@@ -109,8 +109,11 @@ def track_entry(tracks: bytes, track_index: int) -> TrackEntry:
 
 def _stripped_header(entry: _Elements) -> bytes:
     """Return the bytes that the file omits at the start of every frame (5.1.4.1.31)."""
-    encodings = [_split_elements(content) for container in _contents_of(entry, _CONTENT_ENCODINGS) for content in
-                 _contents_of(_split_elements(container), _CONTENT_ENCODING)]  # fmt: skip
+    encodings = [
+        _split_elements(content)
+        for container in _contents_of(entry, _CONTENT_ENCODINGS)
+        for content in _contents_of(_split_elements(container), _CONTENT_ENCODING)
+    ]
     if not encodings:
         return b""
     compressions = _contents_of(encodings[0], _COMPRESSION)
@@ -188,10 +191,10 @@ class _Element(NamedTuple):
 
 
 def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window_bytes: int) -> Blocks:
-    """Return all frames of a video track.
+    """Return all frames of a video track. Anything unusual raises `MalformedBoxError`.
 
     ``track_index`` counts the tracks for which the demuxer makes streams, in the header's order. The file is read in
-    windows of ``window_bytes``, which are parsed from memory. Anything unusual raises `MalformedBoxError`.
+    windows of ``window_bytes``, which are parsed from memory.
     """
     return _Walk(read_at, file_size, track_index, max(window_bytes, _HEAD_BYTES)).blocks()
 
@@ -274,7 +277,6 @@ class _Walk:
         return content
 
     def _read_number(self, element: _Element) -> int:
-        """Return the unsigned number in an element, which has at most 8 bytes."""
         content = self._read_content(element)
         if len(content) > 8:
             raise MalformedBoxError(f"a number {element.kind:X} of {len(content)} bytes")

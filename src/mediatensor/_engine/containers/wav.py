@@ -27,16 +27,9 @@ _INTEGER, _FLOAT = 1, 3
 # Bytes 4 to 16 of GUIDs whose first bytes are a format tag: the usual GUIDs, and the GUIDs of ambisonic audio.
 _GUID_TAILS = (bytes.fromhex("00001000800000aa00389b71"), bytes.fromhex("2107d3118644c8c1ca000000"))
 _TAG_NAMES = {
-    0x0002: "Microsoft ADPCM",
-    0x0006: "A-law",
-    0x0007: "mu-law",
-    0x0011: "IMA ADPCM",
-    0x0031: "GSM 6.10",
-    0x0050: "MPEG",
-    0x0055: "MP3",
-    0x00FF: "AAC",
-    0x2000: "AC-3",
-}
+    0x0002: "Microsoft ADPCM", 0x0006: "A-law", 0x0007: "mu-law", 0x0011: "IMA ADPCM", 0x0031: "GSM 6.10",
+    0x0050: "MPEG", 0x0055: "MP3", 0x00FF: "AAC", 0x2000: "AC-3",
+}  # fmt: skip
 
 _W64_RIFF = bytes.fromhex("726966662e91cf11a5d628db04c10000")
 _W64_GUID_TAIL = bytes.fromhex("f3acd3118cd100c04f8edb8a")
@@ -101,11 +94,8 @@ class _Container:
 def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
     """Find the format and the samples of a WAV file; ``name`` is for messages.
 
-    ``read_at`` is only called for chunks before the samples.
-
-    Raises:
-        OpenError: if the file is not a WAV file, or its header contradicts itself.
-        StreamError: if the audio is compressed, or has an unsupported format.
+    ``read_at`` is only called for chunks before the samples. Raises `OpenError` if the file is not a WAV file, or its
+    header contradicts itself, and `StreamError` if the audio is compressed or has an unsupported format.
     """
     container = _detect_container(read_at(0, 40), name)
     found: dict[bytes, bytes] = {}
@@ -122,9 +112,15 @@ def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
         raise OpenError(f"Chunk not found: {name} has no chunk '{missing}', or it is after the end of the file.")
     encoding, num_channels, sample_rate = _parse_format(found[b"fmt "], container.byte_order, name)
     offset, size = data
-    num_bytes = min(_data_size(size, found.get(b"ds64"), container), file_size - offset)
+    if not container.is_w64 and size == _UNKNOWN_SIZE:
+        ds64 = found.get(b"ds64", b"")
+        size = struct.unpack_from("<Q", ds64, 8)[0] if len(ds64) >= 16 else 0
+    # Programs that write to a pipe state a size of 0 or all ones.
+    num_bytes = min(size if size > 0 else file_size, file_size - offset)
     num_samples = num_bytes // (num_channels * encoding.num_bytes)
-    mask = _channel_mask(found[b"fmt "], container.byte_order)
+    fmt, order = found[b"fmt "], container.byte_order
+    is_extensible = len(fmt) >= 40 and struct.unpack_from(f"{order}H", fmt)[0] == _EXTENSIBLE
+    mask = int(struct.unpack_from(f"{order}I", fmt, 20)[0]) if is_extensible else 0
     return WavHeader(encoding, num_channels, sample_rate, offset, num_samples, mask)
 
 
@@ -165,20 +161,19 @@ def _walk_chunks(read_at: ReadAt, file_size: int, container: _Container, name: s
     raise OpenError(f"{name} is damaged: it has more than {_MAX_CHUNKS} chunks without audio.")
 
 
-def _data_size(size: int, ds64: bytes | None, container: _Container) -> int:
-    """Return the stated size of the audio; 2**64 for 0 and all ones, which programs state when writing to a pipe."""
-    if not container.is_w64 and size == _UNKNOWN_SIZE:
-        size = struct.unpack_from("<Q", ds64, 8)[0] if ds64 is not None and len(ds64) >= 16 else 0
-    return size if size > 0 else 2**64
-
-
 def _parse_format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncoding, int, int]:
     """Return (encoding, channels, samples per second) from a "fmt " chunk."""
     if len(fmt) < 16:
         raise OpenError(f"{name} is damaged: its chunk 'fmt' has {len(fmt)} bytes, at least 16 are needed.")
     tag, num_channels, sample_rate, _, block_align, num_bits = struct.unpack_from(f"{byte_order}HHIIHH", fmt)
     if tag == _EXTENSIBLE:
-        tag = _sub_format(fmt, byte_order, name)
+        # The field for valid bits is ignored, because samples fill their bytes from the highest bit.
+        if len(fmt) < 40:
+            raise OpenError(f"{name} is damaged: its extensible chunk 'fmt' has {len(fmt)} bytes, 40 are needed.")
+        if fmt[28:40] not in _GUID_TAILS:
+            sub_format = fmt[24:40].hex()
+            raise StreamError(f"{name} has audio of the unknown sub-format {sub_format}; use AudioDecoder for it.")
+        tag = int(struct.unpack_from(f"{byte_order}I", fmt, 24)[0])
     if num_channels == 0 or not 1 <= sample_rate <= _MAX_SAMPLE_RATE:
         raise OpenError(f"{name} is damaged: it states {num_channels} channels and {sample_rate} samples per second.")
     # Samples whose width is not whole bytes fill the upper bits of whole bytes.
@@ -196,23 +191,6 @@ def _parse_format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncodin
             f"bytes, not {block_align} as its block align states; AudioDecoder may be able to read it."
         )
     return encoding, num_channels, sample_rate
-
-
-def _sub_format(fmt: bytes, byte_order: str, name: str) -> int:
-    """Return the format tag in the GUID of a WAVE_FORMAT_EXTENSIBLE.
-
-    The field for valid bits is ignored, because samples fill their bytes from the highest bit.
-    """
-    if len(fmt) < 40:
-        raise OpenError(f"{name} is damaged: its extensible chunk 'fmt' has {len(fmt)} bytes, 40 are needed.")
-    if fmt[28:40] not in _GUID_TAILS:
-        raise StreamError(f"{name} has audio of the unknown sub-format {fmt[24:40].hex()}; use AudioDecoder for it.")
-    return int(struct.unpack_from(f"{byte_order}I", fmt, 24)[0])
-
-
-def _channel_mask(fmt: bytes, byte_order: str) -> int:
-    is_extensible = len(fmt) >= 40 and struct.unpack_from(f"{byte_order}H", fmt)[0] == _EXTENSIBLE
-    return int(struct.unpack_from(f"{byte_order}I", fmt, 20)[0]) if is_extensible else 0
 
 
 def _find_encoding(tag: int, num_bytes: int, is_big_endian: bool) -> SampleEncoding | None:

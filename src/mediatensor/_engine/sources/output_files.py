@@ -202,7 +202,7 @@ def check_outputs(
         InvalidArgumentError: if an output must be refused.
         WriteError: if the folder of an output is missing, unless the caller makes it, or cannot be written.
     """
-    names = [os.fsdecode(output) for output in outputs]
+    names = list(map(os.fsdecode, outputs))
     paths = [path for source in sources if isinstance(source, (str, os.PathLike)) for path in _paths_of(source)]
     read = {place for path in paths for place in _identify_file(path)}
     written: dict[object, str] = {}

@@ -249,17 +249,16 @@ class UrlSource(Source):
         except FileChangedError as error:
             raise ReadError(f"{self.url}: {error}; make a new decoder.") from error
         except HttpError as error:
-            raise self._open_error(error) from error
-        if _is_text(beginning):
+            if error.status in _NOT_THERE:
+                message = f"Could not open input file: {self.url} does not exist ({error})."
+                raise SourceNotFoundError(message) from error
+            raise OpenError(f"Could not open input file: {self.url} ({error}).") from error
+        # Playlists start with text, media containers with binary numbers.
+        if not any(byte < 9 for byte in beginning[:_NUM_TEXT_BYTES]):
             server.close()
             return self.url
         self._version = server.version
         return RangeReader(server, server.size, self.url, beginning)
-
-    def _open_error(self, error: HttpError) -> OpenError:
-        if error.status in _NOT_THERE:
-            return SourceNotFoundError(f"Could not open input file: {self.url} does not exist ({error}).")
-        return OpenError(f"Could not open input file: {self.url} ({error}).")
 
     def describe(self) -> str:
         return self.url
@@ -375,11 +374,6 @@ def _digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=16).digest()
 
 
-def _is_text(beginning: bytes) -> bool:
-    """Return whether a file starts with text, as playlists do; media containers start with binary numbers."""
-    return not any(byte < 9 for byte in beginning[:_NUM_TEXT_BYTES])
-
-
 def make_source(source: object) -> Source:
     """Make the `Source` for the argument of a decoder.
 
@@ -397,7 +391,13 @@ def make_source(source: object) -> Source:
     if isinstance(source, Path):
         return PathSource(str(source))
     if isinstance(source, str):
-        return _source_of_string(source)
+        scheme = url_scheme(source)
+        if scheme is not None and not os.path.exists(source):
+            if scheme in FFMPEG_SCHEMES and "::" not in source:
+                return UrlSource(source)
+            if "://" in source:
+                return FsspecSource(source)
+        return PathSource(source)
     if isinstance(source, (bytes, bytearray)):
         return MemorySource(bytes(source))
     if is_tensor(source):
@@ -407,17 +407,6 @@ def make_source(source: object) -> Source:
             "source is for reading text, likely from open(..., 'r'). Try with 'rb' for binary reading?"
         )
     return _source_of_file_like(source)
-
-
-def _source_of_string(text: str) -> Source:
-    scheme = url_scheme(text)
-    if scheme is None or os.path.exists(text):
-        return PathSource(text)
-    if scheme in FFMPEG_SCHEMES and "::" not in text:
-        return UrlSource(text)
-    if "://" in text:
-        return FsspecSource(text)
-    return PathSource(text)
 
 
 def _source_of_tensor(tensor: Tensor) -> Source:
