@@ -177,7 +177,6 @@ def _vp8_content(packet: memoryview) -> PacketContent:
 
 
 def _vp9_content(packet: memoryview) -> PacketContent:
-    """Return whether a VP9 packet, which may be a superframe, shows any of its frames."""
     return _content_if_shown(any(map(_vp9_frame_is_shown, _frames_of_superframe(packet))))
 
 
@@ -321,10 +320,15 @@ class PacketInspector:
     """
 
     pass_plain: Callable[[bytes, int], bool]
+    _content_of: Callable[[memoryview], PacketContent]
 
     def __init__(self, codec: str | None, extradata: bytes) -> None:
         self._codec = codec
         self._breaks = break_detector(codec, extradata)
+        if codec == "av1":
+            parser = Av1Content(extradata)
+            self._content_of, self.pass_plain = parser.content, parser.is_plain
+            return
         self._content_of = content_parser(codec, extradata)
         self.pass_plain = _plain_packet_test(codec, self._breaks)
 
@@ -362,13 +366,6 @@ def _plain_packet_test(codec: str | None, breaks: BreakDetector | None) -> Calla
     return lambda head, _: not head.startswith(_ZEROS)
 
 
-class _Av1Inspector(PacketInspector):
-    def __init__(self, extradata: bytes) -> None:
-        super().__init__("av1", extradata)
-        parser = Av1Content(extradata)
-        self._content_of, self.pass_plain = parser.content, parser.is_plain
-
-
 class _H264Inspector(PacketInspector):
     def __init__(self, extradata: bytes) -> None:
         self._parser = H264Parser(extradata, is_thorough=False)
@@ -402,6 +399,4 @@ class _HevcInspector(PacketInspector):
 def packet_inspector(codec: str | None, extradata: bytes) -> PacketInspector:
     if codec == "h264":
         return _H264Inspector(extradata)
-    if codec == "hevc":
-        return _HevcInspector(extradata)
-    return _Av1Inspector(extradata) if codec == "av1" else PacketInspector(codec, extradata)
+    return _HevcInspector(extradata) if codec == "hevc" else PacketInspector(codec, extradata)

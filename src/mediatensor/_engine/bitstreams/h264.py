@@ -152,11 +152,11 @@ class H264Parser:
         # Key: first bits of a slice. Value: shift of frame_num in the first 32 bits, largest frame_num, parameter sets.
         self._number_places: dict[int, tuple[int, int, _SequenceParameters, _PictureParameters]] = {}
         self._last_reference: _Reference | None = None
-        self._may_be_fields = False
+        #: Whether any sequence parameter set so far allows single fields.
+        self.may_be_fields = False
         self._is_readable = True
         try:
-            in_record = self._length_size is not None
-            for unit in avc_parameter_units(extradata) if in_record else nal_units(memoryview(extradata), None):
+            for unit in avc_parameter_units(extradata):
                 with suppress(ValueError) if unit[0] & _KIND != _SPS else nullcontext():
                     self._learn(bytes(unit[:_PARAMETER_BYTES]))
         except ValueError:
@@ -167,11 +167,6 @@ class H264Parser:
         self.is_whole = True
         self.is_disposable = self.is_field = False
         self.follows = True
-
-    @property
-    def may_be_fields(self) -> bool:
-        """Return whether any sequence parameter set so far allows single fields."""
-        return self._may_be_fields
 
     def restart(self) -> None:
         """Continue at any other packet of the stream, with only the parameter sets in ``extradata``."""
@@ -190,7 +185,7 @@ class H264Parser:
         picture is disposable. If the packet is not plain, call `read`.
         """
         before = self._last_reference
-        if before is None or self._may_be_fields:
+        if before is None or self.may_be_fields:
             return False
         try:
             if self._length_size is None:
@@ -228,7 +223,7 @@ class H264Parser:
         shift, last_number, sequence, picture = place
         frame_num = bits >> shift & last_number
         if header & _KIND != _IDR_SLICE and (
-            frame_num - before[2] & last_number > 1 or start > _MAX_SLICE_START or self._may_be_fields
+            frame_num - before[2] & last_number > 1 or start > _MAX_SLICE_START or self.may_be_fields
         ):
             return False
         self._last_reference = head, start, frame_num, sequence, picture
@@ -249,7 +244,7 @@ class H264Parser:
 
     def read(self, packet: memoryview) -> None:
         """Parse the next packet."""
-        if self._length_size == 4 and not self._may_be_fields and self._seen and self._is_readable:
+        if self._length_size == 4 and not self.may_be_fields and self._seen and self._is_readable:
             # Most packets are one slice of a frame. For them, the general code below takes three times as long.
             head = bytes(packet[: 4 + _SLICE_BYTES])
             header = head[4] if head[4:] else 0
@@ -296,7 +291,7 @@ class H264Parser:
                     is_disposable = False
                 limit = start + _SLICE_BYTES
                 unit = bytes(data[start : limit if limit < stop else stop])
-                if self._may_be_fields and (is_first_slice or is_disposable):
+                if self.may_be_fields and (is_first_slice or is_disposable):
                     slice_structures = self._structures_of(unit)
                     is_field |= is_first_slice and not slice_structures.isdisjoint(_FIELD_PAIR)
                     structures |= slice_structures
@@ -325,7 +320,7 @@ class H264Parser:
         if not is_tracked:
             self._last_reference = None
         if is_disposable:
-            if self._may_be_fields:
+            if self.may_be_fields:
                 is_disposable = structures in ({_FRAME}, _FIELD_PAIR)
             else:
                 is_disposable = not is_first_slice and bool(self._seen)
@@ -345,7 +340,7 @@ class H264Parser:
                 raise ValueError("a sequence parameter set with impossible numbers")
             self._sequences[sequence.identifier] = sequence
             self._seen.add(sequence)
-            self._may_be_fields |= sequence.allows_fields
+            self.may_be_fields |= sequence.allows_fields
         elif kind == _PPS:
             identifier, picture = _parse_picture_parameters(unit)
             self._pictures[identifier] = picture
@@ -424,7 +419,7 @@ def _short_prefix(first_bits: int) -> tuple[int, int] | None:
 @lru_cache(maxsize=64)
 def _parse_sequence_parameters(unit: bytes) -> _SequenceParameters:
     """Parse a sequence parameter set (a unit of type 7); raise ValueError if it ends early."""
-    bits = BitReader(without_emulation_prevention(unit[1:_PARAMETER_BYTES]))
+    bits = _payload(unit, _PARAMETER_BYTES)
     profile = bits.read(8)
     bits.read(16)  # constraints, level
     identifier = bits.exp_golomb()
@@ -478,7 +473,7 @@ def _slice_structure(unit: bytes, parameters: _SequenceParameters) -> PictureStr
     """Return the structure according to a slice header (field_pic_flag, bottom_field_flag)."""
     if not parameters.allows_fields:
         return PictureStructure.FRAME
-    bits = BitReader(without_emulation_prevention(unit[1:_FIELD_BYTES]))
+    bits = _payload(unit, _FIELD_BYTES)
     bits.exp_golomb(), bits.exp_golomb(), bits.exp_golomb()  # first macroblock, type, picture parameter set
     bits.read((2 if parameters.has_separate_planes else 0) + parameters.frame_num_bits)
     if not bits.flag():

@@ -68,8 +68,7 @@ class HevcPictures:
 
     def __init__(self, extradata: bytes) -> None:
         self._length_size = hevc_length_size(extradata)
-        in_record = self._length_size is not None
-        units = hevc_parameter_units(extradata) if in_record else nal_units(memoryview(extradata), None)
+        units = hevc_parameter_units(extradata)
         highest = {_max_sub_layers_minus1(unit) for unit in units if _kind(unit) == _SPS}
         self._highest_temporal_id = highest.pop() if len(highest) == 1 else None
 

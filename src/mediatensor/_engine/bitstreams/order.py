@@ -24,7 +24,6 @@ from .units import (
     BitReader,
     hevc_length_size,
     hevc_parameter_units,
-    nal_units,
     spans_within,
     without_emulation_prevention,
 )
@@ -325,8 +324,7 @@ class _HevcCounts(_Counts):
         self._sequences: dict[int, tuple[int, bool]] = {}
         self._pictures: dict[int, tuple[int, bool, int]] = {}
         with suppress(ValueError, IndexError):
-            in_record = self._length_size is not None
-            for unit in hevc_parameter_units(extradata) if in_record else nal_units(memoryview(extradata), None):
+            for unit in hevc_parameter_units(extradata):
                 self._learn(unit)
 
     def _learn(self, unit: memoryview | bytes) -> None:

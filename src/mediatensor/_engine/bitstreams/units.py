@@ -177,8 +177,11 @@ def avc_length_size(extradata: bytes) -> int | None:
     return (extradata[4] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) > 6 else None
 
 
-def avc_parameter_units(record: bytes) -> Iterator[bytes]:
-    """Yield the non-empty sequence and picture parameter sets of an ``avcC`` record."""
+def avc_parameter_units(record: bytes) -> Iterator[memoryview | bytes]:
+    """Yield the non-empty sequence and picture parameter sets of an ``avcC`` record, or all units after start codes."""
+    if avc_length_size(record) is None:
+        yield from nal_units(memoryview(record), None)
+        return
     position, mask = 5, 31
     for _ in range(2):  # sequence parameter sets, picture parameter sets
         if position >= len(record):
@@ -200,8 +203,11 @@ def hevc_length_size(extradata: bytes) -> int | None:
     return (extradata[21] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) >= _HVCC_HEADER_BYTES else None
 
 
-def hevc_parameter_units(record: bytes) -> Iterator[bytes]:
-    """Yield the parameter sets of an ``hvcC`` record; raise ValueError if it ends early."""
+def hevc_parameter_units(record: bytes) -> Iterator[memoryview | bytes]:
+    """Yield the units of an ``hvcC`` record, or those after start codes; raise ValueError if the record ends early."""
+    if hevc_length_size(record) is None:
+        yield from nal_units(memoryview(record), None)
+        return
     position = _HVCC_HEADER_BYTES
     for _ in range(record[22]):
         count = int.from_bytes(record[position + 1 : position + 3], "big")
