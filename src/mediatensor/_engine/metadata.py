@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any
 
 from .index.frame_index import FrameIndex
@@ -16,12 +17,8 @@ class Printed:
 
     def __repr__(self) -> str:
         specs = fields(self)  # type: ignore[arg-type]
-        lines = [f"  {spec.name}: {getattr(self, spec.name)}" for spec in sorted(specs, key=_is_keyword_only)]
+        lines = [f"  {spec.name}: {getattr(self, spec.name)}" for spec in sorted(specs, key=attrgetter("kw_only"))]
         return "\n".join([f"{type(self).__name__}:", *lines])
-
-
-def _is_keyword_only(spec: Field[Any]) -> bool:
-    return spec.kw_only is True
 
 
 @dataclass(repr=False)
@@ -167,27 +164,19 @@ def _common(info: StreamInfo) -> dict[str, Any]:
 
 
 def _audio_header(info: StreamInfo) -> dict[str, Any]:
-    return {
-        "sample_rate": info.sample_rate,
-        "num_channels": info.num_channels,
-        "sample_format": info.sample_format,
-        "channel_layout": info.channel_layout,
-    }
+    return {name: getattr(info, name) for name in ("sample_rate", "num_channels", "sample_format", "channel_layout")}
 
 
 def _video_header(info: StreamInfo, rotation: float | None, size: tuple[int, int] | None) -> dict[str, Any]:
     height, width = size or (info.height, info.width)
+    colours = ("color_primaries", "color_space", "color_transfer_characteristic")
     return {
         "width": width,
         "height": height,
         "num_frames_from_header": info.num_frames,
         "average_fps_from_header": float(info.frame_rate) if info.frame_rate else None,
-        "pixel_aspect_ratio": info.pixel_aspect_ratio,
         "rotation": rotation,
-        "color_primaries": info.color_primaries,
-        "color_space": info.color_space,
-        "color_transfer_characteristic": info.color_transfer_characteristic,
-        "pixel_format": info.pixel_format,
+        **{name: getattr(info, name) for name in ("pixel_aspect_ratio", *colours, "pixel_format")},
     }
 
 
@@ -205,39 +194,34 @@ def video_stream_metadata(
     counter-clockwise angle. ``size`` is the upright (height, width) if a frame was decoded.
     """
     header = {**_common(info), **_video_header(info, rotation, size)}
+    num_frames: int | None
+    duration: float | None
+    end: float | None
     if index is not None:
-        begin, end = index.begin_seconds, index.end_seconds
-        return VideoStreamMetadata(
-            **header,
-            begin_stream_seconds_from_content=begin,
-            end_stream_seconds_from_content=end,
-            num_frames_from_content=len(index),
-            duration_seconds=end - begin,
-            begin_stream_seconds=begin,
-            end_stream_seconds=end,
-            num_frames=len(index),
-            average_fps=index.average_fps,
-        )
-    fps = header["average_fps_from_header"]
-    duration = info.duration_seconds
-    if duration is None and info.num_frames and isinstance(fps, float):
-        duration = info.num_frames / fps
-    if duration is None:
-        duration = container_duration_seconds
-    begin = info.start_seconds or 0.0
-    num_frames = info.num_frames
-    if num_frames is None and duration is not None and isinstance(fps, float):
-        num_frames = int(fps * duration)
+        begin, end, num_frames, fps = index.begin_seconds, index.end_seconds, len(index), index.average_fps
+        duration = end - begin
+    else:
+        num_frames, fps = info.num_frames, header["average_fps_from_header"]
+        duration = info.duration_seconds
+        if duration is None and num_frames and fps is not None:
+            duration = num_frames / fps
+        if duration is None:
+            duration = container_duration_seconds
+        if num_frames is None and duration is not None and fps is not None:
+            num_frames = int(fps * duration)
+        begin = info.start_seconds or 0.0
+        end = None if duration is None else begin + duration
+    has_content = index is not None
     return VideoStreamMetadata(
         **header,
-        begin_stream_seconds_from_content=None,
-        end_stream_seconds_from_content=None,
-        num_frames_from_content=None,
+        begin_stream_seconds_from_content=begin if has_content else None,
+        end_stream_seconds_from_content=end if has_content else None,
+        num_frames_from_content=num_frames if has_content else None,
         duration_seconds=duration,
         begin_stream_seconds=begin,
-        end_stream_seconds=None if duration is None else begin + duration,
+        end_stream_seconds=end,
         num_frames=num_frames,
-        average_fps=fps if isinstance(fps, float) else None,
+        average_fps=fps,
     )
 
 
@@ -274,9 +258,15 @@ def audio_stream_metadata(
     ``priming_seconds`` is the encoder's delay before the first sample. ``joined_seconds`` is the length of a joined
     file, whose header states only the length of the first part.
     """
-    end = _end_seconds(info, container, begin_seconds, priming_seconds)
+    end: float | None = None
     if joined_seconds is not None:
         end = begin_seconds + joined_seconds
+    elif info.duration_seconds is not None:
+        counts_priming = container.format_name == "ogg" and info.codec == "opus"
+        end = begin_seconds + info.duration_seconds - (priming_seconds if counts_priming else 0.0)
+    elif container.duration_seconds is not None:
+        # Durations of Matroska and Flash count from time 0.
+        end = max(begin_seconds, container.duration_seconds)
     return AudioStreamMetadata(
         **_common(info),
         **_audio_header(info),
@@ -284,19 +274,6 @@ def audio_stream_metadata(
         begin_stream_seconds=begin_seconds,
         end_stream_seconds=end,
     )
-
-
-def _end_seconds(
-    info: StreamInfo, container: ContainerInfo, begin_seconds: float, priming_seconds: float
-) -> float | None:
-    duration = info.duration_seconds
-    if duration is not None:
-        counts_priming = container.format_name == "ogg" and info.codec == "opus"
-        return begin_seconds + duration - (priming_seconds if counts_priming else 0.0)
-    if container.duration_seconds is None:
-        return None
-    # Durations of Matroska and Flash count from time 0.
-    return max(begin_seconds, container.duration_seconds)
 
 
 # Of a whole file

@@ -50,7 +50,6 @@ def check_output_format(sample_rate: int | None, num_channels: int | None) -> tu
 
 
 def check_downmix(downmix: object) -> None:
-    """Raise `InvalidArgumentError` unless this is a downmix method."""
     check_choice("downmix", downmix, get_args(Downmix))
 
 
@@ -78,13 +77,11 @@ class SamplePlan:
 
     @classmethod
     def of_range(cls, first: int, last: int | None, stream_rate: int, output: OutputFormat) -> SamplePlan:
-        """Return the plan for samples [first, last) of the output."""
         start, stop = input_range(first, last, stream_rate, output.sample_rate)
         return cls(output, stream_rate, first, last, start, stop)
 
     @classmethod
     def of_all(cls, stream_rate: int, output: OutputFormat) -> SamplePlan:
-        """Return the plan for all samples."""
         return cls(output, stream_rate, 0, None, None, None)
 
     def section_range(self, section_start: int, section_rate: int) -> tuple[int, int | None]:
@@ -200,7 +197,6 @@ def check_ranges(ranges: Iterable[tuple[float, float | None]]) -> list[tuple[flo
 
 
 def no_samples_error(start_seconds: float, stop_seconds: float | None, end_seconds: float | None) -> OutOfRangeError:
-    """Return the error for a range that starts at or after the end of the stream."""
     end = "" if end_seconds is None else f" The stream ends at {end_seconds} seconds."
     return OutOfRangeError(
         f"No audio frames were decoded: there are no samples to decode between {start_seconds} and "

@@ -201,7 +201,6 @@ class OpusMemory:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all following packets are decoded correctly."""
         return self._knows_speech and self._spectrum_length >= _SPECTRUM_PRE_ROLL
 
     def take(self, packet: bytes) -> bool:

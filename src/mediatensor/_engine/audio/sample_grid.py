@@ -47,7 +47,6 @@ class SampleGrid:
         return sample_offset(seconds, self.begin_seconds, self.sample_rate)
 
     def seconds(self, sample: float) -> float:
-        """Return the time of a sample."""
         return self.begin_seconds + sample / self.sample_rate
 
 

@@ -112,7 +112,6 @@ class AudioStream:
 
     @property
     def begin_seconds(self) -> float:
-        """Time of sample 0."""
         return self.clock.begin_pts * self._time_base.numerator / self._time_base.denominator
 
     @property
@@ -121,7 +120,6 @@ class AudioStream:
         return float(max(0, self.clock.begin_pts - self._first_packet_pts) * self._time_base)
 
     def use_threads(self, num_threads: int) -> None:
-        """Change the number of decoding threads."""
         if self.reader.use_threads(num_threads):
             self._beginning, self._after_beginning, self._rewind = [], None, None
 
@@ -406,7 +404,6 @@ class _RewindBuffer:
 
     @property
     def begin(self) -> int:
-        """First sample that `replay` can return."""
         return self._items[0][0] if self._items else 0
 
     def replay(self, start: int) -> tuple[Iterator[DecodedPacket], int]:
@@ -451,7 +448,6 @@ class _Section:
         return frame, position + first, first, last, self.section_start
 
     def end(self, stream_rate: int) -> int:
-        """Return the sample of the stream at which the section ends."""
         return self.section_start - (-self.length * stream_rate // self.rate)
 
     @property

@@ -43,7 +43,6 @@ class WavFile:
 
     @property
     def name(self) -> str:
-        """The name of the source for error messages."""
         return self.source.describe()
 
     def open(self) -> WavBytes:

@@ -331,7 +331,6 @@ class H264Parser:
         )
 
     def _learn(self, unit: bytes) -> None:
-        """Store a parameter set."""
         kind = unit[0] & _KIND
         self._number_places = {}
         if kind == _SPS:

@@ -56,7 +56,6 @@ class BitReader:
         self.num_left = len(data) * 8
 
     def read(self, count: int) -> int:
-        """Read ``count`` bits as a number."""
         self.num_left -= count
         if self.num_left < 0:
             raise ValueError("the header ends early")
@@ -75,7 +74,6 @@ class BitReader:
         return self.read(zeros + 1) - 1
 
     def signed_exp_golomb(self) -> int:
-        """Read a signed Exp-Golomb code, se(v)."""
         code = self.exp_golomb()
         return (code + 1) // 2 if code % 2 else -(code // 2)
 

@@ -83,7 +83,6 @@ class Pool:
         return [memory.content for memory in list(self._idle.values())]
 
     def free_idle_blocks(self) -> None:
-        """Give the memory of all idle blocks back to the system."""
         self._idle.clear()
 
     def _take(self, num_bytes: int) -> _Memory:

@@ -114,7 +114,6 @@ def is_integer(value: object) -> bool:
 
 
 def path_text(name: str, value: Any) -> str:
-    """Return a path as text."""
     if isinstance(value, (str, os.PathLike)):
         return os.fsdecode(value)
     raise SourceTypeError(f"{name} must be a path, a str or a pathlib.Path (got {shown(value)}).")
@@ -158,7 +157,6 @@ def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
 
 
 def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
-    """Raise unless ``value`` is in ``accepted``."""
     if value not in accepted:
         supported = ", ".join(repr(choice) if choice == "auto" else str(choice) for choice in accepted)
         raise InvalidArgumentError(f"Invalid {name} ({value}). Supported values are {supported}.")
@@ -259,7 +257,6 @@ def latest(seconds: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> None:
-    """Raise unless every time is in [begin, end)."""
     outside = ~((latest(seconds) >= begin) & (seconds < end))  # true for NaN
     if outside.any():
         raise OutOfRangeError(

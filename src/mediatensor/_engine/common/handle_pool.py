@@ -110,7 +110,6 @@ class HandlePool(Generic[H]):
         return len(stale)
 
     def idle_times(self) -> list[float]:
-        """Return the monotonic times at which the idle handles were returned."""
         with self._lock:
             return [handle.idle_since for handle in self._idle]
 
@@ -202,7 +201,6 @@ def close_least_recent() -> int:
 
 
 def _is_out_of_files(error: BaseException | None) -> bool:
-    """Return whether an error was caused by a limit on open files."""
     while error is not None:
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             return True

@@ -55,7 +55,6 @@ class Orientation:
 
     @classmethod
     def from_exif(cls, number: int) -> Orientation:
-        """Return the orientation for an EXIF orientation number from 1 to 8."""
         return cls(number >= 5, number in (2, 3, 6, 7), number in (3, 4, 7, 8))
 
     @property

@@ -505,7 +505,6 @@ def clock_of_index(index: FrameIndex) -> FrameClock:
 
 
 def note_source(index: FrameIndex, source: SourceIdentity) -> None:
-    """Record in an index the source from which it was made."""
     object.__setattr__(index, "made_from", source)
 
 

@@ -67,7 +67,6 @@ class AudioReader(StreamReader):
 
     @property
     def codec_name(self) -> str:
-        """FFmpeg's name of the decoder."""
         return str(self._context.name)
 
     @property

@@ -259,7 +259,6 @@ class Demuxer:
             close_container(container, reader)
 
     def reopen(self) -> None:
-        """Start over with a fresh demuxer and fresh codecs."""
         self.close()
         self.open()
 
@@ -308,7 +307,6 @@ class _Palettes:
 
 
 def set_side_data(packet: Any, kind: Literal["palette", "skip_samples"], data: bytes) -> None:
-    """Set one kind of a packet's side data."""
     make_side_data: Any = av.packet.PacketSideData  # its type hints have no constructor
     side_data = make_side_data(av.packet.packet_sidedata_type_from_literal(kind), len(data))
     side_data.update(data)

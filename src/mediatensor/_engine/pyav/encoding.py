@@ -236,7 +236,6 @@ class AudioTrack:
         return packet
 
     def flush(self) -> list[Any]:
-        """Flush the encoder and return the last packets."""
         packets = self._encode_block(self._block[:, : self._filled]) if self._filled else []
         with suppress(EOFError):  # PyAV flushes twice if nothing is converted
             for packet in self._stream.codec_context.encode_lazy(None):

@@ -67,7 +67,6 @@ class Colour:
         return {"dst_colorspace": _MATRIX_NAMES[self.matrix], "dst_color_range": self.range}
 
     def tag(self, target: Any) -> None:
-        """Set the colour tags of a codec context or a frame."""
         target.colorspace, target.color_range = self.matrix, self.range
         target.color_primaries, target.color_trc = self.primaries, self.transfer
 
@@ -131,7 +130,6 @@ class RgbConverter:
         self._planes: Any = None
 
     def check(self) -> None:
-        """Raise if FFmpeg cannot convert RGB to this pixel format."""
         try:
             self.frame(np.zeros((3, _PROBE_SIZE, _PROBE_SIZE), np.uint8))
         except (av.FFmpegError, ValueError) as error:
@@ -260,7 +258,6 @@ def encoder_options(codec_name: str) -> dict[str, EncoderOption]:
 
 @lru_cache(maxsize=1)
 def options_of_all_encoders() -> frozenset[str]:
-    """Return the names of all options of all encoders."""
     names: set[str] = set()
     for name in av.codecs_available:
         with suppress(ValueError, av.FFmpegError):  # decoders
@@ -437,7 +434,6 @@ class VideoTrack:
         return packets
 
     def flush(self) -> list[Any]:
-        """Flush the encoder and return the last packets."""
         packets: list[Any] = self._stream.encode(None)
         return packets
 

@@ -423,7 +423,6 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
 
 
 def read_container_info(source: Source) -> ContainerInfo:
-    """Open a source, read its headers, and close it."""
     container, reader = open_container(source)
     try:
         return container_info(container)

@@ -170,7 +170,6 @@ class StreamReader(Demuxer, ABC):
         return self.stream_indices[0]
 
     def stream_info(self) -> StreamInfo:
-        """Return the stream's description according to the header."""
         return stream_info(self._stream)
 
     @property
@@ -199,7 +198,6 @@ class StreamReader(Demuxer, ABC):
         return self._decoder
 
     def decode(self, packet: Any | None) -> Sequence[Any]:
-        """Feed one packet to the decoder, see `PacketDecoder.decode`."""
         return self.decoder.decode(packet)
 
     def _seek(self, offset: int, number: int, **how: bool) -> bool:
@@ -258,7 +256,6 @@ class VideoReader(StreamReader):
 
     @property
     def codec_context(self) -> Any:
-        """The configured codec context of the demuxer's stream."""
         return self._context
 
     @property
@@ -299,7 +296,6 @@ class VideoReader(StreamReader):
 
     @property
     def num_pixels(self) -> int:
-        """Pixels per frame, according to the header."""
         return int(self._context.width) * int(self._context.height)
 
     def decode_leniently(self) -> None:

@@ -87,7 +87,6 @@ class AtomicFile:
         self._finalizer.detach()
 
     def discard(self) -> None:
-        """Remove the file, unless it was committed."""
         if self._finalizer.alive:
             # A finalizer that is interrupted counts as run, so it is not called.
             _give_up(*self._given_up)
@@ -117,7 +116,6 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a complete file; see `AtomicFile`."""
     with writing(path) as file:
         file.write(data)
 

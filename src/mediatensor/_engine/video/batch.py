@@ -86,7 +86,6 @@ class PixelWriter:
                     pixels[row] = pixels[first]
 
     def start_over(self) -> None:
-        """Discard all rows."""
         self._size = self.pixels = None
 
 
@@ -256,7 +255,6 @@ def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPol
 
 
 def damage_error(name: object) -> DecodeError:
-    """Return the error for a frame that decodes but is damaged."""
     return DecodeError(
         f"Frame {name} is damaged: {IS_FLAGGED}. on_error='keep' gives it as it is, 'skip' and 'nearest' leave it out "
         "or put the nearest frame in its place."

@@ -208,7 +208,6 @@ class ExactFrames:
     def frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, *, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """Return the frames shown within [start, stop)."""
         checks.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
         return self._batch(ByTimeRange(start_seconds, stop_seconds, within))
 

@@ -128,7 +128,6 @@ class FrameStream:
         return found[1]
 
     def use_threads(self, num_threads: int) -> None:
-        """Change the number of codec threads."""
         if num_threads == self._num_threads or not self.reader.is_strict:
             return  # a lenient codec has one thread, because concealment depends on that
         self._num_threads = num_threads

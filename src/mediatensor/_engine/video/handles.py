@@ -90,7 +90,6 @@ class Handle:
         return 1 + len(self._more_workers)
 
     def convert_with(self, make_converter: Callable[[], PictureConverter]) -> None:
-        """Replace the converters of all workers."""
         self._make_converter, self.converter = make_converter, make_converter()
         if isinstance(self.stream, FrameStream):
             self.worker = Worker(self.stream, self.converter)

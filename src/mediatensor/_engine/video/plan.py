@@ -154,7 +154,6 @@ def _holes_of_times(index: FrameIndex, frames: NDArray[np.int64], query: FrameQu
 
 
 def hole_error(hole: FrameHole, index: FrameIndex) -> DecodeError:
-    """Return the error for a call that spans a hole."""
     return DecodeError(
         f"The frames that were asked for reach over a hole: {describe_hole(hole, len(index))}. Ask for frames on one "
         "side of it, or pass on_error='keep', 'skip' or 'nearest'."

@@ -166,7 +166,6 @@ class OpenVideo:
         return self._size or (self.stream_info.height or 0, self.stream_info.width or 0)
 
     def _look_at_first_frame(self) -> None:
-        """Store the size and orientation of the first frame."""
         is_borrowed = False
         try:
             with self.pool.borrow() as handle, ExitStack() as stack:
@@ -188,16 +187,13 @@ class OpenVideo:
     # Batches
 
     def output_size(self) -> tuple[int, int]:
-        """Return the first frame's (height, width) after transforms."""
         return output_size(self.spec.steps, *self.upright_size())
 
     def pixel_writer(self, num_rows: int) -> PixelWriter:
-        """Return a writer that stores frames as rows of one array."""
         size = self.output_size() if self.options.on_size_change == "scale" else None
         return PixelWriter(num_rows, size, None if self.spec.decodes_in_software else self._stated_orientation())
 
     def batch(self, decoded: DecodedRows, pts_seconds: Tensor, duration_seconds: Tensor) -> FrameBatch:
-        """Return decoded rows as a batch in the user's layout."""
         pixels = decoded.pixels
         if pixels is None:
             pixels = self.spec.converter().empty(0, *self.output_size())
