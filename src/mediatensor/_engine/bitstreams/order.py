@@ -25,6 +25,7 @@ from .units import (
     hevc_length_size,
     hevc_parameter_units,
     spans_within,
+    unit_spans,
     without_emulation_prevention,
 )
 
@@ -384,14 +385,12 @@ class _HevcCounts(_Counts):
 
 def _first_units(packet: memoryview, length_size: int | None) -> list[memoryview | bytes]:
     """Return the units at the start of a packet, of which the last may be truncated."""
-    data = bytes(packet[: _MAX_SLICE_START + _SLICE_BYTES])
+    data = packet[: _MAX_SLICE_START + _SLICE_BYTES]
     if length_size is None:
-        return [unit for unit in data.split(b"\0\0\1")[1:] if unit]
+        return [unit for unit in bytes(data).split(b"\0\0\1")[1:] if unit]
     units: list[memoryview | bytes] = []
-    position, end = 0, len(data)
-    while position + length_size < end:
-        start = position + length_size
-        position = start + int.from_bytes(data[position:start], "big")
-        if position > start:
-            units += [data[begin:stop] for begin, stop in spans_within(data, start, min(position, end)) if stop > begin]
+    for span in unit_spans(data, length_size)[0]:
+        for start, stop in spans_within(data, *span):
+            if stop > start:
+                units.append(data[start:stop])
     return units

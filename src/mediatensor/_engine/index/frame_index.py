@@ -222,20 +222,9 @@ class FrameIndex:
         """Number of frames."""
         return len(self)
 
-    @property
-    def begin_stream_seconds_from_content(self) -> float:
-        """Time at which the first frame is shown."""
-        return self.begin_seconds
-
-    @property
-    def end_stream_seconds_from_content(self) -> float:
-        """Time at which the last frame ends."""
-        return self.end_seconds
-
-    @property
-    def average_fps_from_content(self) -> float | None:
-        """Frames per second over the whole stream."""
-        return self.average_fps
+    begin_stream_seconds_from_content = begin_seconds
+    end_stream_seconds_from_content = end_seconds
+    average_fps_from_content = average_fps
 
     @overload
     def index_at(self, seconds: float) -> int: ...
