@@ -129,18 +129,16 @@ class H264Parser:
     cannot be parsed, in streams that may skip values of frame_num (gaps_in_frame_num_value_allowed_flag), and if a
     frame_num repeats. Units of other layers and views are skipped. An uncertain picture is not disposable.
 
-    Args:
-        extradata: The codec's configuration: an ``avcC`` record, or parameter sets after start codes.
-        is_thorough: Whether to also check frame_num in pictures that are not references. These pictures show a loss one
-            picture earlier, and also a loss that no later reference shows.
-
-    Attributes:
-        content: Whether the packet has a picture.
-        is_whole: Whether the packet's units have possible headers and their lengths add up to the packet's size.
-        is_disposable: Whether no other picture refers to the pictures of the packet.
-        is_field: Whether the packet is one field of a frame.
-        follows: ``False`` if a reference picture between this packet and the previous one is missing.
+    ``extradata`` is an ``avcC`` record, or parameter sets after start codes. With ``is_thorough``, frame_num is also
+    checked in pictures that are not references. These show a loss one picture earlier, and also a loss that no later
+    reference shows.
     """
+
+    content: PacketContent  # whether the packet has a picture
+    is_whole: bool  # whether its units have possible headers, and their lengths add up to the packet's size
+    is_disposable: bool  # whether no other picture refers to the pictures of the packet
+    is_field: bool  # whether the packet is one field of a frame
+    follows: bool  # whether no reference picture between this packet and the previous one is missing
 
     def __init__(self, extradata: bytes, *, is_thorough: bool = True) -> None:
         self._is_thorough = is_thorough
@@ -164,9 +162,8 @@ class H264Parser:
         self._configured = self._sequences, self._pictures
         self.restart()
         self.content = PacketContent.PICTURE
-        self.is_whole = True
+        self.is_whole = self.follows = True
         self.is_disposable = self.is_field = False
-        self.follows = True
 
     def restart(self) -> None:
         """Continue at any other packet of the stream, with only the parameter sets in ``extradata``."""

@@ -1,5 +1,1 @@
-"""Parse containers: bytes in, tables out.
-
-The module parses MP4 and related formats, Matroska, MP3, WAV, Vorbis in Ogg, joined files and truncated files. All
-functions are pure: they parse bytes that the caller has read, and validate every number.
-"""
+"""Parse containers: pure functions of bytes that the caller has read, which validate every number."""

@@ -144,9 +144,6 @@ def describe_hole(hole: FrameHole, num_frames: int) -> str:
         place = "after the last frame"
     else:
         place = f"between frames {hole.frame - 1} and {hole.frame}"
-    span = f"from {_seconds(hole.start_seconds)} s to {_seconds(hole.end_seconds)} s"
+    start, end = (f"{time:.3f}".rstrip("0").rstrip(".") for time in (hole.start_seconds, hole.end_seconds))
+    span = f"from {start} s to {end} s"
     return f"{packets} {span} {verb} no frame, {place}"
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.3f}".rstrip("0").rstrip(".")

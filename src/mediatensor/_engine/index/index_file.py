@@ -100,16 +100,11 @@ def find_inconsistency(index: Mapping[str, Any]) -> str | None:
 
     ``index`` maps field names to values, whose types and lengths must have been checked before.
     """
-    checks = [_frame_faults(index), _key_frame_faults(index)]
-    if index["settled"]:
-        checks += [_decoded_faults(index), _hole_faults(index)]
-    return next((fault for faults in checks for fault in faults), None)
+    return next(_faults(index), None)
 
 
-def _frame_faults(index: Mapping[str, Any]) -> Iterator[str]:
-    if not (
-        _lies_within(index["pts"], -_MAX_TICKS, _MAX_TICKS) and _lies_within(index["duration"], -_MAX_TICKS, _MAX_TICKS)
-    ):
+def _faults(index: Mapping[str, Any]) -> Iterator[str]:
+    if not (_are_ticks(index["pts"]) and _are_ticks(index["duration"])):
         yield "has times out of all proportion"
     if (np.diff(index["pts"]) < 0).any():
         yield "has times that are not in order"
@@ -117,38 +112,31 @@ def _frame_faults(index: Mapping[str, Any]) -> Iterator[str]:
         yield "has frames of packets that cannot exist"
     if not _lies_within(index["disposable"], -1, 1):
         yield "has marks of disposable pictures that mean nothing"
-
-
-def _key_frame_faults(index: Mapping[str, Any]) -> Iterator[str]:
     packets = index["key_frame_packet"]
     if len(packets) == 0:
         if len(index["pts"]):
             yield "has frames, but no packet to start decoding at"
+    else:
+        if index["is_authoritative"]:
+            # A user's table has times but no packet numbers, except for the first packet.
+            if not (packets == -1).all() and packets.tolist() != [0]:
+                yield "has unknown packets to start decoding at"
+        elif packets[0] != 0 or (np.diff(packets) <= 0).any() or packets[-1] > _MAX_PACKETS:
+            yield "has packets to start decoding at that are not in order"
+        if not (_are_ticks_or_unknown(index["key_frame_pts"]) and _are_ticks_or_unknown(index["key_frame_dts"])):
+            yield "has times of key frames out of all proportion"
+        if min(index["key_frame_position"].min(), index["key_frame_bytes"].min()) < -1:
+            yield "has key frames at places that cannot exist"
+    if not index["settled"]:
         return
-    if index["is_authoritative"]:
-        # A user's table has times but no packet numbers, except for the first packet.
-        if not (packets == -1).all() and packets.tolist() != [0]:
-            yield "has unknown packets to start decoding at"
-    elif packets[0] != 0 or (np.diff(packets) <= 0).any() or packets[-1] > _MAX_PACKETS:
-        yield "has packets to start decoding at that are not in order"
-    if not _are_times(index["key_frame_pts"]) or not _are_times(index["key_frame_dts"]):
-        yield "has times of key frames out of all proportion"
-    if min(index["key_frame_position"].min(), index["key_frame_bytes"].min()) < -1:
-        yield "has key frames at places that cannot exist"
-
-
-def _decoded_faults(index: Mapping[str, Any]) -> Iterator[str]:
     if not _lies_within(index["num_packets"], 0, _MAX_PACKETS) or (np.diff(index["num_packets"]) < 0).any():
         yield "has frames that take packets that cannot exist"
-    if not _are_times(index["codec_pts"]):
+    if not _are_ticks_or_unknown(index["codec_pts"]):
         yield "has decoded times out of all proportion"
-
-
-def _hole_faults(index: Mapping[str, Any]) -> Iterator[str]:
     frames, begins, ends = index["hole_frame"], index["hole_pts"], index["hole_end_pts"]
     if not _lies_within(frames, 0, len(index["pts"])) or (np.diff(frames) <= 0).any():
         yield "has holes that are not in order"
-    if not (_lies_within(begins, -_MAX_TICKS, _MAX_TICKS) and _lies_within(ends, -_MAX_TICKS, _MAX_TICKS)):
+    if not (_are_ticks(begins) and _are_ticks(ends)):
         yield "has times of holes out of all proportion"
     elif (ends < begins).any():
         yield "has holes that end before they begin"
@@ -160,8 +148,12 @@ def _lies_within(values: NDArray[Any], lowest: int, highest: int) -> bool:
     return len(values) == 0 or bool(values.min() >= lowest and values.max() <= highest)
 
 
-def _are_times(values: NDArray[np.int64]) -> bool:
-    return _lies_within(values[values != NO_PTS], -_MAX_TICKS, _MAX_TICKS)
+def _are_ticks(values: NDArray[np.int64]) -> bool:
+    return _lies_within(values, -_MAX_TICKS, _MAX_TICKS)
+
+
+def _are_ticks_or_unknown(values: NDArray[np.int64]) -> bool:
+    return _are_ticks(values[values != NO_PTS])
 
 
 INT64 = "<i8"
@@ -272,8 +264,7 @@ def load_index(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _encode(index: Mapping[str, Any]) -> bytes:
-    problem = find_inconsistency(index)
-    if problem:
+    if problem := find_inconsistency(index):
         raise _InvalidError(problem)
     layout = _layout(len(index["pts"]), len(index["key_frame_packet"]), len(index["hole_frame"]), index["settled"])
     columns = [pack_numbers(index[name]) for name, dtype, _ in layout if dtype == INT64]
@@ -347,8 +338,7 @@ def _decode(header: bytes, payload: bytes) -> dict[str, Any]:
         "anomalies": tuple(values["anomalies"]),
         "made_from": None if values["made_from"] is None else SourceIdentity(**values["made_from"]),
     }
-    problem = find_inconsistency(index)
-    if problem:
+    if problem := find_inconsistency(index):
         raise _InvalidError(f"is not a valid frame index: it {problem}")
     return index
 
@@ -363,9 +353,7 @@ def _parse_header(header: bytes) -> dict[str, Any]:
         values = json.loads(header)
     except (ValueError, RecursionError):
         raise _InvalidError("is not a valid frame index: its header is not JSON") from None
-    faults = _header_faults(values)
-    fault = next(faults, None)
-    if fault:
+    if fault := next(_header_faults(values), None):
         raise _InvalidError(f"is not a valid frame index: its header {fault}")
     return values  # type: ignore[no-any-return]
 
@@ -379,9 +367,11 @@ def _header_faults(values: Any) -> Iterator[str]:
         if not _is_number(values[name], 0):
             yield f"has no valid {name}"
             return
-    problem = _size_problem(values["num_frames"], values["num_entries"], values["num_holes"])
-    if problem:
-        yield problem
+    num_frames, num_key_frames, num_holes = values["num_frames"], values["num_entries"], values["num_holes"]
+    if num_holes > num_frames + 1:
+        yield f"has {num_holes} holes between {num_frames} frames"
+    if max(num_frames, num_key_frames) > MAX_FRAMES:
+        yield f"has {num_frames} frames and {num_key_frames} key frames, more than the {MAX_FRAMES} of a file"
     time_base = values["time_base"]
     if not (isinstance(time_base, list) and len(time_base) == 2 and all(_is_number(n, 1, 1 << 31) for n in time_base)):
         yield "has no valid time base"
@@ -419,16 +409,6 @@ def _is_identity(value: object) -> bool:
         and set(value) == {item.name for item in fields(SourceIdentity)}
         and all(isinstance(value[name], kind) and value[name] is not True for name, kind in _IDENTITY_TYPES.items())
     )
-
-
-def _size_problem(num_frames: int, num_key_frames: int, num_holes: int) -> str | None:
-    if num_holes > num_frames + 1:
-        return f"has {num_holes} holes between {num_frames} frames"
-    if max(num_frames, num_key_frames) > MAX_FRAMES:
-        return (
-            f"has {num_frames} frames and {num_key_frames} key frames, more than the {MAX_FRAMES} that a file may hold"
-        )
-    return None
 
 
 # Columns
@@ -482,9 +462,12 @@ def identify(source: Source, container: ContainerInfo, stream: StreamInfo, lend_
         num_bytes, head, tail = _identify_bytes(source, lend_reader)
     except (OSError, MediaTensorError, ValueError):
         num_bytes = head = tail = None
+    size = (stream.width, stream.height)
+    times = (stream.time_base, stream.start_pts, stream.duration_pts, container.duration_seconds)
+    header = repr((container.format_name, stream.codec, size, times, stream.num_frames))
     return SourceIdentity(
         stream_index=stream.index,
-        header=_digest(_header_text(container, stream).encode()),
+        header=_digest(header.encode()),
         num_bytes=num_bytes,
         head=head,
         tail=tail,
@@ -495,12 +478,6 @@ def identify(source: Source, container: ContainerInfo, stream: StreamInfo, lend_
 @cache
 def _pyav_version() -> str:
     return version("av")
-
-
-def _header_text(container: ContainerInfo, stream: StreamInfo) -> str:
-    size = (stream.width, stream.height)
-    times = (stream.time_base, stream.start_pts, stream.duration_pts, container.duration_seconds)
-    return repr((container.format_name, stream.codec, size, times, stream.num_frames))
 
 
 def _identify_bytes(source: Source, lend_reader: LendReader) -> tuple[int | None, str | None, str | None]:

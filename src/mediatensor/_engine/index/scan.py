@@ -107,11 +107,7 @@ class PacketScan:
         self._size: list[int] = []
         self._position: list[int | None] = []
         # Numbers of the packets with each property
-        self._keys: list[int] = []
-        self._discarded: list[int] = []
-        self._hidden: list[int] = []
-        self._broken: list[int] = []
-        self._fields: list[int] = []
+        self._numbers: dict[str, list[int]] = {name: [] for name in ("key", "discard", "hidden", "broken", "field")}
         self._last_packet: Any = None
         self._last_not_coded = -1
         self._reasons_to_decode: dict[str, None] = {}
@@ -144,7 +140,7 @@ class PacketScan:
     def take(self, packets: Iterable[Any]) -> None:
         """Add packets to the table. Of most packets, only the first bytes are inspected, see `PacketInspector`."""
         add_pts, add_dts, add_duration = self._pts.append, self._dts.append, self._duration.append
-        add_size, add_position, add_key = self._size.append, self._position.append, self._keys.append
+        add_size, add_position, add_key = self._size.append, self._position.append, self._numbers["key"].append
         pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
         head_of = Struct(f"{HEAD_BYTES}s").unpack_from
         may_be_encrypted = self._reader.may_be_encrypted
@@ -162,11 +158,11 @@ class PacketScan:
                 add_key(number)
                 # This check is slow. Encryption begins at a key frame, so other packets are not checked.
                 if may_be_encrypted and packet.has_sidedata("encryption_info"):
-                    self._broken.append(number)
+                    self._numbers["broken"].append(number)
             if packet.is_discard:
-                self._discarded.append(number)
+                self._numbers["discard"].append(number)
             if packet.is_corrupt:
-                self._broken.append(number)
+                self._numbers["broken"].append(number)
             head = head_of(packet)[0] if size >= HEAD_BYTES else memoryview(packet).tobytes()
             if not pass_plain(head, size):
                 self._inspect(number, packet, before)
@@ -195,13 +191,13 @@ class PacketScan:
             self._reasons_to_decode.setdefault("packets that do not show how many frames come of them")
         elif content is not PacketContent.FOREIGN:
             if is_whole:
-                self._hidden.append(number)
+                self._numbers["hidden"].append(number)
             if content is PacketContent.NOT_CODED:
                 self._last_not_coded = number
         if not (is_whole and follows):
-            self._broken.append(number)
+            self._numbers["broken"].append(number)
         if is_field:
-            self._fields.append(number)
+            self._numbers["field"].append(number)
 
     def table(self) -> PacketTable:
         """Return the packets read so far, in decode order."""
@@ -220,11 +216,7 @@ class PacketScan:
             duration=_column(self._duration, 0),
             size=size,
             position=_column(self._position, -1),
-            is_key=_flags(self._keys, count),
-            is_discard=_flags(self._discarded, count),
-            is_hidden=_flags(self._hidden, count),
-            is_broken=_flags(self._broken, count),
-            is_field=_flags(self._fields, count),
+            **{f"is_{name}": _flags(numbers, count) for name, numbers in self._numbers.items()},
             # Filled in when the packets are fed to the codec.
             disposable=np.full(count, Disposable.UNKNOWN, np.int8),
             reasons_to_decode=tuple(reasons),

@@ -243,7 +243,7 @@ def make_plan(
             runs.append((None, [place]))
         position = place + 1
     drains = drains or len(runs) > 1
-    segments = []  # a comprehension would be one more call
+    segments = []  # a comprehension would be one more call of each jump
     for start, members in runs:
         segments.append(Segment(start, tuple(members), drains))
     return segments
