@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import errno
-import math
 import os
 import time
 import weakref
@@ -91,17 +90,10 @@ class HandlePool(Generic[H]):
         """Close idle handles now, and other handles when they are returned."""
         with self._lock:
             self._is_closed = True
-        self._close_where(lambda _: True)
+        self.close_where(lambda _: True)
 
-    def close_idle(self, before: float) -> None:
-        """Close idle handles that hold several threads and were returned before a monotonic time."""
-        self._close_where(lambda handle: handle.lease.num_threads > 1 and handle.idle_since < before)
-
-    def close_until(self, time: float) -> int:
-        """Close idle handles that were returned at or before a monotonic time; return how many were closed."""
-        return self._close_where(lambda handle: handle.idle_since <= time)
-
-    def _close_where(self, is_stale: Callable[[H], bool]) -> int:
+    def close_where(self, is_stale: Callable[[H], bool]) -> int:
+        """Close the idle handles for which a function returns true; return how many were closed."""
         with self._lock:
             stale = [handle for handle in self._idle if is_stale(handle)]
             self._idle = [handle for handle in self._idle if handle not in stale]
@@ -184,20 +176,24 @@ _pools_lock = ForkSafeLock()
 _handles_of_the_parent: list[Any] = []
 
 
+def _all_pools() -> list[HandlePool[Any]]:
+    with _pools_lock:  # other threads may create decoders concurrently
+        return list(_pools)
+
+
 def reclaim_threads() -> None:
     """Close idle handles of all decoders to free their threads. Decoders open the source again when needed."""
-    with _pools_lock:  # other threads may create decoders concurrently
-        pools = list(_pools)
-    for pool in pools:
-        pool.close_idle(time.monotonic() - _REST_SECONDS)
+    before = time.monotonic() - _REST_SECONDS
+    for pool in _all_pools():
+        pool.close_where(lambda handle: handle.lease.num_threads > 1 and handle.idle_since < before)
 
 
 def close_least_recent() -> int:
     """Close the least recently used half of all idle handles; return how many were closed."""
-    with _pools_lock:
-        pools = list(_pools)
+    pools = _all_pools()
     times = sorted(time for pool in pools for time in pool.idle_times())
-    return sum(pool.close_until(times[len(times) // 2]) for pool in pools) if times else 0
+    latest = times[len(times) // 2] if times else 0.0
+    return sum(pool.close_where(lambda handle: handle.idle_since <= latest) for pool in pools) if times else 0
 
 
 def _is_out_of_files(error: BaseException | None) -> bool:
@@ -216,7 +212,7 @@ def _after_fork_in_child() -> None:
 def _close_all() -> None:
     """Close idle handles at exit, while the modules and devices needed for closing still exist."""
     for pool in list(_pools):
-        pool.close_until(math.inf)  # not `close`: other exit handlers may still decode
+        pool.close_where(lambda _: True)  # not `close`: other exit handlers may still decode
 
 
 atexit.register(_close_all)

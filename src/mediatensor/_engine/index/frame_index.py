@@ -449,11 +449,8 @@ class FrameIndex:
         return self.time_base.numerator, self.time_base.denominator
 
     def __getstate__(self) -> dict[str, Any]:
-        # Leave out values that workers can derive themselves.
-        derived = (
-            "_clock", "_frame_by_packet", "_frames_by_packet", "_time_base_terms", "follows_file", "times_restart",
-        )  # fmt: skip
-        return {name: value for name, value in self.__dict__.items() if name not in derived}
+        # Leave out cached properties, which workers can derive themselves.
+        return {column.name: getattr(self, column.name) for column in fields(self)}
 
     @cached_property
     def follows_file(self) -> bool:

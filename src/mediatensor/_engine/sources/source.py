@@ -19,7 +19,6 @@ from ...errors import MissingDependencyError, OpenError, ReadError, SourceNotFou
 from ..common.lazy import is_tensor
 from .http import (
     FileChangedError,
-    FileVersion,
     FsspecRanges,
     HttpError,
     HttpRanges,
@@ -223,7 +222,18 @@ class SpanSource(Source):
         return self._whole.describe()
 
 
-class UrlSource(Source):
+class _RemoteSource(Source):
+    def __init__(self, url: str) -> None:
+        self.url = url
+        # Version of the file when it was first opened. It is pickled, because the index of one version would return
+        # wrong frames of another version.
+        self._version: Any = None
+
+    def describe(self) -> str:
+        return self.url
+
+
+class UrlSource(_RemoteSource):
     """A URL with a scheme that FFmpeg supports.
 
     A media file on a web server is read by ranges. FFmpeg itself opens everything else: playlists, live streams, URLs
@@ -231,12 +241,6 @@ class UrlSource(Source):
     """
 
     may_refer_elsewhere = True
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        # Version of the file when it was first opened. It is pickled, because the index of one version would return
-        # wrong frames of another version.
-        self._version: FileVersion | None = None
 
     def open(self) -> str | Reader:
         if not is_plain_http(self.url):
@@ -260,19 +264,15 @@ class UrlSource(Source):
         self._version = server.version
         return RangeReader(server, server.size, self.url, beginning)
 
-    def describe(self) -> str:
-        return self.url
 
-
-class FsspecSource(Source):
+class FsspecSource(_RemoteSource):
     """A URL of any file system that fsspec supports. Every handle opens it again.
 
     The file is read by ranges if the file system can fetch them, otherwise through a file object of fsspec.
     """
 
     def __init__(self, url: str) -> None:
-        self.url = url
-        self._version: tuple[tuple[str, str], ...] | None = None  # as in `UrlSource`
+        super().__init__(url)
         self._import()
 
     def _import(self) -> Any:
@@ -309,9 +309,6 @@ class FsspecSource(Source):
             raise MissingDependencyError(f"Reading {self.url} needs another package: {error}.") from error
         except Exception as error:  # unknown protocol, access denied: each file system has its own
             raise OpenError(f"Could not open {self.url}: {error or type(error).__name__}") from error
-
-    def describe(self) -> str:
-        return self.url
 
 
 class MemorySource(Source):
