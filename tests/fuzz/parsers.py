@@ -54,8 +54,7 @@ from mediatensor._engine.containers.sample_tables import (
 )
 from mediatensor._engine.containers.wav import parse_wav_header
 from mediatensor._engine.images.formats import DamagedImageError, read_jpeg_headers, webp_canvas
-from mediatensor._engine.images.gif import parse_gif
-from mediatensor._engine.images.png import parse_png
+from mediatensor._engine.images.png_gif import parse_gif, parse_png
 from mediatensor._engine.index.building import parse_frame_mappings
 from mediatensor.datasets._sources.parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
 from mediatensor.datasets._sources.tar_format import TarReader

@@ -30,8 +30,19 @@ from .formats import (
     webp_canvas,
     webp_with_alpha,
 )
-from .gif import GifFrame, composed_gif, parse_gif, single_gif
-from .png import PngFile, PngFrame, animation_layout, check_num_bytes, composed_frames, parse_png, single_png
+from .png_gif import (
+    GifFrame,
+    PngFile,
+    PngFrame,
+    animation_layout,
+    check_num_bytes,
+    composed_frames,
+    composed_gif,
+    parse_gif,
+    parse_png,
+    single_gif,
+    single_png,
+)
 
 #: Rows of one picture from top to bottom: pairs (number of the first row, planes of the rows).
 Bands = Iterator[tuple[int, Planes]]

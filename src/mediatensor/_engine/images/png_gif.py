@@ -1,7 +1,8 @@
-"""Parse the chunks of a PNG file, check their checksums, and compose the frames of an animation.
+"""Parse PNG and GIF files, check them, and compose their animations as they are shown.
 
-Pillow does not check the checksums of pixels, and composes translucent frames only approximately. Therefore Pillow gets
-a plain PNG with one frame, made of chunks that were checked. Text, profiles and other chunks are left out.
+Pillow does not check the checksums of a PNG's pixels, and composes translucent frames only approximately. Its
+composition of GIF depends on process-wide settings, and it accepts truncated GIF files. Therefore Pillow only gets a
+plain file with one frame, without text, profiles and other chunks; of GIF, it only decompresses palette indices.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _PALETTE = 3
 _PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
 _PIECE_BYTES = 1 << 20
 
-DISPOSE_BACKGROUND, DISPOSE_PREVIOUS = 1, 2
-BLEND_OVER = 1
+# Values of ``disposal``: clear the region, or restore it.
+_PNG_CLEAR, _PNG_RESTORE, _GIF_CLEAR, _GIF_RESTORE = 1, 2, 2, 3
+_BLEND_OVER = 1
 
 
 class PngFrame(NamedTuple):
@@ -38,7 +40,7 @@ class PngFrame(NamedTuple):
     height: int
     left: int  # position of its first pixel on the canvas
     top: int
-    dispose: int  # how to treat its region before drawing the next frame
+    disposal: int  # how to treat its region before drawing the next frame
     blend: int  # whether it replaces its region or is composed over it
     parts: list[tuple[int, int]]  # byte ranges (start, stop) of its compressed data in the file
 
@@ -192,32 +194,43 @@ def animation_layout(png: PngFile) -> Layout:
     """Return the channels of an animation: RGB if no shown pixel can be transparent, otherwise RGB and alpha."""
     first = png.frames[0]
     shows_through = (first.width, first.height) != (png.width, png.height) or any(
-        frame.dispose == DISPOSE_BACKGROUND or (frame is first and frame.dispose == DISPOSE_PREVIOUS)
-        for frame in png.frames
+        frame.disposal == _PNG_CLEAR or (frame is first and frame.disposal == _PNG_RESTORE) for frame in png.frames
     )
     return Layout.RGB_ALPHA if png.layout.has_alpha or shows_through else Layout.RGB
 
 
 def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame], Planes]) -> Iterator[NDArray[Any]]:
-    """Yield the canvas (4, H, W) after each frame. It is always the same array, which the next frame changes.
+    """Return an iterator over the canvas (4, H, W) after each frame: always the same array, which changes.
 
     ``dtype`` is uint8 or uint16. ``decode`` returns the planes of one frame, in the layout of the file.
     """
     kind: Any = np.dtype(dtype).type
-    canvas = np.zeros((4, png.height, png.width), dtype)
-    for frame in png.frames:
-        region = canvas[:, frame.top : frame.top + frame.height, frame.left : frame.left + frame.width]
-        before = region.copy() if frame.dispose == DISPOSE_PREVIOUS else None
+
+    def draw(frame: PngFrame, region: NDArray[Any]) -> None:
         drawn = convert(decode(frame), png.layout, Layout.RGB_ALPHA, kind)
-        if frame.blend == BLEND_OVER and png.layout.has_alpha:
+        if frame.blend == _BLEND_OVER and png.layout.has_alpha:
             compose_over(drawn, region)
         else:
             region[...] = drawn
+
+    return _composed(png, np.zeros((4, 1, 1), dtype), _PNG_CLEAR, _PNG_RESTORE, draw)
+
+
+def _composed(
+    file: PngFile | GifFile, bare: NDArray[Any], clear: int, restore: int, draw: Callable[[Any, NDArray[Any]], None]
+) -> Iterator[NDArray[Any]]:
+    """Yield the canvas (4, H, W), which is ``bare`` at first, after each frame. It is always the same array."""
+    canvas = np.empty((4, file.height, file.width), bare.dtype)
+    canvas[...] = bare
+    for frame in file.frames:
+        region = canvas[:, frame.top : frame.top + frame.height, frame.left : frame.left + frame.width]
+        before = region.copy() if frame.disposal == restore else None
+        draw(frame, region)
         yield canvas
         if before is not None:
             region[...] = before
-        elif frame.dispose == DISPOSE_BACKGROUND:
-            region[...] = 0
+        elif frame.disposal == clear:
+            region[...] = bare
 
 
 def compose_over(drawn: Planes, region: NDArray[Any]) -> None:
@@ -238,3 +251,116 @@ def compose_over(drawn: Planes, region: NDArray[Any]) -> None:
         mixed = drawn[channel] * weight_above + region[channel] * weight_below
         region[channel] = (mixed + divisor // 2) // divisor
     region[3] = (total + whole // 2) // whole
+
+
+_TRAILER, _EXTENSION, _PICTURE, _GRAPHIC_CONTROL = 0x3B, 0x21, 0x2C, 0xF9
+_INTERLACED = 0x40
+_NOTHING = (None, 0)
+
+
+class GifFrame(NamedTuple):
+    """One picture of a GIF file."""
+
+    left: int  # position of its first pixel on the canvas
+    top: int
+    width: int
+    height: int
+    is_interlaced: bool  # whether the rows are stored in four passes
+    palette: bytes  # three bytes for each colour
+    transparent: int | None  # palette index that does not change the canvas
+    disposal: int  # how to treat its region before drawing the next picture
+    start: int  # byte range of its compressed data in the file
+    stop: int
+
+
+class GifFile(NamedTuple):
+    """The parsed blocks of a GIF file."""
+
+    width: int  # of the canvas, which the first picture extends if it is larger
+    height: int
+    background: tuple[int, ...]  # colour (R, G, B) of the canvas where no picture covers it
+    frames: list[GifFrame]
+
+    @property
+    def layout(self) -> Layout:
+        """RGB if pictures cover the canvas at all times, otherwise RGB and alpha."""
+        for number, frame in enumerate(self.frames):
+            covers = not (frame.left or frame.top) and frame.width >= self.width and frame.height >= self.height
+            bares = frame.disposal == _GIF_CLEAR and number < len(self.frames) - 1
+            if (number == 0 and (not covers or frame.disposal == _GIF_RESTORE)) or bares:
+                return Layout.RGB_ALPHA
+            if frame.transparent is not None:
+                return Layout.RGB_ALPHA
+        return Layout.RGB
+
+
+def parse_gif(data: bytes) -> GifFile:
+    """Parse the blocks of a file; raise `DamagedImageError` if it ends too early or has a block of an unknown kind."""
+    frames: list[GifFrame] = []
+    transparent: int | None
+    transparent, disposal = _NOTHING
+    try:
+        width, height, flags, background = struct.unpack_from("<HHBB", data, 6)
+        at = 13 + _palette_bytes(flags)
+        colours = data[13:at]
+        while data[at] != _TRAILER:
+            kind, begin = data[at], at
+            if kind == _EXTENSION:
+                if data[at + 1] == _GRAPHIC_CONTROL:
+                    disposal, transparent = data[at + 3] >> 2 & 7, data[at + 6] if data[at + 3] & 1 else None
+                at += 2
+            elif kind == _PICTURE:
+                left, top, columns, rows, flags = struct.unpack_from("<HHHHB", data, at + 1)
+                at += 11 + _palette_bytes(flags)
+            else:
+                raise DamagedImageError(f"byte {at} begins no block that GIF has ({kind:#04x})")
+            start = at
+            while data[at]:
+                at += 1 + data[at]
+            at += 1
+            if kind == _PICTURE:
+                palette = data[begin + 10 : start - 1] or colours
+                is_interlaced = bool(flags & _INTERLACED)
+                frames.append(
+                    GifFrame(left, top, columns, rows, is_interlaced, palette, transparent, disposal, start - 1, at)
+                )
+                transparent, disposal = _NOTHING
+    except (IndexError, struct.error):
+        raise DamagedImageError(f"it ends before its trailer, after {len(data)} bytes") from None
+    if not frames or not all(frame.width and frame.height for frame in frames):
+        raise DamagedImageError("it has no picture, or one without pixels")
+    width, height = max(width, frames[0].left + frames[0].width), max(height, frames[0].top + frames[0].height)
+    bare = tuple(colours[3 * background : 3 * background + 3]) or (0, 0, 0)
+    return GifFile(width, height, bare, frames)
+
+
+def _palette_bytes(flags: int) -> int:
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def single_gif(data: bytes, frame: GifFrame) -> bytes:
+    """Return a GIF file with one picture and no palette, so that a decoder returns palette indices."""
+    size = struct.pack("<HH", frame.width, frame.height)
+    descriptor = b"\x2c" + bytes(4) + size + bytes([_INTERLACED * frame.is_interlaced])
+    return b"".join([b"GIF89a", size, bytes(3), descriptor, data[frame.start : frame.stop], bytes([_TRAILER])])
+
+
+def composed_gif(gif: GifFile, decode: Callable[[GifFrame], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
+    """Return an iterator over the canvas (4, H, W) after each picture: always the same array, which changes.
+
+    Where no picture covers the canvas, alpha is 0, and the colour is the background colour. ``decode`` returns the
+    palette indices of one picture, (H, W).
+    """
+    bare = np.array([*gif.background, 0], np.uint8).reshape(4, 1, 1)
+
+    def draw(frame: GifFrame, region: NDArray[Any]) -> None:
+        indices = decode(frame)[: region.shape[1], : region.shape[2]]
+        palette = np.zeros((256, 4), np.uint8)
+        colours = np.frombuffer(frame.palette, np.uint8).reshape(-1, 3)
+        palette[: len(colours), :3], palette[:, 3] = colours, 255
+        drawn = None if frame.transparent is None else indices != frame.transparent
+        for channel in range(4):
+            plane = palette[:, channel][indices]
+            np.copyto(region[channel], plane, where=True if drawn is None else drawn)
+
+    return _composed(gif, bare, _GIF_CLEAR, _GIF_RESTORE, draw)
