@@ -8,10 +8,6 @@ ranges differ from a full decode by less than 1e-4. Streams of all other codecs 
 from __future__ import annotations
 
 import math
-from typing import Literal
-
-#: How to reset a decoder: "flush" if the flush of a seek is enough, "new_codec" to open the codec again.
-ResetMethod = Literal["flush", "new_codec"]
 
 # Demuxers (FFmpeg's names) that give packets the same time stamps after a seek as in a read from the beginning.
 # In all other formats, notably MPEG program streams, every range is decoded from the beginning.
@@ -119,15 +115,13 @@ def is_exact_after_pre_roll(codec: str) -> bool:
     return codec in _INDEPENDENT or codec in _PRE_ROLL_LENGTHS or codec.startswith("pcm_")
 
 
-def reset_method(codec: str) -> ResetMethod:
-    """Return how to reset a codec, so that the samples of a range do not depend on earlier ranges.
+def needs_new_codec(codec: str) -> bool:
+    """Return whether a codec must be opened again after a seek, because a flush leaves state of earlier ranges.
 
-    >>> reset_method("flac"), reset_method("aac")
-    ('flush', 'new_codec')
+    >>> needs_new_codec("flac"), needs_new_codec("aac")
+    (False, True)
     """
-    if codec == "opus" or (is_exact_after_pre_roll(codec) and codec not in _NEED_NEW_CODEC):
-        return "flush"
-    return "new_codec"
+    return codec != "opus" and (codec in _NEED_NEW_CODEC or not is_exact_after_pre_roll(codec))
 
 
 def pre_roll_length(codec: str, sample_rate: int) -> int:

@@ -25,8 +25,8 @@ from .pre_roll import (
     has_unbounded_memory,
     is_exact_after_pre_roll,
     is_late_by_a_frame,
+    needs_new_codec,
     pre_roll_length,
-    reset_method,
     stores_timestamps,
     sums_durations,
 )
@@ -77,7 +77,7 @@ class AudioStream:
         formats = reader.format_name.split(",")
         self._can_seek = not is_sequential and can_seek(reader.format_name, self.codec)
         self._states_the_end = _STATES_THE_END in formats
-        self._reset_method = reset_method(self.codec)
+        self._needs_new_codec = needs_new_codec(self.codec)
         self._reopens_to_seek = _SEEKS_ONLY_WHEN_FRESH in formats
         # The last profile whose memory was found to be bounded.
         self._bounded_profile: str | None = None
@@ -294,7 +294,7 @@ class AudioStream:
             packet = reader.read_packet()
             if packet is None or packet.pts is None or packet.pts > pts:
                 continue
-            if self._reset_method == "new_codec":
+            if self._needs_new_codec:
                 reader.renew_codec()
             while (following := reader.read_packet()) is not None:
                 if following.pts is None or following.pts > pts:

@@ -128,16 +128,12 @@ class Av1Pictures:
 
 @dataclass(frozen=True)
 class _Sequence:
-    """The fields of a sequence header (5.5) that determine the layout of frame headers.
+    """The fields of a sequence header (5.5) that determine the layout of frame headers."""
 
-    ``is_plain`` means video whose frame headers have neither numbers nor timing information. The other attributes are
-    seq_force_screen_content_tools, seq_force_integer_mv and OrderHintBits.
-    """
-
-    is_plain: bool
-    screen_content_tools: int = 0
-    integer_motion: int = 0
-    order_hint_bits: int = 0
+    is_plain: bool  # whether frame headers have neither numbers nor timing information
+    screen_content_tools: int = 0  # seq_force_screen_content_tools
+    integer_motion: int = 0  # seq_force_integer_mv
+    order_hint_bits: int = 0  # OrderHintBits
 
 
 def av1_units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:

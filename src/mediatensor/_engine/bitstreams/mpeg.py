@@ -231,15 +231,11 @@ def is_packed(headers: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _Layer:
-    """Facts in the header of a video object layer (6.2.3).
+    """Facts in the header of a video object layer (6.2.3)."""
 
-    ``is_low_delay``: there are no B-VOPs (``None`` if not stated). ``is_rectangular``: pictures have no shape data.
-    ``is_interlaced``: fields may be predicted separately.
-    """
-
-    is_low_delay: bool | None
-    is_rectangular: bool
-    is_interlaced: bool
+    is_low_delay: bool | None  # whether there are no B-VOPs; `None` if not stated
+    is_rectangular: bool  # whether pictures have no shape data
+    is_interlaced: bool  # whether fields may be predicted separately
     time_increment_bits: int
 
     @property

@@ -257,14 +257,10 @@ class OrderGuard:
 
 @dataclass
 class _OrderCount:
-    """A picture order count, whose lower bits are stored in slices (H.264, 8.2.1.1; H.265, 8.3.1).
+    """A picture order count, whose lower bits are stored in slices (H.264, 8.2.1.1; H.265, 8.3.1)."""
 
-    ``reference`` is the count that determines the next picture's upper bits. ``last`` is the count of the previous
-    picture in file order.
-    """
-
-    reference: int = 0
-    last: int | None = None
+    reference: int = 0  # the count that determines the next picture's upper bits
+    last: int | None = None  # the count of the previous picture in file order
 
     def grows(self, low_bits: int, num_bits: int, *, is_reference: bool) -> bool:
         """Process the next picture; return whether its count is higher than the previous picture's."""

@@ -27,17 +27,13 @@ _ENCRYPTED = (b"encv", b"drmi", b"drms")
 
 @dataclass(frozen=True)
 class Track:
-    """A track according to the file's header.
-
-    ``edits`` has pairs (duration in movie ticks, first media tick), where -1 means an empty edit. ``num_samples`` is 0
-    in a fragmented file. ``sample_table`` has the boxes of ``stbl``.
-    """
+    """A track according to the file's header."""
 
     time_scale: int
     movie_time_scale: int
-    edits: tuple[tuple[int, int], ...]
-    num_samples: int
-    sample_table: Boxes
+    edits: tuple[tuple[int, int], ...]  # (duration in movie ticks, first media tick); -1 means an empty edit
+    num_samples: int  # 0 in a fragmented file
+    sample_table: Boxes  # the boxes of `stbl`
 
 
 def find_track(moov: memoryview, track_id: int) -> Track:
@@ -352,15 +348,12 @@ class _SampleDefaults:
 
 @dataclass
 class _FragmentRuns:
-    """The columns of the runs that were read, the number of their samples, and the limit for this number.
+    """The runs that were read."""
 
-    ``shift`` is the number of ticks that the demuxer adds to later presentation times, so that none is negative.
-    """
-
-    limit: int
+    limit: int  # for `count`
     columns: dict[str, list[Int64Array]] = field(default_factory=dict)
-    count: int = 0
-    shift: int = 0
+    count: int = 0  # number of samples
+    shift: int = 0  # ticks that the demuxer adds to later presentation times, so that none is negative
 
     def append(self, **columns: Int64Array) -> None:
         for name, values in columns.items():

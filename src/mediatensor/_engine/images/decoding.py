@@ -51,7 +51,11 @@ def decode(
     kind = _check_kind(data, name, kind)
 
     def check_pixels(width: int, height: int) -> None:
-        _check_pixels(width, height, name, max_pixels)
+        if max_pixels is not None and width * height > max_pixels:
+            raise OpenError(
+                f"{name} says that its picture has {width}x{height} = {width * height} pixels, more than max_pixels = "
+                f"{max_pixels}. If you trust the file, pass a larger max_pixels, or None for no limit."
+            )
 
     try:
         image = open_image(kind, data, check_pixels, wants_8_bits=dtype == np.uint8, num_threads=num_threads)
@@ -104,14 +108,6 @@ def _check_kind(data: bytes, name: str, kind: str | None) -> str:
         other = f"; use decode_{found} or decode_image" if found not in (None, "bmp") else ""
         raise OpenError(f"{name} is not a {str(kind).upper()} image: it looks like {look_like(data)}{other}.")
     return found
-
-
-def _check_pixels(width: int, height: int, name: str, max_pixels: int | None) -> None:
-    if max_pixels is not None and width * height > max_pixels:
-        raise OpenError(
-            f"{name} says that its picture has {width}x{height} = {width * height} pixels, more than max_pixels = "
-            f"{max_pixels}. If you trust the file, pass a larger max_pixels, or None for no limit."
-        )
 
 
 def _damaged(name: str, kind: str, error: Exception) -> DecodeError:

@@ -361,14 +361,11 @@ _FOREVER = 0xFFFFFFFF
 
 
 class SubtitlePacket(NamedTuple):
-    """One subtitle packet. ``duration_seconds`` is ``None`` if the file does not state it.
-
-    ``lines`` has the raw packet if its codec is in `READABLE_PACKETS`. For other codecs, each decoded event is one
-    element with the fields of an ASS line.
-    """
+    """One subtitle packet."""
 
     start_seconds: float
-    duration_seconds: float | None
+    duration_seconds: float | None  # `None` if the file does not state it
+    # The raw packet if its codec is in `READABLE_PACKETS`; otherwise the fields of an ASS line for each decoded event.
     lines: tuple[bytes, ...]
 
 

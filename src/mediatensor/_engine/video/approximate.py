@@ -68,7 +68,19 @@ class ApproximateFrames:
 
     def __init__(self, video: OpenVideo) -> None:
         self._video = video
-        self._timeline = _timeline(video)
+        header = video_stream_metadata(
+            video.stream_info, video.container_info.duration_seconds, rotation=None, size=None, index=None
+        )
+        if header.average_fps is None:
+            raise StreamError(
+                f"Seek mode is approximate, but stream {video.stream_info.index} does not have an average fps in its "
+                "metadata. Use seek_mode='exact'."
+            )
+        if header.num_frames is None or header.end_stream_seconds is None:
+            raise StreamError("The number of frames is unknown: the header states no duration. Use seek_mode='exact'.")
+        self._timeline = Timeline(
+            header.begin_stream_seconds, header.average_fps, header.num_frames, header.end_stream_seconds
+        )
 
     @property
     def _slack(self) -> float:
@@ -246,17 +258,3 @@ class ApproximateFrames:
             if self._video.spec.decodes_in_software:
                 raise
             raise DeviceError(f"The device's decoder gives no frame: {error}") from error
-
-
-def _timeline(video: OpenVideo) -> Timeline:
-    header = video_stream_metadata(
-        video.stream_info, video.container_info.duration_seconds, rotation=None, size=None, index=None
-    )
-    if header.average_fps is None:
-        raise StreamError(
-            f"Seek mode is approximate, but stream {video.stream_info.index} does not have an average fps in its "
-            "metadata. Use seek_mode='exact'."
-        )
-    if header.num_frames is None or header.end_stream_seconds is None:
-        raise StreamError("The number of frames is unknown: the header states no duration. Use seek_mode='exact'.")
-    return Timeline(header.begin_stream_seconds, header.average_fps, header.num_frames, header.end_stream_seconds)

@@ -47,10 +47,7 @@ from .stream import OpenVideo
 class ExactFrames:
     """Gives frames by number and by time, using a `FrameIndex`.
 
-    Args:
-        video: The opened stream.
-        mappings: The user's table (pts, duration, is_key), used instead of scanning the stream.
-        index: An existing index of this stream, used instead of scanning it.
+    The user's table ``mappings`` (pts, duration, is_key) or an existing ``index`` saves scanning the stream.
     """
 
     def __init__(
