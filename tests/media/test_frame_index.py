@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor._engine.containers.packet_table import NO_PTS, PacketTable
+from mediatensor._engine.containers.sample_tables import NO_PTS, PacketTable
 from mediatensor._engine.index.building import FrameRecord, from_frames, from_packets
 from mediatensor._engine.index.building import from_table as index_from_table
 from mediatensor._engine.index.frame_index import FrameIndex

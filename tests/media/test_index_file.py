@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import media
-from mediatensor._engine.containers.packet_table import PacketTable
+from mediatensor._engine.containers.sample_tables import PacketTable
 from mediatensor._engine.index.building import from_packets, from_table
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from mediatensor.errors import FrameIndexError, MediaTensorError

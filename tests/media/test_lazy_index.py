@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import media
 from exactness import assert_same, find_truth
 from media_writing import ClipSpec, write_clip, x264
-from mediatensor._engine.containers.packet_table import NO_PTS, PacketTable
+from mediatensor._engine.containers.sample_tables import NO_PTS, PacketTable
 from mediatensor._engine.index.building import from_packets
 from mediatensor._engine.index.indexing import certain_frames, packet_counts
 from mediatensor.decoders import VideoDecoder

@@ -20,7 +20,7 @@ import media
 from exactness import assert_same, find_truth
 from mediatensor._engine.containers.boxes import MalformedBoxError
 from mediatensor._engine.containers.matroska import blocks_of_track
-from mediatensor._engine.containers.packet_table import PacketTable
+from mediatensor._engine.containers.sample_tables import PacketTable
 from mediatensor._engine.index.header_table import header_table
 from mediatensor._engine.index.scan import scan_packets
 from mediatensor._engine.pyav.reading import VideoReader

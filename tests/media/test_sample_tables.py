@@ -12,8 +12,13 @@ import pytest
 
 import media
 from mediatensor._engine.containers.boxes import MalformedBoxError, find_all, top_level_boxes
-from mediatensor._engine.containers.packet_table import PacketTable
-from mediatensor._engine.containers.sample_tables import DemuxedSamples, find_track, packets_of_samples, read_samples
+from mediatensor._engine.containers.sample_tables import (
+    DemuxedSamples,
+    PacketTable,
+    find_track,
+    packets_of_samples,
+    read_samples,
+)
 from mediatensor._engine.index.header_table import header_table
 from mediatensor._engine.index.scan import scan_packets
 from mediatensor._engine.pyav.reading import VideoReader

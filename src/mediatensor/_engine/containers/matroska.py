@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .boxes import MalformedBoxError, ReadAt
-from .packet_table import Int64Array
+from .sample_tables import Int64Array
 
 _TIMESTAMP_SCALE = 0x2AD7B1
 _TRACK_ENTRY, _TRACK_NUMBER, _DEFAULT_DURATION, _TRACK_TIMESTAMP_SCALE = 0xAE, 0xD7, 0x23E383, 0x23314F

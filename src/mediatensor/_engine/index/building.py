@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ...errors import InvalidArgumentError
 from ..bitstreams.units import Disposable
 from ..common.messages import counted
-from ..containers.packet_table import NO_PTS, Int8Array, Int64Array, PacketTable
+from ..containers.sample_tables import NO_PTS, Int8Array, Int64Array, PacketTable
 from .frame_index import MAX_DELAY_PACKETS, FrameIndex
 from .holes import describe_holes, find_holes
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.checks import TIME_TOLERANCE, latest
-from ..containers.packet_table import Int64Array
+from ..containers.sample_tables import Int64Array
 
 # Programs round times to the time base, or at the coarsest to milliseconds. Times with a coarser common divisor are
 # exact.

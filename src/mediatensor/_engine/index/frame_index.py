@@ -16,7 +16,7 @@ from ...errors import FrameIndexError, InvalidArgumentError
 from ..common import checks
 from ..common.lazy import cached_property, is_tensor
 from ..common.messages import counted
-from ..containers.packet_table import NO_PTS, Int8Array, Int64Array
+from ..containers.sample_tables import NO_PTS, Int8Array, Int64Array
 from .frame_clock import FrameClock, frame_clock
 from .holes import FrameHole
 from .index_file import SourceIdentity, load_index, save_index

@@ -18,9 +18,11 @@ from ..bitstreams.order import GUARDED_CODECS, picture_order
 from ..bitstreams.units import PacketContent
 from ..containers.boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
 from ..containers.matroska import Blocks, blocks_of_track
-from ..containers.packet_table import NO_PTS, Int64Array, PacketTable, unread_packets
 from ..containers.sample_tables import (
+    NO_PTS,
     DemuxedSamples,
+    Int64Array,
+    PacketTable,
     Samples,
     Track,
     entries_to_compare,
@@ -29,6 +31,7 @@ from ..containers.sample_tables import (
     packets_of_fragments,
     packets_of_samples,
     read_samples,
+    unread_packets,
 )
 from ..pyav.reading import DISCARD_ENTRY, KEY_ENTRY, VideoReader
 from .scan import PacketScan, has_packets_too_small

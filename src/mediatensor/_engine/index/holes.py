@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..bitstreams.content import CODECS_OF_FRAMES_ONLY
 from ..common.messages import counted
-from ..containers.packet_table import NO_PTS, Int64Array, PacketTable
+from ..containers.sample_tables import NO_PTS, Int64Array, PacketTable
 
 # In these codecs, each packet with a picture gives a frame unless data is missing. Other codecs skip unchanged frames.
 _CODECS_OF_ONE_FRAME = frozenset(("av1", "h264", "hevc", "vp8", "vp9"))

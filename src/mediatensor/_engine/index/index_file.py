@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from ...errors import FrameIndexError, MediaTensorError, WriteError
 from ..common.checks import path_text
-from ..containers.packet_table import NO_PTS
+from ..containers.sample_tables import NO_PTS
 from ..pyav.opening import ContainerInfo, StreamInfo
 from ..pyav.reading import VideoReader
 from ..sources.output_files import write_file

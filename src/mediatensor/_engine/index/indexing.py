@@ -19,7 +19,7 @@ import numpy as np
 from ...errors import FrameIndexError, InvalidArgumentError, ReadError, StreamError
 from ..common.checks import path_text
 from ..common.interrupts import interrupts_kept
-from ..containers.packet_table import NO_PTS, PacketTable
+from ..containers.sample_tables import NO_PTS, PacketTable
 from ..pyav.reading import VideoReader
 from ..sources.source import Source
 from .building import from_frames, from_packets

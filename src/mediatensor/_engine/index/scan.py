@@ -33,7 +33,7 @@ from ...errors import ReadError
 from ..bitstreams.content import packet_inspector, refreshes_gradually
 from ..bitstreams.order import picture_order
 from ..bitstreams.units import HEAD_BYTES, Disposable, PacketContent
-from ..containers.packet_table import NO_PTS, Int64Array, PacketTable
+from ..containers.sample_tables import NO_PTS, Int64Array, PacketTable
 from ..pyav.pixels import fingerprint
 from ..pyav.reading import PacketDecoder, UndecodablePacketError, VideoReader, is_key_frame
 from ..sources.readers import SourceFaultError

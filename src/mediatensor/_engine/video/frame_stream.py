@@ -18,7 +18,7 @@ from typing import Any
 
 from ...errors import DecodeError, DeviceError
 from ..common import stages
-from ..containers.packet_table import NO_PTS
+from ..containers.sample_tables import NO_PTS
 from ..index.frame_index import MAX_DELAY_PACKETS, FrameIndex
 from ..pyav.pixels import fingerprint
 from ..pyav.reading import UndecodablePacketError, VideoReader, is_key_frame

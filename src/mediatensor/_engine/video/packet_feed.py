@@ -19,7 +19,7 @@ from ..bitstreams.order import order_guard
 from ..bitstreams.units import Disposable, PacketContent
 from ..common import stages
 from ..common.interrupts import interrupts_kept
-from ..containers.packet_table import NO_PTS
+from ..containers.sample_tables import NO_PTS
 from ..index.frame_index import FrameIndex
 from ..index.header_table import may_leave_packets_unread
 from ..pyav.reading import VideoReader
