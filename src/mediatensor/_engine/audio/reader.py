@@ -73,9 +73,8 @@ class _FirstPacket(NamedTuple):
 class SoundReader(AudioReader):
     """An `AudioReader` that seeks exactly in bare MP3, AAC and Ogg Vorbis, and detects joined files.
 
-    Raises:
-        SeekMissedError: if a packet is not at the position that a seek computed. The same seek works when repeated.
-        UnknownPositionError: if only a read from the beginning can determine the time stamp of a packet.
+    Reading raises `SeekMissedError` if a packet is not at the position that a seek computed, and
+    `UnknownPositionError` if only a read from the beginning can determine the time stamp of a packet.
     """
 
     def __init__(self, source: Source, stream_index: int | None, num_threads: int) -> None:

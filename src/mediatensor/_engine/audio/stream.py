@@ -126,10 +126,8 @@ class AudioStream:
     def slices(self, plan: SamplePlan) -> Iterator[FrameSlice]:
         """Yield slices with the samples [plan.start, plan.stop) of the stream, in order.
 
-        Raises:
-            DecodeError: if a packet with wanted samples cannot be decoded.
-            UnknownPositionError: if only a sequential stream can find the range.
-            SeekMissedError: if a seek ended at another packet. Calling this method again works.
+        Raises `DecodeError` if a packet with wanted samples cannot be decoded, `UnknownPositionError` if only a
+        sequential stream can find the range, and `SeekMissedError` if a seek ended at another packet.
         """
         start, stop = plan.start, plan.stop
         stream_rate = self.form.sample_rate

@@ -81,10 +81,6 @@ def check_mode(mode: object) -> ImageReadMode:
 
     >>> check_mode("rgba")
     <ImageReadMode.RGB_ALPHA: 'RGB_ALPHA'>
-
-    Raises:
-        SourceTypeError: (a TypeError) if ``mode`` is not a string.
-        InvalidArgumentError: if there is no such mode.
     """
     if isinstance(mode, ImageReadMode):
         return mode

@@ -43,10 +43,8 @@ def decode(
     ``None`` for the type of the file, and ``max_pixels`` for no limit. Pictures are rotated by their EXIF orientation
     if ``is_upright``.
 
-    Raises:
-        OpenError: if the file has another format, cannot be read, or exceeds the limit.
-        DecodeError: if the file is damaged or incomplete.
-        MissingDependencyError: if a package for the format is missing.
+    Raises `OpenError` if the file has another format, cannot be read, or exceeds the limit, `DecodeError` if it is
+    damaged, and `MissingDependencyError` if a package for the format is missing.
     """
     kind = _check_kind(data, name, kind)
 

@@ -91,10 +91,8 @@ def open_image(
     ``check_pixels`` is called with columns and rows before creating a decoder that allocates a picture at once; it
     raises if a picture of this size is refused.
 
-    Raises:
-        MissingDependencyError: if this Pillow lacks the format, or pillow-heif is not installed.
-        DamagedImageError: if the file is damaged or incomplete.
-        Exception: any exception that Pillow raises for headers that it cannot read.
+    Raises `MissingDependencyError`, `DamagedImageError`, or any exception that Pillow raises for headers that it cannot
+    read.
     """
     if kind == "webp":
         check_pixels(*webp_canvas(data))

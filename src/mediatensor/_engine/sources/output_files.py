@@ -185,7 +185,8 @@ def check_outputs(
     """Refuse outputs that are an input, the same file as another output, a folder, or a file that must be kept.
 
     Paths are compared after following symbolic and hard links. Outputs whose names differ only in case count as the
-    same file, because they are the same on some systems. Devices and pipes may be written.
+    same file, because they are the same on some systems. Devices and pipes may be written. Raises
+    `InvalidArgumentError`, and `WriteError` if the folder of an output is missing or cannot be written.
 
     Args:
         outputs: Paths.
@@ -195,10 +196,6 @@ def check_outputs(
             whether this file may be replaced without ``overwrite``. By default, no file may be replaced without it.
         how: The option that allows overwriting, for the message.
         makes_folders: Whether the caller makes the folders of its outputs.
-
-    Raises:
-        InvalidArgumentError: if an output must be refused.
-        WriteError: if the folder of an output is missing, unless the caller makes it, or cannot be written.
     """
     names = list(map(os.fsdecode, outputs))
     paths = [path for source in sources if isinstance(source, (str, os.PathLike)) for path in _paths_of(source)]

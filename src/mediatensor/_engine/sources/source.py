@@ -375,13 +375,9 @@ def make_source(source: object) -> Source:
     """Make the `Source` for the argument of a decoder.
 
     Accepted are a path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor
-    on the CPU, and a binary file object with ``read(size)`` and ``seek(offset, whence)``.
-
-    Raises:
-        SourceTypeError: for anything else. The message names the missing method or the accepted types.
-        SourceNotFoundError: if a path does not exist.
-        OpenError: if the source is empty or a directory.
-        ReadError: if the file object is closed.
+    on the CPU, and a binary file object with ``read(size)`` and ``seek(offset, whence)``. Raises `SourceTypeError` for
+    anything else, `SourceNotFoundError` if a path does not exist, `OpenError` if the source is empty or a directory,
+    and `ReadError` if the file object is closed.
     """
     if isinstance(source, Source):
         return source

@@ -158,11 +158,8 @@ def decode_rows(
     means that the writer stores the converter's pixels unchanged, and no frame is replaced or left out.
     ``is_sequential`` means that the caller goes through the video, and will not ask for the same frames again.
 
-    Raises:
-        DecodeError: for a damaged frame under ``"raise"``, for a missing frame under ``"raise"`` and ``"keep"``, and
-            for a frame that nothing can replace under ``"nearest"``.
-        ReadError: under ``"keep"`` and ``"raise"``.
-        SizeChangeError: see `PixelWriter`.
+    Raises `DecodeError` for a damaged frame under ``"raise"``, for a missing frame under ``"raise"`` and ``"keep"``,
+    and for a frame that nothing can replace under ``"nearest"``.
     """
     cache = handle.frame_cache
     if cache.index is not index:

@@ -79,11 +79,9 @@ class FrameStream:
     def run(self, index: FrameIndex, segments: Iterable[Segment]) -> Iterator[tuple[int, Any]]:
         """Yield the frames of a plan as (place, frame), each before the next frame is decoded.
 
-        Raises:
-            IndexMismatchError: if decoding contradicts an index made from packets.
-            DeviceError: in the same case, if a device decodes: only a software decoder can prove the index wrong.
-            MissingFrameError: if a frame of an index made by decoding, or of the user's table, does not come out.
-            ReadError: if the source cannot be read.
+        Raises `IndexMismatchError` if decoding contradicts an index made from packets; `DeviceError` if a device
+        decodes, because only a software decoder can prove the index wrong. Raises `MissingFrameError` if a frame of
+        another index does not come out.
         """
         if index is not self._index:
             self._use(index)
