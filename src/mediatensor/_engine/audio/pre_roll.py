@@ -19,8 +19,8 @@ _EXACT_FORMATS = frozenset((
 # These demuxers compute a byte position for a seek, which is right only for samples of a fixed size.
 _PCM_FORMATS = frozenset(("wav", "w64", "aiff", "au", "caf"))
 
-# FFmpeg computes the time stamps of these formats as sums of frame durations, each rounded to ticks.
-_SUMMED_FORMATS = frozenset(("ac3", "eac3"))
+#: FFmpeg computes the time stamps of these formats as sums of frame durations, each rounded to ticks.
+SUMMED_FORMATS = frozenset(("ac3", "eac3"))
 
 # Formats that store a time for each packet. FFmpeg computes the times of other formats from sizes and bit rates, and
 # may be far off: an hour for four seconds of G.722 in AVI.
@@ -51,11 +51,12 @@ _FADING_SECONDS = {"aac": 0.2, "aac_latm": 0.2, "dca": 1.0, "mp1": 0.1, "mp2": 0
 # A flush of AC-3 also resets its options, such as dynamic range compression.
 _NEED_NEW_CODEC = frozenset(("ac3", "eac3"))
 
-# AAC of this profile (FFmpeg's name) needs only the previous frame. In other profiles, a frame may depend on any
-# earlier frame: SBR (HE-AAC) and parametric stereo store their settings only in some frames, and most values as
-# differences in time; Main, LTP and possibly LD predict each frame from earlier predictions. Finding a frame with all
-# settings means parsing all frames, which takes longer than decoding.
-_AAC_CODECS = frozenset(("aac", "aac_latm"))
+#: Codecs with profiles for which `has_unbounded_memory` may be true. AAC of this profile (FFmpeg's name) needs only the
+#: previous frame. In other profiles, a frame may depend on any earlier frame: SBR (HE-AAC) and parametric stereo store
+#: their settings only in some frames, and most values as differences in time; Main, LTP and possibly LD predict each
+#: frame from earlier predictions. Finding a frame with all settings means parsing all frames, which takes longer than
+#: decoding.
+AAC_CODECS = frozenset(("aac", "aac_latm"))
 _AAC_BOUNDED_PROFILE = "LC"
 
 
@@ -82,19 +83,9 @@ def stores_timestamps(format_name: str) -> bool:
     return not _TIMED_FORMATS.isdisjoint(format_name.split(","))
 
 
-def sums_durations(format_name: str) -> bool:
-    """Return whether the time stamps of a format are sums of rounded frame durations."""
-    return format_name in _SUMMED_FORMATS
-
-
 def is_late_by_a_frame(format_name: str, codec: str) -> bool:
     """Return whether a packet may have the time stamp of its second frame."""
     return format_name == _LATE_FORMAT and codec.startswith(_LATE_CODECS)
-
-
-def has_profiles(codec: str) -> bool:
-    """Return whether frames of a codec have profiles for which `has_unbounded_memory` may be true."""
-    return codec in _AAC_CODECS
 
 
 def has_unbounded_memory(codec: str, profile: str | None) -> bool:
@@ -107,7 +98,7 @@ def has_unbounded_memory(codec: str, profile: str | None) -> bool:
     >>> has_unbounded_memory("mp3float", None)
     False
     """
-    return codec in _AAC_CODECS and profile is not None and profile != _AAC_BOUNDED_PROFILE
+    return codec in AAC_CODECS and profile is not None and profile != _AAC_BOUNDED_PROFILE
 
 
 def is_exact_after_pre_roll(codec: str) -> bool:

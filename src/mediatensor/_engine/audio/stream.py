@@ -17,18 +17,18 @@ from ..pyav.audio import AudioReader, SampleForm
 from ..pyav.reading import UndecodablePacketError
 from .plan import NUM_FRAMES_TO_FIT, SampleClock, SamplePlan, fit_clock, has_coarse_ticks
 from .pre_roll import (
+    AAC_CODECS,
     OPUS_STEPS_SECONDS,
+    SUMMED_FORMATS,
     OpusMemory,
     begins_with_narrow_band,
     can_seek,
-    has_profiles,
     has_unbounded_memory,
     is_exact_after_pre_roll,
     is_late_by_a_frame,
     needs_new_codec,
     pre_roll_length,
     stores_timestamps,
-    sums_durations,
 )
 from .reader import DecodedPacket, UnknownPositionError
 
@@ -81,7 +81,7 @@ class AudioStream:
         self._reopens_to_seek = _SEEKS_ONLY_WHEN_FRESH in formats
         # The last profile whose memory was found to be bounded.
         self._bounded_profile: str | None = None
-        self._has_profiles = has_profiles(self.codec)
+        self._has_profiles = self.codec in AAC_CODECS
         self._is_exact = is_exact_after_pre_roll(self.codec)
         # The pre-rolls to try, in samples, in ascending order.
         self._pre_rolls: list[int] = []
@@ -362,7 +362,7 @@ class AudioStream:
         if None in stamps:
             clock = SampleClock(self._first_packet_pts if pts is None else pts, samples_per_tick)
         else:
-            clock = fit_clock(stamps, lengths, samples_per_tick, sums_durations=sums_durations(reader.format_name))
+            clock = fit_clock(stamps, lengths, samples_per_tick, sums_durations=reader.format_name in SUMMED_FORMATS)
         self._clock = clock
         # If the first frame has no time stamp, FFmpeg derived later time stamps from another packet.
         follows_leaps = pts is not None and stores_timestamps(reader.format_name) and not reader.time_restarts
