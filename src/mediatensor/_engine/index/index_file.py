@@ -20,7 +20,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cache
 from hashlib import blake2b
@@ -371,7 +371,8 @@ def _header_faults(values: Any) -> Iterator[str]:
     if num_holes > num_frames + 1:
         yield f"has {num_holes} holes between {num_frames} frames"
     if max(num_frames, num_key_frames) > MAX_FRAMES:
-        yield f"has {num_frames} frames and {num_key_frames} key frames, more than the {MAX_FRAMES} of a file"
+        counts = f"{num_frames} frames and {num_key_frames} key frames"
+        yield f"has {counts}, more than the {MAX_FRAMES} that a file may hold"
     time_base = values["time_base"]
     if not (isinstance(time_base, list) and len(time_base) == 2 and all(_is_number(n, 1, 1 << 31) for n in time_base)):
         yield "has no valid time base"
@@ -406,7 +407,7 @@ def _is_number(value: object, lowest: int, highest: int = 1 << 62) -> bool:
 def _is_identity(value: object) -> bool:
     return (
         isinstance(value, dict)
-        and set(value) == {item.name for item in fields(SourceIdentity)}
+        and value.keys() == _IDENTITY_TYPES.keys()
         and all(isinstance(value[name], kind) and value[name] is not True for name, kind in _IDENTITY_TYPES.items())
     )
 
