@@ -103,8 +103,14 @@ class FrameCache:
             return self._pictures[frame][0]
 
     def put(self, frame: int, picture: Any) -> None:
-        size = self._size_of(picture)
-        limit = get_frame_cache_bytes()
+        if not is_frame(picture):  # a backend's own type; if its size is unknown, assume RGB
+            self.bytes_per_picture = int(getattr(picture, "num_bytes", picture.width * picture.height * 3))
+        else:
+            kind = (picture.width, picture.height, picture.format.name)
+            if kind != self._kind or self.bytes_per_picture is None:
+                self._kind = kind
+                self.bytes_per_picture = sum([plane.buffer_size for plane in picture.planes])
+        size, limit = self.bytes_per_picture, get_frame_cache_bytes()
         with _cache.lock:
             if frame not in self._pictures and size <= limit:
                 self._pictures[frame] = picture, size
@@ -124,16 +130,6 @@ class FrameCache:
             else:
                 self.clear()
                 self.put(frame, picture)
-
-    def _size_of(self, picture: Any) -> int:
-        if not is_frame(picture):  # a backend's own type; if its size is unknown, assume RGB
-            self.bytes_per_picture = int(getattr(picture, "num_bytes", picture.width * picture.height * 3))
-            return self.bytes_per_picture
-        kind = (picture.width, picture.height, picture.format.name)
-        if kind != self._kind or self.bytes_per_picture is None:
-            self._kind = kind
-            self.bytes_per_picture = sum(plane.buffer_size for plane in picture.planes)
-        return self.bytes_per_picture
 
     def capacity(self) -> int:
         """Return how many frames with as many bytes as the last one fit into the memory limit."""
