@@ -17,8 +17,8 @@ from torch import Tensor
 from .._engine.common import limits
 from .._engine.common.checks import MAX_INT, optional_text, shown, whole_number
 from .._engine.common.devices import check_has_values, checked_device
-from .._engine.pyav.encoding import format_of_name, format_of_path
-from .._engine.pyav.encoding_video import AudioSettings, VideoSettings
+from .._engine.pyav.encoding import AudioSettings, format_of_name, format_of_path
+from .._engine.pyav.encoding_video import VideoSettings
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, FrameBatch
 from ._session import (
