@@ -23,7 +23,7 @@ from mediatensor.errors import (
 from mediatensor.ocr.io import read_pdf
 
 # Private: a page with as many objects as the limit has takes PDFium a quarter of a minute.
-from mediatensor.ocr.io._documents import pdf_page as _pdf_page
+from mediatensor.ocr.io._documents import pdfium as _pdfium
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 
@@ -172,7 +172,7 @@ def test_page_of_a_million_objects_is_rendered() -> None:
 
 
 def test_page_with_too_many_objects_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_pdf_page, "MAX_PAGE_OBJECTS", 1000)
+    monkeypatch.setattr(_pdfium, "MAX_PAGE_OBJECTS", 1000)
     pages = read_pdf(pdf_files.document([b"9 9 1 1 re f\n" * 1001, b"9 9 1 1 re f\n" * 1000]), scale=0.1)
     for read in (pages.__getitem__, pages.text_layer):
         with pytest.raises(PageError, match="1001 objects, more than the 1000"):
@@ -181,7 +181,7 @@ def test_page_with_too_many_objects_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_page_with_too_many_characters_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_pdf_page, "MAX_PAGE_CHARACTERS", 20)
+    monkeypatch.setattr(_pdfium, "MAX_PAGE_CHARACTERS", 20)
     pages = read_pdf(
         pdf_files.document([pdf_files.text_page((10, 10, "x" * 21)), pdf_files.text_page((9, 9, "x" * 20))])
     )

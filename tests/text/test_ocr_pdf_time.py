@@ -27,7 +27,7 @@ from mediatensor.isolate import IsolatedWorker
 from mediatensor.ocr.io import Pages, read_pdf
 
 # Private: users do not see which process draws, and whether it is ended.
-from mediatensor.ocr.io._documents import pdf_process as _pdf_process
+from mediatensor.ocr.io._documents import pdf as _pdf
 from places import in_child, interrupted, needs_fork
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")
@@ -61,8 +61,8 @@ def marked() -> bytes:
 @pytest.fixture(autouse=True)
 def no_process_is_left() -> Any:
     yield
-    if _pdf_process._process is not None:
-        _pdf_process._process.close()
+    if _pdf._process is not None:
+        _pdf._process.close()
 
 
 HOSTILE: dict[str, Callable[[], bytes]] = {"tiling": tiling, "marked": marked}
@@ -102,7 +102,7 @@ def test_text_layers_without_end_fail() -> None:
 def test_separate_process_gives_the_same_pages_and_words(
     options: dict[str, Any], is_seen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_pdf_process, "_SHARED_BYTES", (64 << 20) if is_seen else 4096)
+    monkeypatch.setattr(_pdf, "_SHARED_BYTES", (64 << 20) if is_seen else 4096)
     path = tmp_path / "good.pdf"
     path.write_bytes(GOOD)
     expected = read_pdf(GOOD, **options)
@@ -141,7 +141,7 @@ def test_unreadable_files_raise_their_reason(tmp_path: Path) -> None:
     path = tmp_path / "gone.pdf"
     path.write_bytes(GOOD)
     pages = read_pdf(path, timeout_seconds=60)
-    _pdf_process._running().close()
+    _pdf._running().close()
     path.unlink()
     with pytest.raises(PageError, match=r"Page 0 .* No such file"):
         pages[0]
@@ -151,7 +151,7 @@ def test_unreadable_files_raise_their_reason(tmp_path: Path) -> None:
 def test_the_process_loads_neither_torch_nor_numpy() -> None:
     """It would start in seconds instead of a fifth of a second."""
     assert np.array_equal(read_pdf(GOOD, timeout_seconds=60)[0], read_pdf(GOOD)[0])
-    loaded = Path(f"/proc/{_pdf_process._running()._process.pid}/maps").read_text()
+    loaded = Path(f"/proc/{_pdf._running()._process.pid}/maps").read_text()
     assert "pdfium" in loaded
     assert "torch" not in loaded
     assert "numpy" not in loaded
@@ -159,7 +159,7 @@ def test_the_process_loads_neither_torch_nor_numpy() -> None:
 
 def test_a_process_that_crashes_is_replaced() -> None:
     pages = read_pdf(GOOD, timeout_seconds=60)
-    process = _pdf_process._running()
+    process = _pdf._running()
     os.kill(process._process.pid, signal.SIGKILL)
 
     with suppress(PageError):  # its end may be noticed before the next page is asked for, or by that
@@ -184,7 +184,7 @@ def test_unpicklable_arguments_are_refused() -> None:
 
 
 def test_datasets_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mediatensor.ocr.io._documents.pdf_process.DEFAULT_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("mediatensor.ocr.io._documents.pdf.DEFAULT_TIMEOUT_SECONDS", 0.5)
     (tmp_path / "tiling.pdf").write_bytes(tiling())
     rows = DocumentPages([tmp_path / "tiling.pdf"])
 
@@ -221,16 +221,16 @@ def test_the_command_has_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_forked_processes_have_a_separate_pdf_process(tmp_path: Path) -> None:
     pages = read_pdf(GOOD, timeout_seconds=60)
     expected = pages[0]
-    own = _pdf_process._running()._process.pid
+    own = _pdf._running()._process.pid
 
     def other() -> tuple[bytes, int]:
-        return pages[0].tobytes(), _pdf_process._running()._process.pid
+        return pages[0].tobytes(), _pdf._running()._process.pid
 
     data, process = in_child(tmp_path, other)
     assert data == expected.tobytes()
     assert process != own
     assert np.array_equal(pages[0], expected)
-    assert _pdf_process._running()._process.pid == own
+    assert _pdf._running()._process.pid == own
 
 
 def _sum_of(pages: Pages, queue: Any) -> None:
@@ -278,7 +278,7 @@ def test_interrupt_ends_the_pdf_process(tmp_path: Path) -> None:
 
     def work(may_be_interrupted: Callable[[], object]) -> None:
         pages = read_pdf(tiling(), timeout_seconds=60)
-        noted.write_text(str(_pdf_process._running()._process.pid))
+        noted.write_text(str(_pdf._running()._process.pid))
         may_be_interrupted()
         pages[0]
 

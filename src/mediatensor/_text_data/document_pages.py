@@ -77,7 +77,7 @@ class Document:
 
 def _open_pages(source: object, options: DocumentOptions) -> Pages:
     # Imported late, because the OCR package is large and only documents need it.
-    from ..ocr.io._documents.pdf_process import DEFAULT_TIMEOUT_SECONDS
+    from ..ocr.io._documents.pdf import DEFAULT_TIMEOUT_SECONDS
     from ..ocr.io.reader import open_document
 
     pdf_options = {"dpi": options.dpi, "timeout_seconds": DEFAULT_TIMEOUT_SECONDS, **options.pdf_options}

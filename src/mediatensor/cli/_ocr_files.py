@@ -121,7 +121,7 @@ def open_pages(
 
     options: dict[str, Any] = {} if password is None else {"password": password}
     if _is_pdf(file):
-        from ..ocr.io._documents.pdf_process import DEFAULT_TIMEOUT_SECONDS
+        from ..ocr.io._documents.pdf import DEFAULT_TIMEOUT_SECONDS
 
         options["timeout_seconds"] = timeout_seconds or DEFAULT_TIMEOUT_SECONDS
         yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options), dpi=dpi)

@@ -14,7 +14,7 @@ from ..._engine.images.decoding import MAX_PIXELS
 from ...errors import InvalidArgumentError
 from ._documents.pages import PageNumbers, Pages
 from ._documents.pdf import PdfDocument
-from ._documents.pdf_page import PdfOptions
+from ._documents.pdfium import PdfOptions
 
 __all__ = ["read_pdf"]
 

@@ -14,15 +14,16 @@ from contextlib import closing
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from .pdf_page import (
+from .pdfium import (
     Characters,
+    OpenPdf,
     PdfOptions,
     characters_of,
+    import_pdfium,
     page_as_shown,
     picture_size,
     relative_matrix,
 )
-from .pdfium import OpenPdf, import_pdfium
 
 #: Maximum number of lines, of filled rectangles, of areas and of pictures of a page; what comes after them is left out.
 MAX_DRAWN_LINES = 50_000

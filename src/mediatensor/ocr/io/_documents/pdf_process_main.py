@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from ....isolate import _channel
 from ....isolate._confinement import end_with_parent, no_core_dumps
-from . import pdf_drawing, pdf_page
-from .pdfium import OpenPdf, import_pdfium
+from .pdf_drawing import drawn_page
+from .pdfium import OpenPdf, PdfOptions, characters, import_pdfium, rendered
 
 READY, VALUE, FAILURE = b"R", b"V", b"F"
 
@@ -83,7 +83,7 @@ def _respond(
         if request.opening is not None:
             opening = pickle.loads(request.opening)
             documents[request.key] = OpenPdf(*opening), OpenPdf(*opening)
-        options: pdf_page.PdfOptions = pickle.loads(request.options)
+        options: PdfOptions = pickle.loads(request.options)
         file, copy = documents[request.key]
         with file() as pdf:
             match request.task:
@@ -94,16 +94,14 @@ def _respond(
                 case "drawing":
                     return _drawn(pdf, request.number, options, copy)
                 case _:
-                    found = pdf_page.characters(pdf, request.number, options, copy)
-                    # 64-bit numbers first, so that all numbers are aligned.
-                    parts = (found.boxes, found.matrix, found.codes)
-                    return VALUE, _json(len(found.codes)), [memoryview(part).cast("B") for part in parts if part]
+                    found = characters(pdf, request.number, options, copy)
+                    return VALUE, _json(len(found.codes)), _parts(found.boxes, found.matrix, found.codes)
     except Exception as error:
         return FAILURE, _json(type(error).__name__, str(error).rstrip(".") or type(error).__name__), []
 
 
 def _rendered(
-    pdf: Any, number: int, options: pdf_page.PdfOptions, memory: mmap.mmap | None
+    pdf: Any, number: int, options: PdfOptions, memory: mmap.mmap | None
 ) -> tuple[bytes, bytes, list[memoryview]]:
     """Render a page; a page that fits into the shared memory is drawn there instead of being sent."""
     is_shared = False
@@ -116,26 +114,19 @@ def _rendered(
         buffer = (ctypes.c_ubyte * num_bytes).from_buffer(memory) if memory is not None and is_shared else None
         return pdfium.PdfBitmap.new_native(width, height, format, rev_byteorder, buffer=buffer)
 
-    *values, data = pdf_page.rendered(pdf, number, options, new_bitmap)
+    *values, data = rendered(pdf, number, options, new_bitmap)
     return VALUE, _json(*values, is_shared), [] if is_shared else [memoryview(data).cast("B")]
 
 
-def _drawn(pdf: Any, number: int, options: pdf_page.PdfOptions, copy: OpenPdf) -> tuple[bytes, bytes, list[memoryview]]:
-    found = pdf_drawing.drawn_page(pdf, number, options, copy)
-    text = found.characters
-    # 64-bit numbers first, so that all numbers are aligned.
-    numbers: list[array[float]] = [
-        text.boxes,
-        text.matrix,
-        found.styles,
-        found.lines,
-        found.fills,
-        found.areas,
-        found.pictures,
-    ]
-    parts = [memoryview(part).cast("B") for part in numbers if part]
-    parts += [memoryview(text.codes).cast("B")] if text.codes else []
-    return VALUE, _json(found.width, found.height, len(text.codes), *map(len, numbers)), parts
+def _drawn(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> tuple[bytes, bytes, list[memoryview]]:
+    width, height, text, *drawings = drawn_page(pdf, number, options, copy)
+    numbers = [text.boxes, text.matrix, *drawings]
+    return VALUE, _json(width, height, len(text.codes), *map(len, numbers)), _parts(*numbers, text.codes)
+
+
+def _parts(*arrays: array[Any]) -> list[memoryview]:
+    """Return the bytes of arrays. Arrays of 64-bit numbers come first, so that all numbers are aligned."""
+    return [memoryview(part).cast("B") for part in arrays if part]
 
 
 def _json(*values: Any) -> bytes:

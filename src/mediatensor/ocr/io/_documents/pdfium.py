@@ -1,27 +1,34 @@
-"""PDFium, used by one thread at a time, with few documents open.
+"""PDFium: documents, opened when a page is needed, and their pages as plain data: pixels, characters with boxes.
 
 PDFium is not thread-safe, not even for different documents, so every call, closing included, holds one lock. A document
-is opened when a page is needed. It stays open until enough other documents were used, or until it is freed.
+stays open until enough other documents were used, or until it is freed.
+
+The separate PDF process runs this module. It imports neither torch nor numpy, so that the process starts in a fifth of
+a second.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import functools
 import importlib
 import itertools
+import math
 import os
 import weakref
+from array import array
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from os import PathLike
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ...._engine.common.interrupts import interrupts_kept
+from ...._engine.common.limits import check_pixels
 from ...._engine.common.locks import ForkSafeLock
 from ...._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
-from ....errors import MissingDependencyError, OpenError, SourceNotFoundError
+from ....errors import DecodeError, MissingDependencyError, OpenError, SourceNotFoundError
 
 # Documents that stay open; each may hold a file and what PDFium has read of it.
 _MAX_OPEN = 4
@@ -30,6 +37,21 @@ _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
 
 # Other bytes may come before the signature of a PDF file, but not more than these.
 _SIGNATURE_WITHIN = 1024
+
+#: Maximum number of objects (paths, pictures, pieces of text) on a page that is rendered.
+MAX_PAGE_OBJECTS = 2_000_000
+
+#: Maximum number of characters in the text layer of a page.
+MAX_PAGE_CHARACTERS = 1_000_000
+
+# A box that is thinner than this share of its length is not ink: PDFium reports lines for glyphs without outlines.
+_MIN_INK = 0.01
+
+# Flags of annotations (ISO 32000-2, 12.5.3).
+_INVISIBLE, _HIDDEN, _NO_VIEW = 1, 2, 32
+
+# Device units across a page; PDFium rounds device coordinates to whole units.
+_STEPS = 1 << 20
 
 #: Held during every call of PDFium.
 pdfium_lock = ForkSafeLock()
@@ -86,19 +108,15 @@ class _KeepingErrors:
                 self.error = error
 
 
-class OpenPdf:
-    """A PDF file, given as a path or as bytes, that is opened when needed: picklable, and safe to use after a fork."""
+class KeyedPdf:
+    """A PDF file that is opened when needed, under a key: picklable, and safe to use after a fork."""
 
-    def __init__(self, source: str | bytes, name: str, password: str | None) -> None:
-        self._source = source
-        self._name = name
-        self._password = password
+    def __init__(self) -> None:
         self._start()
 
     def _start(self) -> None:
         self._key = next(_keys)
-        finalizer = weakref.finalize(self, _close, self._key)
-        finalizer.atexit = False
+        weakref.finalize(self, self._forget, self._key).atexit = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_key"}
@@ -106,6 +124,21 @@ class OpenPdf:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._start()
+
+    @staticmethod
+    def _forget(key: int) -> None:
+        """Close the file when this object is freed, which may be at any time."""
+        raise NotImplementedError
+
+
+class OpenPdf(KeyedPdf):
+    """A PDF file, given as a path or as bytes, that is opened in this process."""
+
+    def __init__(self, source: str | bytes, name: str, password: str | None) -> None:
+        super().__init__()
+        self._source = source
+        self._name = name
+        self._password = password
 
     @contextmanager
     def __call__(self) -> Iterator[Any]:
@@ -117,19 +150,14 @@ class OpenPdf:
         with pdfium_lock:
             document = _documents.get(self._key)
             if document is None:
-                document = self._open()
-                _documents[self._key] = document
+                _close_at_exit()
+                document = _documents[self._key] = self.opened()
+                # Without this, filled-in form fields are not drawn.
+                document.init_forms()
                 while len(_documents) > _MAX_OPEN:
                     _documents.popitem(last=False)[1].close()
             _documents.move_to_end(self._key)
             yield document
-
-    def _open(self) -> Any:
-        _close_at_exit()
-        document = self.opened()
-        # Without this, filled-in form fields are not drawn.
-        document.init_forms()
-        return document
 
     def opened(self) -> Any:
         """Return a new document of pypdfium2, which the caller may change and must close. The caller holds the lock.
@@ -165,12 +193,12 @@ class OpenPdf:
         hint = "; use DocumentFile.from_images" if sniff(beginning) or beginning[:2] in (b"II", b"MM") else ""
         return f"it looks like {look_like(beginning)}{hint}"
 
-
-def _close(key: int) -> None:
-    with pdfium_lock:
-        document = _documents.pop(key, None)
-        if document is not None:
-            document.close()
+    @staticmethod
+    def _forget(key: int) -> None:
+        with pdfium_lock:
+            document = _documents.pop(key, None)
+            if document is not None:
+                document.close()
 
 
 @functools.cache
@@ -187,19 +215,241 @@ def _close_all() -> None:
         _inherited.clear()
 
 
-def _before_fork() -> None:
-    # No thread may be inside PDFium during a fork: the child would inherit it in the middle of a call.
-    pdfium_lock.__enter__()
-
-
-def _after_fork_in_parent() -> None:
-    pdfium_lock.__exit__(None, None, None)
-
-
 def _after_fork_in_child() -> None:
     _inherited.extend(_documents.values())
     _documents.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    # No thread may be inside PDFium during a fork: the child would inherit it in the middle of a call.
+    os.register_at_fork(
+        before=pdfium_lock.acquire, after_in_parent=pdfium_lock.release, after_in_child=_after_fork_in_child
+    )
+
+
+class PdfOptions(NamedTuple):
+    """Options for rendering pages.
+
+    Attributes:
+        scale: Pixels per point (1/72 inch).
+        rgb_mode: Whether the channels are RGB; otherwise BGR.
+        max_pixels: Maximum number of pixels of a page; ``None`` for no limit.
+        render: Further arguments of pypdfium2's ``PdfPage.render``.
+    """
+
+    scale: float
+    rgb_mode: bool
+    max_pixels: int | None
+    render: Mapping[str, Any]
+
+
+class Pixels(NamedTuple):
+    """A rendered page.
+
+    Attributes:
+        width, height: Size in pixels.
+        num_channels: Bytes per pixel.
+        row_bytes: Bytes from one row to the next.
+        has_alpha: Whether the last channel is alpha; otherwise the fourth of four channels is unused.
+        data: uint8, row by row.
+    """
+
+    width: int
+    height: int
+    num_channels: int
+    row_bytes: int
+    has_alpha: bool
+    data: Any
+
+
+class Characters(NamedTuple):
+    """The text layer of a page.
+
+    Attributes:
+        codes: uint32 (N,): Unicode code points, or halves of surrogate pairs.
+        boxes: float64 (N, 4): left, right, bottom, top in points, in the coordinates of the file; NaN for a character
+            without a box.
+        matrix: float64 (3, 2): maps (x, y, 1) in points to relative positions in the picture, in [0, 1].
+    """
+
+    codes: array[int]
+    boxes: array[float]
+    matrix: array[float]
+
+
+def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..., Any] | None = None) -> Pixels:
+    """Render page ``number``, from 0, of a document of pypdfium2.
+
+    ``new_bitmap`` makes the bitmap to draw on, as for ``PdfPage.render``; ``bitmap_maker`` in the options takes
+    precedence.
+
+    Raises:
+        DecodeError, OpenError: if the page is too large, or has too much on it.
+        Exception: whatever pypdfium2 raises.
+    """
+    sides = pdf.get_page_size(number)
+    if not all(sides):
+        with opened_page(pdf, number):  # which gives it a size
+            sides = pdf.get_page_size(number)
+    width, height = (side * options.scale for side in sides)
+    if not (math.isfinite(width) and math.isfinite(height)):
+        raise DecodeError(f"its size is {width}x{height}")
+    check_pixels(math.ceil(width), math.ceil(height), options.max_pixels)
+    with opened_page(pdf, number) as page:
+        check_objects(page)
+        arguments = dict(options.render)
+        if new_bitmap is not None:
+            arguments.setdefault("bitmap_maker", new_bitmap)
+        bitmap = page.render(scale=options.scale, rev_byteorder=options.rgb_mode, **arguments)
+        with closing(bitmap):
+            # The memory of a user's bitmap may be freed together with the bitmap.
+            data = bytearray(bitmap.buffer) if "bitmap_maker" in options.render else bitmap.buffer
+            has_alpha = bitmap.mode.endswith("A")
+            return Pixels(bitmap.width, bitmap.height, bitmap.n_channels, bitmap.stride, has_alpha, data)
+
+
+def characters(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Characters:
+    """Return the text layer of a page, with the words of form fields and annotations; arguments as for `page_as_shown`.
+
+    Raises:
+        DecodeError: if there is too much on the page.
+        Exception: whatever pypdfium2 raises.
+    """
+    with page_as_shown(pdf, number, options, copy) as (page, shown), closing(shown.get_textpage()) as text:
+        return Characters(*characters_of(text), relative_matrix(page, options))
+
+
+@contextmanager
+def opened_page(pdf: Any, number: int) -> Iterator[Any]:
+    """Open a page of a pypdfium2 document. A page with a crop box outside of its media box shows the media box.
+
+    PDFium reports no size for such a page. Other readers (Poppler, pdf.js) show the media box.
+    """
+    with closing(pdf[number]) as page:
+        if not all(page.get_size()):
+            page.set_cropbox(0, 0, 0, 0)  # an empty one stands for the media box, which may be inherited
+            page.set_cropbox(*page.get_bbox())
+        yield page
+
+
+@contextmanager
+def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Iterator[tuple[Any, Any]]:
+    """Open a page, and the same page with a content that includes the form fields and annotations drawn on it.
+
+    Fields and annotations are separate from the content of a page, and functions that read the content ignore them.
+    PDFium can merge them into the content ("flatten" the page), which changes the document and the boxes of the page.
+    They are therefore merged in a second copy of the document, which ``copy`` opens. Coordinates stay the same. If
+    nothing is drawn on the content, the same page is returned twice.
+
+    Raises:
+        DecodeError: if there is too much on the page.
+        Exception: whatever pypdfium2 raises.
+    """
+    with opened_page(pdf, number) as page:
+        check_objects(page)
+        if not _hide_unseen_annotations(page, options, change=False):
+            yield page, page
+            return
+        raw = import_pdfium().raw
+        with copy() as second:
+            with opened_page(second, number) as changed:
+                # Another call may have merged them.
+                if _hide_unseen_annotations(changed, options, change=True):
+                    raw.FPDFPage_Flatten(changed, raw.FLAT_NORMALDISPLAY)
+            with opened_page(second, number) as merged:
+                check_objects(merged)
+                yield page, merged
+
+
+def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) -> bool:
+    """Return whether form fields or annotations are drawn on a page.
+
+    Args:
+        page: The page of pypdfium2.
+        options: How it is rendered.
+        change: Whether to set the flags of annotations so that exactly the drawn annotations get merged.
+    """
+    raw = import_pdfium().raw
+    draws_fields = options.render.get("may_draw_forms", True) and page.formenv is not None
+    draws_others = options.render.get("draw_annots", True)
+    is_any_drawn = False
+    for index in range(raw.FPDFPage_GetAnnotCount(page)):
+        annotation = raw.FPDFPage_GetAnnot(page, index)
+        if not annotation:
+            continue
+        kind, flags = raw.FPDFAnnot_GetSubtype(annotation), raw.FPDFAnnot_GetFlags(annotation)
+        is_field = kind == raw.FPDF_ANNOT_WIDGET
+        is_drawn = (
+            (draws_fields if is_field else draws_others)
+            and kind != raw.FPDF_ANNOT_POPUP
+            and not flags & (_HIDDEN | _NO_VIEW | (_INVISIBLE if is_field else 0))
+            # Most links have no appearance.
+            and bool(raw.FPDFAnnot_HasKey(annotation, b"AP"))
+        )
+        if change:
+            raw.FPDFAnnot_SetFlags(annotation, flags & ~_INVISIBLE if is_drawn else flags | _HIDDEN)
+        raw.FPDFPage_CloseAnnot(annotation)
+        is_any_drawn |= is_drawn
+        if is_any_drawn and not change:
+            return True
+    return is_any_drawn
+
+
+def characters_of(text: Any) -> tuple[array[int], array[float]]:
+    """Return the codes and boxes of `Characters` from a text page of pypdfium2; `DecodeError` if there are too many."""
+    raw = import_pdfium().raw
+    count = text.count_chars()
+    if count > MAX_PAGE_CHARACTERS:
+        raise DecodeError(f"it has {count} characters, more than the {MAX_PAGE_CHARACTERS} that are read")
+    codes, boxes = array("I"), array("d")
+    left, right, bottom, top = sides = [ctypes.c_double() for _ in range(4)]
+    loose = raw.FS_RECTF()
+    for index in range(count):
+        codes.append(raw.FPDFText_GetUnicode(text, index))
+        is_known = raw.FPDFText_GetCharBox(text, index, left, right, bottom, top)
+        box = [side.value for side in sides]
+        sides_of_ink = sorted((box[1] - box[0], box[3] - box[2]))
+        if not is_known or sides_of_ink[0] <= _MIN_INK * sides_of_ink[1]:
+            # The character has no ink, as in the text layer of a scan: take its box from the font.
+            is_known = raw.FPDFText_GetLooseCharBox(text, index, loose)
+            box = [loose.left, loose.right, loose.bottom, loose.top]
+        boxes.extend(box if is_known else [math.nan] * 4)
+    return codes, boxes
+
+
+def picture_size(page: Any, options: PdfOptions) -> tuple[int, int]:
+    """Return the width and the height of a rendered page in pixels."""
+    left, bottom, right, top = (math.ceil(side * options.scale) for side in options.render.get("crop", (0, 0, 0, 0)))
+    width, height = (math.ceil(side * options.scale) for side in page.get_size())
+    if options.render.get("rotation", 0) % 180:
+        width, height = height, width
+    return width - left - right, height - bottom - top
+
+
+def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
+    """Return the matrix (3, 2) from points, in the coordinates of the file, to relative positions in the picture."""
+    raw = import_pdfium().raw
+    rotation = options.render.get("rotation", 0)
+    left, bottom, right, top = (math.ceil(side * options.scale) for side in options.render.get("crop", (0, 0, 0, 0)))
+    seen_width, seen_height = picture_size(page, options)
+    width, height = seen_width + left + right, seen_height + bottom + top
+    column, row = ctypes.c_int(), ctypes.c_int()
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        raw.FPDF_PageToDevice(page, 0, 0, _STEPS, _STEPS, rotation // 90, x, y, column, row)
+        return (
+            (column.value / _STEPS - left / width) * (width / seen_width),
+            (row.value / _STEPS - top / height) * (height / seen_height),
+        )
+
+    # Points that are far apart, so that rounding does not matter, but within the page, so that nothing overflows.
+    unit = max(1.0, min(page.get_size()))
+    (x0, y0), (x1, y1), (x2, y2) = place(0, 0), place(unit, 0), place(0, unit)
+    return array("d", [(x1 - x0) / unit, (y1 - y0) / unit, (x2 - x0) / unit, (y2 - y0) / unit, x0, y0])
+
+
+def check_objects(page: Any) -> None:
+    """Raise `DecodeError` for a page with too many objects."""
+    num_objects = import_pdfium().raw.FPDFPage_CountObjects(page)
+    if num_objects > MAX_PAGE_OBJECTS:
+        raise DecodeError(f"it has {num_objects} objects, more than the {MAX_PAGE_OBJECTS} that are drawn")

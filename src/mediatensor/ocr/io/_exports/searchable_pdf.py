@@ -19,8 +19,15 @@ from ....errors import EncodeError, InvalidArgumentError, PageError
 from .._documents.images import ImageDocument
 from .._documents.pages import PageOfFile
 from .._documents.pdf import PdfDocument
-from .._documents.pdf_page import characters, opened_page, relative_matrix
-from .._documents.pdfium import OpenPdf, import_pdfium, pdfium_lock, save_document
+from .._documents.pdfium import (
+    OpenPdf,
+    characters,
+    import_pdfium,
+    opened_page,
+    pdfium_lock,
+    relative_matrix,
+    save_document,
+)
 from .._documents.picture_pdf import picture_pdf, pixels_as_jpeg, pixels_lossless
 from .._elements.pages import page_origin, page_pixels
 from .invisible_text import MAX_CODES, FontCodes, PlacedText, font_file, place_words
