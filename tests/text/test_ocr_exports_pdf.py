@@ -397,7 +397,7 @@ def test_predictions_are_written_as_text(find_words: Callable[[bytes], Found]) -
 def test_text_with_more_characters_than_codes_needs_several_fonts(
     find_words: Callable[[bytes], Found], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_searchable_pdf, "MAX_CODES", 10)
+    monkeypatch.setattr(_searchable_pdf, "_MAX_CODES", 10)
     texts = [chr(code) + chr(code + 1) + "xyz" for code in range(0x4E00, 0x4E28, 2)]
     words = [word(text, (10, 20 * index, 110, 20 * index + 16)) for index, text in enumerate(texts)]
 

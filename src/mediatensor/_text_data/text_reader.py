@@ -21,7 +21,7 @@ from ..datasets._sources.items import Item
 from ..decoders import VideoDecoder
 from ..distributed._columns import AnyColumn, Column, ListColumn, RowMapper, TextColumn, number_or_none
 from ..errors import InvalidArgumentError, OutOfRangeError, PageError
-from .document_pages import DEFAULT_DPI, Document, DocumentOptions
+from .documents import DEFAULT_DPI, Document, DocumentOptions
 
 _MAX_FRAMES = 100_000
 
@@ -47,18 +47,16 @@ class LazyPredictor:
         """
         with self._lock:
             if self._loaded is None:
-                self._loaded = self._make_predictor()
+                if self._make is not None:
+                    predictor = self._make()
+                else:
+                    # Imported late, because the OCR package is large and clips do not need it.
+                    from ..ocr import ocr_predictor
+
+                    predictor = ocr_predictor(**{"pretrained": True, **self._options})
+                has_device = hasattr(predictor, "to")
+                self._loaded = predictor.to(checked_device(self._device)) if has_device else predictor
             return self._loaded
-
-    def _make_predictor(self) -> Any:
-        if self._make is not None:
-            predictor = self._make()
-        else:
-            # Imported late, because the OCR package is large and clips do not need it.
-            from ..ocr import ocr_predictor
-
-            predictor = ocr_predictor(**{"pretrained": True, **self._options})
-        return predictor.to(checked_device(self._device)) if hasattr(predictor, "to") else predictor
 
     def __reduce__(self) -> tuple[type[LazyPredictor], tuple[Any, ...]]:
         return LazyPredictor, (self._options, self._make, self._device)
@@ -272,16 +270,36 @@ class TextRecipe(Recipe):
             raise
 
     def read(self, opened: DocumentSource | VideoSource, item: Item, part: int) -> Sample:
-        text = _Text()
+        texts: list[str] = []
+        words: list[tuple[PageImage, Any]] = []
+        errors: list[str] = []
+        num_replaced = 0
         for image in opened.images(self._page(item)):
-            if image.pixels is None:
-                text.add_error(image, image.error)
+            error: str | None = image.error
+            if image.pixels is not None:
+                with stages.TRANSFORM:
+                    # Predict one page at a time, so that its text does not depend on other pages.
+                    page = self.predictor.load()([image.pixels]).pages[0]
+                error = page.error
+            if error is not None:
+                errors.append(f"PageError: Page {image.number} (counted from 0): {error}")
                 continue
-            with stages.TRANSFORM:
-                # Predict one page at a time, so that its text does not depend on other pages.
-                page = self.predictor.load()([image.pixels]).pages[0]
-            text.add_page(image, page)
-        return Sample(extra={_TEXT_KEY: text.values()})
+            num_replaced += image.num_replaced
+            texts.append(page.render())
+            words += [(image, word) for word in _words_of(page)]
+        corners = [np.asarray(word.geometry) for _, word in words]
+        boxes = [(*points.min(0).tolist(), *points.max(0).tolist()) for points in corners]
+        values = {
+            "text": _PAGE_BREAK.join(texts),
+            "words": [word.value for _, word in words],
+            "confidences": np.array([word.confidence for _, word in words], np.float32),
+            "boxes": np.array(boxes, np.float32).reshape(-1, 4),
+            "pages": np.array([image.number for image, _ in words], np.int64),
+            "pts_seconds": np.array([image.seconds for image, _ in words], np.float64),
+            "error": "; ".join(errors),
+            "n_replaced": num_replaced,
+        }
+        return Sample(extra={_TEXT_KEY: values})
 
     def position(self, opened: DocumentSource | VideoSource, item: Item, part: int) -> float:
         return self._page(item) or 0
@@ -290,46 +308,8 @@ class TextRecipe(Recipe):
         return number_or_none(item.extra.get(self.page_column), self.page_column)
 
 
-class _Text:
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-        self._words: list[str] = []
-        self._confidences: list[float] = []
-        self._boxes: list[tuple[float, float, float, float]] = []
-        self._pages: list[int] = []
-        self._seconds: list[float] = []
-        self._errors: list[str] = []
-        self._num_replaced = 0
-
-    def add_page(self, image: PageImage, page: Any) -> None:
-        if page.error is not None:
-            self.add_error(image, page.error)
-            return
-        self._num_replaced += image.num_replaced
-        self._texts.append(page.render())
-        words = [word for block in page.blocks for line in block.lines for word in line.words]
-        # Custom predictors may return pages without tables, and cells without words.
-        cells = [cell for table in getattr(page, "tables", ()) for cell in table.cells]
-        words += [word for cell in cells for word in getattr(cell, "words", ())]
-        for word in words:
-            corners = np.asarray(word.geometry)
-            self._words.append(word.value)
-            self._confidences.append(word.confidence)
-            self._boxes.append((*corners.min(0).tolist(), *corners.max(0).tolist()))
-            self._pages.append(image.number)
-            self._seconds.append(image.seconds)
-
-    def add_error(self, image: PageImage, error: str) -> None:
-        self._errors.append(f"PageError: Page {image.number} (counted from 0): {error}")
-
-    def values(self) -> dict[str, Any]:
-        return {
-            "text": _PAGE_BREAK.join(self._texts),
-            "words": self._words,
-            "confidences": np.array(self._confidences, np.float32),
-            "boxes": np.array(self._boxes, np.float32).reshape(-1, 4),
-            "pages": np.array(self._pages, np.int64),
-            "pts_seconds": np.array(self._seconds, np.float64),
-            "error": "; ".join(self._errors),
-            "n_replaced": self._num_replaced,
-        }
+def _words_of(page: Any) -> list[Any]:
+    words = [word for block in page.blocks for line in block.lines for word in line.words]
+    # Custom predictors may return pages without tables, and cells without words.
+    cells = [cell for table in getattr(page, "tables", ()) for cell in table.cells]
+    return words + [word for cell in cells for word in getattr(cell, "words", ())]

@@ -26,8 +26,7 @@ from ._stall_meter import StallFacts, StallMeter
 from ._video_clips import VideoClips, VideoRecipe, VideoTextClips, VideoTextRecipe
 
 if TYPE_CHECKING:
-    from .._text_data.document_pages import DocumentPages
-    from .._text_data.word_crops import WordCrops
+    from .._text_data.documents import DocumentPages, WordCrops
 
 __all__ = [
     "FINDING_KINDS",
@@ -80,6 +79,4 @@ __all__ = [
     "stack_columns",
 ]
 
-__getattr__ = lazy_names(
-    __name__, {"DocumentPages": ".._text_data.document_pages", "WordCrops": ".._text_data.word_crops"}
-)
+__getattr__ = lazy_names(__name__, {"DocumentPages": ".._text_data.documents", "WordCrops": ".._text_data.word_crops"})

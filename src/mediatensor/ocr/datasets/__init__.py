@@ -1,7 +1,7 @@
 """Datasets and generators with docTR's names, from files on this machine; vocabularies and their encoding.
 
-`_labels` reads label files, and `_archives` finds and unpacks published archives. `datasets` and `_words` have the base
-classes. `_custom`, `_documents` and `_scenes` have the datasets.
+`_files` reads label files, and finds and unpacks published archives. `datasets` has the base classes. `_custom`,
+`_documents` and `_scenes` have the datasets.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ..file_utils import CLASS_NAME
 from ..io import get_img_shape, read_img_as_tensor
 from ..utils import convert_to_relative_coords
 from ..utils.common_types import Sample
-from ._labels import Array, boxes_of, corners_of, entries_of, entry, files_in, labels_by_picture, quads_of
+from ._files import Array, boxes_of, corners_of, entries_of, entry, files_in, labels_by_picture, quads_of
 from .datasets import AbstractDataset
 from .utils import pre_transform_multiclass
 

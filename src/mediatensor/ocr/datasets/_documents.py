@@ -11,13 +11,14 @@ import numpy as np
 
 from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError
-from ._archives import Archive, inner_folder
-from ._labels import (
+from ._files import (
+    Archive,
     boxes_of,
     corners_of,
     entries_of,
     entry,
     files_in,
+    inner_folder,
     labels_by_picture,
     parsed_json,
     picture_in,
@@ -26,8 +27,7 @@ from ._labels import (
     read_lines,
     text_of,
 )
-from ._words import ArchivedWords, Page, WordsInFolder
-from .datasets import VisionDataset
+from .datasets import ArchivedWords, Page, VisionDataset, WordsInFolder
 
 
 class FUNSD(ArchivedWords):

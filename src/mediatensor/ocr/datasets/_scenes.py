@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError
-from ._archives import Archive, inner_folder
-from ._labels import (
+from ._files import (
+    Archive,
     Array,
     check_file,
     corners_of,
@@ -23,6 +23,7 @@ from ._labels import (
     entry,
     existing_folder,
     files_in,
+    inner_folder,
     picture_in,
     quads_of,
     read_apart,
@@ -34,8 +35,7 @@ from ._labels import (
     straight_boxes,
     text_of,
 )
-from ._words import ArchivedWords, Page, WordsInFolder
-from .datasets import AbstractDataset
+from .datasets import AbstractDataset, ArchivedWords, Page, WordsInFolder
 
 # The training share of datasets without a published test part, as in docTR.
 _TRAIN_SHARE = 0.9

@@ -17,8 +17,15 @@ from torch import Tensor
 
 from ..._engine.common.checks import path_text
 from ..._engine.images.decoding import MAX_PIXELS
-from ..._text_data.document_pages import DEFAULT_DPI, Document, DocumentOptions
-from ..._text_data.word_crops import WORD_COLUMNS, page_index_of, read_labels, words_of
+from ..._text_data.documents import (
+    DEFAULT_DPI,
+    WORD_COLUMNS,
+    Document,
+    DocumentOptions,
+    page_index_of,
+    read_labels,
+    words_of,
+)
 from ...datasets import Item, MediaDataset, Recipe, Sample, WordCrops, as_items
 from ...datasets._rows.dataset import check_dataset_options
 from ...datasets._sources.dispatch import files_of
