@@ -304,7 +304,7 @@ def _mean_of_characters(words: Sequence[ReadWord]) -> float:
 
 
 def fit(read: Sequence[ReadLine]) -> dict[str, float]:
-    """Fit the constants of ``ocr/models/_lines/words.py``, and ``OTHER_WORDS_EXPONENT`` of ``_elements/leaves.py``.
+    """Fit the constants of ``ocr/models/_lines/words.py``, and ``OTHER_WORDS_EXPONENT`` of ``_elements/elements.py``.
 
     Each set of pages weighs the same. The numbers maximise the likelihood.
     """

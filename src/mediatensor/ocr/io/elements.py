@@ -17,8 +17,18 @@ from numpy.typing import NDArray
 from ...errors import InvalidArgumentError
 from ..utils.reconstitution import synthesize_kie_page, synthesize_page
 from ..utils.visualization import visualize_kie_page, visualize_page
-from ._elements.base import Element, stored, stored_list
-from ._elements.leaves import Artefact, Block, Character, Line, Prediction, UnreadLine, Word
+from ._elements.elements import (
+    Artefact,
+    Block,
+    Character,
+    Element,
+    Line,
+    Prediction,
+    UnreadLine,
+    Word,
+    stored,
+    stored_list,
+)
 from ._elements.pages import Field, LayoutElement, PageBase, PageImage, Table, TableCell, page_pixels
 from .exporters import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
 

@@ -14,8 +14,7 @@ from xml.etree.ElementTree import ElementTree
 from ..._engine.common.checks import shown
 from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError
-from ._elements.base import Element, to_json_safe
-from ._elements.leaves import Block
+from ._elements.elements import Block, Element, to_json_safe
 from ._elements.pages import DocumentBase, PredictionPage, Table, TextPage
 from ._exports.hocr_alto_tsv import DEFAULT_TITLE, AltoExporter, TSVExporter, XMLExporter
 from ._exports.markup import AsciiDocExporter, HTMLExporter, MarkdownExporter

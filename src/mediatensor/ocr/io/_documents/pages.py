@@ -21,7 +21,7 @@ from ...._engine.images.decoding import read_bytes
 from ...._engine.sources.source import MemorySource, PathSource, make_source
 from ....errors import InvalidArgumentError, MissingDependencyError, OpenError, OutOfRangeError, PageError
 from ...structure import PageContent
-from .._elements.leaves import Word
+from .._elements.elements import Word
 
 
 class PageSource(ABC):

@@ -25,7 +25,7 @@ from ....errors import DecodeError, IsolatedWorkerError, OpenError
 from ....isolate import Process, TimeLimit, common_memory
 from ...structure import PageContent, content_of_drawing
 from ...utils.geometry import box_around, boxes_around, to_corners
-from .._elements.leaves import Character, Word
+from .._elements.elements import Character, Word
 from .images import blend_over_white
 from .pages import PageSource, keep_source, raising_page_error
 from .pdf_drawing import MAX_DRAWN_LINES, NUM_STYLE_VALUES, DrawnPage, drawn_page

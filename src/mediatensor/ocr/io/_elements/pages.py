@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -15,8 +15,18 @@ from PIL import Image
 from ...._engine.common.display import png_of
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ...utils.visualization import overlay
-from .base import Element, Geometry, TypedRegion, stored, stored_list
-from .leaves import Block, Prediction, UnreadLine, Word
+from .elements import (
+    Block,
+    Element,
+    Geometry,
+    Prediction,
+    TextElement,
+    TypedRegion,
+    UnreadLine,
+    Word,
+    stored,
+    stored_list,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -61,7 +71,7 @@ class LayoutElement(TypedRegion):
         return region
 
 
-class TableCell(Element):
+class TableCell(TextElement):
     """One cell of a table.
 
     Args:
@@ -83,13 +93,7 @@ class TableCell(Element):
     """
 
     _exported_keys: ClassVar[list[str]] = [
-        "geometry",
-        "value",
-        "confidence",
-        "row_start",
-        "row_end",
-        "col_start",
-        "col_end",
+        *("geometry", "value", "confidence", "row_start", "row_end", "col_start", "col_end")
     ]
 
     def __init__(
@@ -126,10 +130,6 @@ class TableCell(Element):
         """The number of columns that the cell spans."""
         return self.col_end - self.col_start + 1
 
-    def render(self) -> str:
-        """Return the text in the cell."""
-        return self.value
-
     def extra_repr(self) -> str:
         return f"value='{self.value}', rows=({self.row_start}, {self.row_end}), cols=({self.col_start}, {self.col_end})"
 
@@ -147,7 +147,7 @@ class TableCell(Element):
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
         """Restore a cell from the result of `export`."""
-        values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
+        values = cls._stored_values(save_dict)
         words = [Word.from_dict(word) for word in stored_list(save_dict, "words", cls)]
         return cls(**values, is_header=save_dict.get("is_header") is True, words=words)
 
@@ -171,6 +171,7 @@ class Table(Element):
 
     _exported_keys: ClassVar[list[str]] = ["geometry", "num_rows", "num_cols", "confidence"]
     _children_names: ClassVar[Sequence[str]] = ["cells"]
+    _children_types: ClassVar[Mapping[str, type[Element]]] = {"cells": TableCell}
     cells: list[TableCell]
 
     def __init__(
@@ -281,12 +282,6 @@ class Table(Element):
     def extra_repr(self) -> str:
         return f"num_rows={self.num_rows}, num_cols={self.num_cols}, confidence={float(self.confidence):.2}"
 
-    @classmethod
-    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a table from the result of `export`."""
-        values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
-        return cls(cells=[TableCell.from_dict(cell) for cell in stored(save_dict, "cells", cls)], **values)
-
 
 class Field(Element):
     """A key with its value, on a form, an invoice or a receipt.
@@ -332,11 +327,6 @@ class Field(Element):
     def extra_repr(self) -> str:
         name = f"name='{self.name}', " if self.name else ""
         return f"{name}key='{self.key}', value='{self.value}', confidence={float(self.confidence):.2}"
-
-    @classmethod
-    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a field from the result of `export`."""
-        return cls(**{key: stored(save_dict, key, cls) for key in cls._exported_keys})
 
 
 # uint8: (H, W, 3) as an array, (3, H, W) or (H, W, 3) as a tensor on any device.
@@ -466,7 +456,7 @@ class PageBase(Element):
     @classmethod
     def _stored_page(cls, save_dict: dict[str, Any], page: PageImage | None) -> dict[str, Any]:
         """Return the constructor arguments that all kinds of pages share, taken from an export."""
-        values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
+        values = cls._stored_values(save_dict)
         values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page
         values["error"] = save_dict.get("error")

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._elements.leaves import UnreadLine
+from .._elements.elements import UnreadLine
 from .._elements.pages import Table, TableCell
 from .reading import one_line
 from .regions import Place

@@ -22,7 +22,7 @@ from ..._reading_order.ordering import (
     resolve_reading_segments,
 )
 from ...utils.geometry import box_around, reading_geometry, to_corners, to_quad
-from .._elements.leaves import Block, Line, Prediction, UnreadLine, Word
+from .._elements.elements import Block, Line, Prediction, UnreadLine, Word
 from .._elements.pages import LayoutElement, PageBase, PredictionPage, Table, TextPage
 
 _VERTICAL = ("ttb-rtl", "ttb-ltr")

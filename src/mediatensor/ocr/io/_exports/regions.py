@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...utils.geometry import box_around, reading_geometry, to_quad
-from .._elements.base import Geometry, enclosing_geometry
-from .._elements.leaves import Block, Character, Line, Prediction, UnreadLine, Word
+from .._elements.elements import Block, Character, Geometry, Line, Prediction, UnreadLine, Word, enclosing_geometry
 from .._elements.pages import Table, TableCell
 from .reading import (
     line_direction,

@@ -12,7 +12,7 @@ import numpy as np
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ...structure import FoundCell, FoundTable, PageContent, join_tables
 from ...utils.geometry import box_around
-from .._elements.base import Element
+from .._elements.elements import Element
 from .._elements.pages import DocumentBase, Table, TableCell, TextPage
 
 # Numbers in every country: no separators of thousands, no decimal comma, no leading zeros, which codes have. A point

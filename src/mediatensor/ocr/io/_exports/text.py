@@ -14,7 +14,7 @@ import numpy as np
 from ..._reading_order.ordering import layout_label_role, normalize_layout_label
 from ...structure import mend_hyphenation
 from ...utils.geometry import box_around
-from .._elements.leaves import Block, Line, UnreadLine
+from .._elements.elements import Block, Line, UnreadLine
 from .._elements.pages import DocumentBase, PredictionPage, Table, TextPage
 from .reading import (
     cell_lines,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from ...io._elements.leaves import line_confidence
+from ...io._elements.elements import line_confidence
 from ...io.elements import Character, UnreadLine
 from ...utils.geometry import box_around, boxes_around, to_corners
 from .._networks.transfers import download

@@ -1,0 +1,549 @@
+"""The base class of all elements, and text: characters, words, lines, blocks with artefacts, and unread lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ....errors import InvalidArgumentError
+from ...utils.common_types import Nested
+from ...utils.geometry import box_around, resolve_enclosing_rbbox, to_corners, to_quad
+
+# ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in reading direction; relative to the page.
+Geometry: TypeAlias = Sequence[Sequence[float]] | NDArray[Any]
+
+_NO_EXTENT = ((0.0, 0.0), (0.0, 0.0))
+
+
+def to_json_safe(value: Any) -> Any:
+    """Turn numpy and torch values, nested in any containers, into plain Python ones that ``json`` can write.
+
+    Args:
+        value: Any value. Arrays and tensors become nested tuples, scalars become plain numbers, dictionary keys become
+            strings, and sets become lists. Everything else stays as it is.
+
+    Returns:
+        The plain value.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io.exporters import to_json_safe
+        >>> to_json_safe({1: np.array([[0.5, 1.0]])})
+        {'1': ((0.5, 1.0),)}
+    """
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        return value.item() if value.ndim == 0 else tuple(to_json_safe(item) for item in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): to_json_safe(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(to_json_safe(item) for item in value)
+    if isinstance(value, list | set | frozenset):
+        return [to_json_safe(item) for item in value]
+    return value
+
+
+def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
+    """Return the geometry around geometries: a box for boxes, otherwise the rectangle of least area.
+
+    The first side of that rectangle has the average direction of the first sides of ``geometries``, so that a line of
+    upside-down words is an upside-down line. Without geometries, the result is an empty box at the origin. The
+    rectangle is an array if all geometries are arrays.
+    """
+    if not geometries:
+        return _NO_EXTENT
+    if all(len(geometry) == 2 for geometry in geometries):
+        return to_corners(box_around(geometries))
+
+    quads = np.stack([to_quad(geometry) for geometry in geometries])
+    rectangle = np.asarray(resolve_enclosing_rbbox(list(quads)), dtype=np.float64)
+    reading = (quads[:, 1] - quads[:, 0] + quads[:, 2] - quads[:, 3]).sum(axis=0)
+    sides = np.roll(rectangle, -1, axis=0) - rectangle
+    lengths = np.maximum(np.linalg.norm(sides, axis=1), np.finfo(np.float64).tiny)
+    rectangle = np.roll(rectangle, -int(np.argmax(sides @ reading / lengths)), axis=0)
+    if all(isinstance(geometry, np.ndarray) for geometry in geometries):
+        return rectangle
+    return tuple((float(x), float(y)) for x, y in rectangle)
+
+
+def mean_score(scores: Iterable[float]) -> float:
+    """Return the mean of scores; 0.0 for no scores."""
+    values = list(scores)
+    return float(np.mean(values)) if values else 0.0
+
+
+class Element(Nested):
+    """A node of the document tree.
+
+    Subclasses list the names of their children in ``_children_names``, and the attributes that ``export`` includes in
+    ``_exported_keys``.
+
+    Args:
+        **kwargs: Children by name.
+
+    Raises:
+        KeyError: if the class has no children with one of these names.
+
+    Example:
+        >>> from mediatensor.ocr.io import Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> word.render(), Word.from_dict(word.export()).confidence
+        ('Total', 0.9)
+    """
+
+    _exported_keys: ClassVar[list[str]] = []
+    # Classes of the children by name, for elements that are restored from their exported keys and children.
+    _children_types: ClassVar[Mapping[str, type[Element]]] = {}
+
+    def __init__(self, **kwargs: Any) -> None:
+        for name, children in kwargs.items():
+            if name not in self._children_names:
+                raise KeyError(f"{type(self).__name__} has no children named {name!r}; it has {self._children_names}.")
+            setattr(self, name, children)
+
+    def export(self, *, characters: bool = False) -> dict[str, Any]:
+        """Export the element and its descendants into nested dictionaries of plain types.
+
+        Args:
+            characters: Whether words include their characters, if these are known, under ``"characters"``.
+
+        Returns:
+            A dictionary that ``json.dumps`` accepts and ``from_dict`` reads.
+        """
+        exported: dict[str, Any] = {key: to_json_safe(getattr(self, key)) for key in self._exported_keys}
+        for name in self._children_names:
+            children = getattr(self, name)
+            if isinstance(children, Mapping):
+                exported[name] = {
+                    str(key): [child.export(characters=characters) for child in group]
+                    for key, group in children.items()
+                }
+            else:
+                exported[name] = [child.export(characters=characters) for child in children]
+        return exported
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore an element from the result of `export`.
+
+        Args:
+            save_dict: The exported dictionary, from this library or from docTR.
+            **kwargs: Further arguments of some elements, such as the image of a page.
+
+        Raises:
+            InvalidArgumentError: if a key is missing, or has a value of another type; the message names it.
+        """
+        values = cls._stored_values(save_dict)
+        for name, child in cls._children_types.items():
+            values[name] = [child.from_dict(export) for export in stored(save_dict, name, cls)]
+        return cls(**values)
+
+    @classmethod
+    def _stored_values(cls, save_dict: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: stored(save_dict, key, cls) for key in cls._exported_keys}
+
+    def render(self) -> str:
+        """Return the text of the element."""
+        raise NotImplementedError
+
+
+class TypedRegion(Element):
+    """A region of the page that has a type and no text."""
+
+    _exported_keys: ClassVar[list[str]] = ["geometry", "type", "confidence"]
+
+    def __init__(self, region_type: str, confidence: float, geometry: Geometry) -> None:
+        super().__init__()
+        self.geometry = geometry
+        self.type = region_type
+        self.confidence = confidence
+
+    def render(self) -> str:
+        """Return the type as a tag: ``<[LOGO]>``."""
+        return f"<[{self.type.upper()}]>"
+
+    def extra_repr(self) -> str:
+        return f"type='{self.type}', confidence={float(self.confidence):.2}"
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore the element from the result of `export`."""
+        return cls(*(stored(save_dict, key, cls) for key in ("type", "confidence", "geometry")))
+
+
+# Largest coordinate of an export, relative to the page or in pixels.
+_MAX_COORDINATE = 1e9
+
+
+def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
+    """Return the value under a key of an export, or raise `InvalidArgumentError` if there is none of its type."""
+    if not isinstance(save_dict, Mapping):
+        raise InvalidArgumentError(
+            f"A stored {owner.__name__} is a dictionary, as from export(); got {type(save_dict).__name__}."
+        )
+    if key not in save_dict:
+        raise InvalidArgumentError(
+            f"The stored {owner.__name__} has no {key!r}; it has {sorted(map(str, save_dict))}. "
+            f"Pass the result of {owner.__name__}.export()."
+        )
+    value = save_dict[key]
+    fits, words = _EXPECTED.get(key, _ANYTHING)
+    if not fits(value):
+        raise InvalidArgumentError(
+            f"The stored {owner.__name__} has {key!r} = {repr(value)[:80]}, which should be {words}. "
+            f"Pass the result of {owner.__name__}.export()."
+        )
+    return value
+
+
+def stored_list(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
+    """Return the list under a key of an exported dictionary, as `stored`; the list may be missing."""
+    return stored(save_dict, key, owner) if key in save_dict else ()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes)
+
+
+def _is_size(value: Any) -> bool:
+    return _is_list(value) and len(value) == 2 and all(_is_whole(side) and side >= 0 for side in value)
+
+
+def _is_geometry(value: Any) -> bool:
+    if not (_is_list(value) and len(value) in (2, 4)):
+        return False
+    if isinstance(value, np.ndarray):
+        return bool(value.shape[1:] == (2,) and np.issubdtype(value.dtype, np.number) and np.isfinite(value).all())
+    return all(_is_list(point) and len(point) == 2 and all(map(_is_coordinate, point)) for point in value)
+
+
+def _is_coordinate(value: Any) -> bool:
+    return _is_number(value) and -_MAX_COORDINATE <= value <= _MAX_COORDINATE
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+_Expected = tuple[Callable[[Any], bool], str]
+_ANYTHING: _Expected = (lambda value: True, "anything")
+
+# Keys with the check of their value, and how messages describe it; a key has the same meaning in every element.
+_CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("pages blocks lines words artefacts cells layout tables fields characters unread", _is_list, "a list"),
+    ("name key value reason type", lambda value: isinstance(value, str), "a text"),
+    ("script", lambda value: value is None or isinstance(value, str), "a text or None"),
+    ("confidence objectness_score", _is_number, "a number"),
+    ("level page_idx row_start row_end col_start col_end num_rows num_cols", _is_whole, "a whole number"),
+    ("dimensions", _is_size, "(height, width)"),
+    ("geometry", _is_geometry, "two corners or four points (x, y)"),
+    ("key_geometry", lambda value: value is None or _is_geometry(value), "None, two corners or four points (x, y)"),
+    ("orientation language crop_orientation", _is_mapping, "a dictionary of value and confidence"),
+    ("predictions", lambda value: _is_mapping(value) and all(map(_is_list, value.values())), "a dictionary of lists"),
+)
+_EXPECTED: dict[str, _Expected] = {key: (fits, words) for keys, fits, words in _CHECKS for key in keys.split()}
+
+
+# The odds that a line is right are the odds of its least sure word, times the product of the other words' confidences
+# to this power, see `Line.confidence`. `benchmarks.calibration.confidences --fit` fits it.
+OTHER_WORDS_EXPONENT = 1.6
+
+
+def line_confidence(confidences: Iterable[float]) -> float:
+    """Return the probability that a line was read exactly, from the confidences of its words; 0.0 without words."""
+    known = sorted(min(max(confidence, 0.0), 1.0) for confidence in confidences)
+    if not known or not known[0]:
+        return 0.0
+    # p / (1 - p) are the odds of p. Written so, a word of 1.0 divides by no zero.
+    least, others = known[0], math.prod(known[1:]) ** OTHER_WORDS_EXPONENT
+    return least * others / (least * others + 1 - least)
+
+
+class TextElement(Element):
+    """An element with a text and its confidence."""
+
+    value: str
+    confidence: float
+
+    def render(self) -> str:
+        """Return the text of the element; it may be empty."""
+        return self.value
+
+    def extra_repr(self) -> str:
+        return f"value='{self.value}', confidence={float(self.confidence):.2}"
+
+
+class Character(TextElement):
+    """One character of a word.
+
+    Args:
+        value: The character.
+        confidence: The confidence of the recogniser, in [0, 1].
+        geometry: Its position, relative to the page: ((xmin, ymin), (xmax, ymax)), or four points in reading
+            direction.
+
+    Example:
+        >>> from mediatensor.ocr.io import Character
+        >>> Character("a", 0.9, ((0.1, 0.1), (0.2, 0.2)))
+        Character(value='a', confidence=0.9)
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["value", "confidence", "geometry"]
+
+    def __init__(self, value: str, confidence: float, geometry: Geometry) -> None:
+        super().__init__()
+        self.value = value
+        self.confidence = confidence
+        self.geometry = geometry
+
+
+class Word(TextElement):
+    """One word.
+
+    Args:
+        value: Its text.
+        confidence: The confidence of the recogniser, in [0, 1].
+        geometry: As for `Character`.
+        objectness_score: The confidence of the detector, in [0, 1].
+        crop_orientation: The rotation of the crop in degrees, with its confidence:
+            ``{"value": 0, "confidence": None}``.
+        characters: Its characters, if the recogniser reports them; `export` includes them on request only.
+
+    Example:
+        >>> from mediatensor.ocr.io import Word
+        >>> Word("hello", 0.99, ((0.1, 0.1), (0.3, 0.2)), 0.8, {"value": 0, "confidence": None})
+        Word(value='hello', confidence=0.99)
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["value", "confidence", "geometry", "objectness_score", "crop_orientation"]
+
+    def __init__(
+        self,
+        value: str,
+        confidence: float,
+        geometry: Geometry,
+        objectness_score: float,
+        crop_orientation: dict[str, Any],
+        *,
+        characters: Sequence[Character] = (),
+    ) -> None:
+        super().__init__()
+        self.value = value
+        self.confidence = confidence
+        self.geometry = geometry
+        self.objectness_score = objectness_score
+        self.crop_orientation = crop_orientation
+        self.characters = tuple(characters)
+
+    def export(self, *, characters: bool = False) -> dict[str, Any]:
+        """Export the word into a dictionary of plain types.
+
+        Args:
+            characters: Whether to include the characters, if these are known, under ``"characters"``.
+        """
+        exported = super().export()
+        if characters and self.characters:
+            exported["characters"] = [character.export() for character in self.characters]
+        return exported
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore a word from the result of `export`, with its characters if they were exported."""
+        values = cls._stored_values(save_dict)
+        characters = [Character.from_dict(character) for character in stored_list(save_dict, "characters", cls)]
+        return cls(**values, characters=characters)
+
+
+class Prediction(Word):
+    """A word that key information extraction assigned to a class; arguments as for `Word`.
+
+    Example:
+        >>> from mediatensor.ocr.io import Prediction
+        >>> Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None}).render()
+        '12.50'
+    """
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, bounding_box={self.geometry}"
+
+
+class UnreadLine(TextElement):
+    """A line of text that was found on a page, but not read, or not read completely.
+
+    Args:
+        geometry: Where it is, relative to the page: ((xmin, ymin), (xmax, ymax)) or four points in reading direction.
+        reason: ``"no text"``: the model read no text, as in scripts that it does not know; ``"low confidence"``: the
+            text that was read is not put on the page, see ``min_confidence``; ``"gaps"``: the text is on the page,
+            but does not cover all ink of the line; ``"script"``: the model cannot read the script of the line.
+        value: The text that was read. For ``"script"``, it is empty or consists of similar-looking characters.
+        confidence: The confidence of ``value``, in [0, 1].
+        script: The name of the script by ISO 15924, such as "Cyrillic", if ``reason`` is ``"script"``; "Vietnamese"
+            for Latin letters with two marks.
+
+    Example:
+        >>> from mediatensor.ocr.io import UnreadLine
+        >>> UnreadLine(((0.1, 0.1), (0.3, 0.2)), "no text")
+        UnreadLine(reason='no text', value='', confidence=0.0)
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["geometry", "reason", "value", "confidence"]
+
+    def __init__(
+        self, geometry: Geometry, reason: str, value: str = "", confidence: float = 0.0, script: str | None = None
+    ) -> None:
+        super().__init__()
+        self.geometry = geometry
+        self.reason = reason
+        self.value = value
+        self.confidence = confidence
+        self.script = script
+
+    def extra_repr(self) -> str:
+        script = "" if self.script is None else f", script={self.script!r}"
+        return f"reason={self.reason!r}, value={self.value!r}, confidence={float(self.confidence):.2}{script}"
+
+    def export(self, *, characters: bool = False) -> dict[str, Any]:
+        """Return the line as a dictionary, with the key ``"script"`` if there is one; see `Element.export`."""
+        exported = super().export(characters=characters)
+        if self.script is not None:
+            exported["script"] = self.script
+        return exported
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore a line from the result of `export`."""
+        values = cls._stored_values(save_dict)
+        if "script" in save_dict:
+            values["script"] = stored(save_dict, "script", cls)
+        return cls(**values)
+
+
+class Artefact(TypedRegion):
+    """Something on the page that is not text: a logo, a bar code, a photograph.
+
+    Args:
+        artefact_type: The type, such as "qr_code".
+        confidence: The confidence of the type, in [0, 1].
+        geometry: Its position, relative to the page.
+
+    Example:
+        >>> from mediatensor.ocr.io import Artefact
+        >>> Artefact("qr_code", 0.8, ((0.1, 0.1), (0.2, 0.2))).export()["type"]
+        'qr_code'
+    """
+
+    def __init__(self, artefact_type: str, confidence: float, geometry: Geometry) -> None:
+        super().__init__(artefact_type, confidence, geometry)
+
+
+class Line(Element):
+    """A line of words.
+
+    Args:
+        words: The words, in order.
+        geometry: The position on the page, in relative coordinates. By default it encloses the words: a box, or the
+            rectangle of least area, in reading direction, if words have four points.
+        objectness_score: The confidence of the detector, in [0, 1]; by default the mean over the words, 0.0
+            without words.
+
+    Example:
+        >>> from mediatensor.ocr.io import Line, Word
+        >>> turn = {"value": 0, "confidence": None}
+        >>> line = Line([Word("two", 0.9, ((0.1, 0.1), (0.2, 0.2)), 0.8, turn),
+        ...              Word("words", 0.9, ((0.3, 0.1), (0.5, 0.2)), 0.6, turn)])
+        >>> line.render(), line.geometry
+        ('two words', ((0.1, 0.1), (0.5, 0.2)))
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["geometry", "objectness_score"]
+    _children_names: ClassVar[Sequence[str]] = ["words"]
+    _children_types: ClassVar[Mapping[str, type[Element]]] = {"words": Word}
+    words: list[Word]
+
+    def __init__(
+        self, words: list[Word], geometry: Geometry | None = None, objectness_score: float | None = None
+    ) -> None:
+        super().__init__(words=words)
+        self.geometry = enclosing_geometry([word.geometry for word in words]) if geometry is None else geometry
+        self.objectness_score = (
+            mean_score(word.objectness_score for word in words) if objectness_score is None else objectness_score
+        )
+
+    @property
+    def confidence(self) -> float:
+        """The probability that the line was read exactly, in [0, 1]; 0.0 without words.
+
+        It grows with the confidence of each word, and equals the confidence of a single word. Words of one line are
+        right or wrong together more often than words of different lines, so that the result for several sure words is
+        more than the product of their confidences. It is a probability only if the confidences of the
+        words are probabilities, as with the default recogniser, but not with docTR's architectures.
+        """
+        return line_confidence(word.confidence for word in self.words)
+
+    def render(self) -> str:
+        """Return the words, separated by spaces."""
+        return " ".join(word.render() for word in self.words)
+
+
+class Block(Element):
+    """A block of lines and artefacts that belong together, such as a paragraph.
+
+    Args:
+        lines: The lines, in order.
+        artefacts: The parts that are not text.
+        geometry: The position on the page, in relative coordinates. By default it encloses the words and artefacts; it
+            is an empty box if there are none.
+        objectness_score: The confidence of the detector, in [0, 1]; by default the mean over the words, 0.0
+            without words.
+
+    Example:
+        >>> from mediatensor.ocr.io import Block, Line, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> block = Block([Line([word])])
+        >>> block.geometry, block.render()
+        (((0.1, 0.1), (0.3, 0.2)), 'Total')
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["geometry", "objectness_score"]
+    _children_names: ClassVar[Sequence[str]] = ["lines", "artefacts"]
+    _children_types: ClassVar[Mapping[str, type[Element]]] = {"lines": Line, "artefacts": Artefact}
+    lines: list[Line]
+    artefacts: list[Artefact]
+
+    def __init__(
+        self,
+        lines: Sequence[Line] = (),
+        artefacts: Sequence[Artefact] = (),
+        geometry: Geometry | None = None,
+        objectness_score: float | None = None,
+    ) -> None:
+        super().__init__(lines=list(lines), artefacts=list(artefacts))
+        words = [word for line in self.lines for word in line.words]
+        if geometry is None:
+            members = [word.geometry for word in words] + [artefact.geometry for artefact in self.artefacts]
+            geometry = enclosing_geometry(members or [line.geometry for line in self.lines])
+        self.geometry = geometry
+        self.objectness_score = (
+            mean_score(word.objectness_score for word in words) if objectness_score is None else objectness_score
+        )
+
+    def render(self, line_break: str = "\n") -> str:
+        """Return the lines, separated by ``line_break``."""
+        return line_break.join(line.render() for line in self.lines)
