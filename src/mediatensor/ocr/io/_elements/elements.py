@@ -277,10 +277,11 @@ def line_confidence(confidences: Iterable[float]) -> float:
 
 
 class TextElement(Element):
-    """An element with a text and its confidence."""
+    """An element with a text, its confidence and its place."""
 
     value: str
     confidence: float
+    geometry: Geometry
 
     def render(self) -> str:
         """Return the text of the element; it may be empty."""

@@ -28,8 +28,7 @@ def _bbox(place: Place) -> str:
 
 
 def _number(value: float) -> str:
-    text = f"{value:.4f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
+    return f"{value:z.4f}".rstrip("0").rstrip(".")
 
 
 def _line_title(row: TextRow) -> str:
@@ -111,28 +110,21 @@ class XMLExporter:
         return root, SubElement(root, "body")
 
 
-def _xml_name(text: str) -> str:
-    """Return the text as an identifier: all characters except letters, digits, ``.``, ``-`` and ``_`` become ``_``."""
-    return re.sub(r"[^\w.-]", "_", text)
-
-
 def _area_title(region: Region) -> str:
     if region.unread is None:
         return _bbox(region.place)
     values = {"x_unread": region.unread.reason, "x_script": region.unread.script}
-    quoted = [f'{name} "{_property(value)}"' for name, value in values.items() if value is not None]
+    # Readers split properties at these characters.
+    texts = {name: re.sub(r'[";]', "_", one_line(value)) for name, value in values.items() if value is not None}
+    quoted = [f'{name} "{text}"' for name, text in texts.items()]
     return "; ".join([_bbox(region.place), *quoted])
-
-
-def _property(text: str) -> str:
-    """Return the text as an hOCR property value, without ``;`` and ``"``, at which readers split properties."""
-    return re.sub(r'[";]', "_", one_line(text))
 
 
 def _add_area(page_node: ElementTree.Element, region: Region, counters: dict[str, int]) -> None:
     """Add an area with one paragraph and its lines; the identifiers are the same as in docTR."""
     number = counters[region.kind]
-    prefix = _xml_name(region.class_name)
+    # Of identifiers, all characters except letters, digits, ".", "-" and "_" become "_".
+    prefix = re.sub(r"[^\w.-]", "_", region.class_name)
     names = {
         "block": (f"block_{number}", f"par_{number}"),
         "table": (f"table_{number}", f"table_par_{number}"),
@@ -142,41 +134,38 @@ def _add_area(page_node: ElementTree.Element, region: Region, counters: dict[str
     area = _add(page_node, "div", "ocr_carea", names[0], _area_title(region))
     paragraph = _add(area, "p", "ocr_par", names[1], _bbox(region.place))
     for row in region.rows:
-        _add_line(paragraph, row, region, number, counters)
+        _add_line(paragraph, row, (region.kind, prefix, number), counters)
     area.tail = "\n"
 
 
 def _add_line(
-    paragraph: ElementTree.Element, row: TextRow, region: Region, number: int, counters: dict[str, int]
+    paragraph: ElementTree.Element, row: TextRow, area: tuple[str, str, int], counters: dict[str, int]
 ) -> None:
-    counters["line"] += region.kind == "block"
+    """Add a line with its words. ``area`` is the kind, the prefix and the number of its area."""
+    kind, prefix, number = area
+    counters["line"] += kind == "block"
     line_name = {
         "block": f"line_{counters['line']}",
         "table": f"table_{number}_row_{row.index + 1}",
-        "prediction": f"{_xml_name(region.class_name)}_line_{number}",
+        "prediction": f"{prefix}_line_{number}",
         "unread": f"unread_line_{number}",
-    }[region.kind]
+    }[kind]
     line = _add(paragraph, "span", "ocr_line", line_name, _line_title(row))
     if row.right_to_left:
         line.set("dir", "rtl")
     for index, token in enumerate(row.tokens):
-        counters["word"] += region.kind == "block"
+        counters["word"] += kind == "block"
         cell, part = token.cell
         word_name = {
             "block": f"word_{counters['word']}",
             "table": f"table_{number}_cell_{row.index + 1}_{cell + 1}" + (f"_{part + 1}" if part else ""),
-            "prediction": f"{_xml_name(region.class_name)}_word_{number}",
-        }[region.kind]
-        word = _add_word(line, token, word_name)
+            "prediction": f"{prefix}_word_{number}",
+        }[kind]
+        title = f"{_bbox(token.place)}; x_wconf {round(percent(token.confidence))}"
+        word = _add(line, "span", "ocrx_word", word_name, title)
+        word.text = one_line(token.text)
         word.tail = " " if index + 1 < len(row.tokens) else None
     line.tail = "\n"
-
-
-def _add_word(line: ElementTree.Element, token: Token, name: str) -> ElementTree.Element:
-    title = f"{_bbox(token.place)}; x_wconf {round(percent(token.confidence))}"
-    word = _add(line, "span", "ocrx_word", name, title)
-    word.text = one_line(token.text)
-    return word
 
 
 _NAMESPACE = "http://www.loc.gov/standards/alto/ns-v4#"

@@ -41,6 +41,9 @@ class MarkdownExporter(TextFormat):
 
     headings: ClassVar[dict[str, str]] = {"title": "# ", "section_header": "## "}
     bullet: ClassVar[str] = "- "
+    _strong: ClassVar[str] = "**{}**"
+    # Two spaces at the end of a line are a hard line break.
+    _row_break: ClassVar[str] = "  \n"
     page_break: ClassVar[str] = "\n\n---\n\n"
 
     def escape_text(self, text: str) -> str:
@@ -60,10 +63,6 @@ class MarkdownExporter(TextFormat):
             for text in texts
         )
 
-    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Return the rows with a hard line break (two spaces) after each row except the last."""
-        return "  \n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
-
     def render_table(self, table: Table, escape: bool = True) -> str:
         """Return the table in the syntax of GitHub: its head as one row, or the first row if no head is known."""
         rows = [[self._cell(value, escape) for value in row] for row in _one_head(table)]
@@ -73,10 +72,6 @@ class MarkdownExporter(TextFormat):
 
     def _cell(self, value: str, escape: bool) -> str:
         return (self.escape_text(value) if escape else one_line(value).replace("|", r"\|")).strip()
-
-    def class_header(self, class_name: str, escape: bool = True) -> str:
-        """Return the name in bold."""
-        return f"**{self.escape_text(class_name) if escape else class_name}**"
 
 
 class AsciiDocExporter(TextFormat):
@@ -96,6 +91,9 @@ class AsciiDocExporter(TextFormat):
 
     headings: ClassVar[dict[str, str]] = {"title": "== ", "section_header": "=== "}
     bullet: ClassVar[str] = "* "
+    _strong: ClassVar[str] = "*{}*"
+    # A plus sign at the end of a line makes a hard line break.
+    _row_break: ClassVar[str] = " +\n"
     page_break: ClassVar[str] = "\n\n<<<\n\n"
 
     def escape_text(self, text: str) -> str:
@@ -106,10 +104,6 @@ class AsciiDocExporter(TextFormat):
     def finalize_line(self, line: str) -> str:
         """Return the line with an empty attribute before markup that would start a list, a block or a comment."""
         return _ASCIIDOC_MARKER.sub("{empty}", line)
-
-    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Return the rows with a hard line break (a plus sign) after each row except the last."""
-        return " +\n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
         """Return the table: its head as one row, or the first row if no head is known."""
@@ -123,10 +117,6 @@ class AsciiDocExporter(TextFormat):
         return (
             self.escape_text(value).replace("&#124;", r"\|") if escape else one_line(value).replace("|", r"\|")
         ).strip()
-
-    def class_header(self, class_name: str, escape: bool = True) -> str:
-        """Return the name in bold."""
-        return f"*{self.escape_text(class_name) if escape else class_name}*"
 
 
 class HTMLExporter(TextFormat):
@@ -144,6 +134,7 @@ class HTMLExporter(TextFormat):
     """
 
     headings: ClassVar[dict[str, str]] = {"title": "h1", "section_header": "h2"}
+    _strong: ClassVar[str] = "<h3>{}</h3>"
     block_break: ClassVar[str] = "\n"
     page_break: ClassVar[str] = "\n<hr>\n"
 
@@ -164,6 +155,10 @@ class HTMLExporter(TextFormat):
         """Return a ``<p>`` with a ``<br>`` between lines."""
         return "<p>" + "<br>\n".join(lines) + "</p>"
 
+    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
+        """Return a paragraph with the rows as lines."""
+        return self.render_paragraph([row.strip() for row in rows], escape)
+
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
         """Return an empty ``<p class="unread">``."""
         height, width = dimensions
@@ -171,14 +166,6 @@ class HTMLExporter(TextFormat):
         attributes["data-bbox"] = "{} {} {} {}".format(*Place.of(line.geometry, width, height).box)
         named = (f'{name}="{html.escape(one_line(text))}"' for name, text in attributes.items() if text is not None)
         return f"<p {' '.join(named)}></p>"
-
-    def class_header(self, class_name: str, escape: bool = True) -> str:
-        """Return the name as ``<h3>``."""
-        return f"<h3>{self.escape_text(class_name) if escape else class_name}</h3>"
-
-    def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
-        """Return a class of predictions: its header and the list of its escaped values."""
-        return f"{self.class_header(class_name, escape)}\n{self.render_list(values, escape)}"
 
     def render_table(self, table: Table, escape: bool = True) -> str:
         """Return a ``<table>`` with its head, or the first row if no head is known, as ``<th>`` cells.

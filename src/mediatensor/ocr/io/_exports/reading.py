@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..._reading_order.columns import row_numbers
 from ..._reading_order.geometry import deskew_reading_geometries, detect_text_direction
@@ -45,12 +46,12 @@ class _Item:
     region: int = -1
 
 
-def _resolve_direction(page: PageBase, texts: Sequence[str], direction: str) -> str:
-    language = page.language.get("value") if isinstance(page.language, dict) else None
-    return ReadingOrderPredictor(direction=direction).resolve_direction(texts, language=language)
+def page_language(page: PageBase) -> Any:
+    """Return the language of a page as it is stored; ``None`` without one."""
+    return page.language.get("value") if isinstance(page.language, dict) else None
 
 
-def _extents(geometries: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _extents(geometries: Sequence[Any]) -> NDArray[np.float64]:
     return np.array([box_around(geometry) for geometry in geometries]).reshape(-1, 4)
 
 
@@ -97,7 +98,9 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
     elements: list[Line | Table] = [*lines, *page.tables]
     words = [word for line in lines for word in line.words]
     is_auto = direction == "auto"
-    direction = _resolve_direction(page, [word.value for word in words], direction)
+    texts = [word.value for word in words]
+    predictor = ReadingOrderPredictor(direction=direction)
+    direction = predictor.resolve_direction(texts, language=page_language(page))
     if not elements:
         return [], [], direction
     if page.in_reading_order and is_auto:
@@ -216,7 +219,7 @@ def _rotate_back(geometry: Any, quarters: int) -> Any:
 def _rows(
     page: PageBase,
     lines: Sequence[Line],
-    boxes: np.ndarray[Any, np.dtype[np.float64]],
+    boxes: NDArray[np.float64],
     kinds: Sequence[tuple[str | None, int]],
     direction: str,
 ) -> list[list[int]]:
@@ -240,14 +243,12 @@ def _rows(
     return sorted(level_rows, key=min) + rows[len(lines) :]
 
 
-def line_boxes(page: PageBase, lines: Sequence[Line]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def line_boxes(page: PageBase, lines: Sequence[Line]) -> NDArray[np.float64]:
     """Return boxes of lines on the page turned upright: float64 (N, 4), x and y in units of the page's width."""
     return _without_slope(page, lines, _extents(_upright_geometries(page, lines)[0]))
 
 
-def _without_slope(
-    page: PageBase, lines: Sequence[Line], boxes: np.ndarray[Any, np.dtype[np.float64]]
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _without_slope(page: PageBase, lines: Sequence[Line], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return upright boxes of lines in units of the page's width, with a remaining slope removed.
 
     The straight boxes of a slightly rotated page contain no angle. The positions of words in long lines show the slope.
@@ -256,7 +257,7 @@ def _without_slope(
     quarters = _quarter_turns([word for line in lines for word in line.words])
     if quarters % 2:
         height, width = width, height
-    scaled: np.ndarray[Any, np.dtype[np.float64]] = boxes * ([1.0, height / width if height and width else 1.0] * 2)
+    scaled: NDArray[np.float64] = boxes * ([1.0, height / width if height and width else 1.0] * 2)
     if quarters:
         return scaled
     spans = [
@@ -282,18 +283,15 @@ def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: S
     """Make a block from the lines of each item; the artefacts of a stored block go where its first line goes."""
     owners = {id(line): index for index, block in enumerate(blocks) for line in block.lines}
     waiting = {index: block.artefacts for index, block in enumerate(blocks) if block.artefacts}
-    contents: list[Table | tuple[list[Line], list[Any]]] = []
+    built: list[Block | Table] = []
     for item in items:
         members = [elements[index] for index in item.members]
         if isinstance(members[0], Table):
-            contents.append(members[0])
+            built.append(members[0])
             continue
         lines = [member for member in members if isinstance(member, Line)]
         artefacts = [artefact for line in lines for artefact in waiting.pop(owners[id(line)], ())]
-        contents.append((lines, artefacts))
-    built: list[Block | Table] = [
-        content if isinstance(content, Table) else Block(lines=content[0], artefacts=content[1]) for content in contents
-    ]
+        built.append(Block(lines=lines, artefacts=artefacts))
     left_over = [artefact for artefacts in waiting.values() for artefact in artefacts]
     last = next((block for block in reversed(built) if isinstance(block, Block)), None)
     if last is not None:
@@ -339,7 +337,9 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
         return list(line.words)
     centers = np.array([np.asarray(word.geometry, dtype=np.float64).mean(axis=0) for word in line.words])
     # Right to left means against the top side of a word: on an upside-down page, the first word has the smallest x.
-    distances = centers[:, 1] if direction in _VERTICAL else -centers @ _top_side(line.words[0])
+    points = np.asarray(line.words[0].geometry, dtype=np.float64)
+    top_side = points[1] - points[0] if len(points) == 4 else np.array([1.0, 0.0])
+    distances = centers[:, 1] if direction in _VERTICAL else -centers @ top_side
     return [line.words[index] for index in np.argsort(distances, kind="stable")]
 
 
@@ -349,7 +349,7 @@ def cell_lines(words: Sequence[Word]) -> list[list[Word]]:
     A word starts a line if its middle is not level with the previous word, seen in reading direction.
     """
     lines: list[list[Word]] = []
-    before: np.ndarray[Any, np.dtype[np.float64]] | None = None
+    before: NDArray[np.float64] | None = None
     for word in words:
         quad = to_quad(reading_geometry(word.geometry, word.crop_orientation.get("value")))
         is_beside = False
@@ -362,12 +362,6 @@ def cell_lines(words: Sequence[Word]) -> list[list[Word]]:
             lines.append([word])
         before = quad
     return lines
-
-
-def _top_side(word: Word) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the vector from the first to the second point of a word with four points; along x for a box."""
-    points = np.asarray(word.geometry, dtype=np.float64)
-    return points[1] - points[0] if len(points) == 4 else np.array([1.0, 0.0])
 
 
 def predictions_in_reading_order(
@@ -399,26 +393,21 @@ def predictions_in_reading_order(
     """
     if len(predictions) < 2:
         return list(predictions)
-    language = page.language.get("value") if isinstance(page.language, dict) else None
     geometries, shape = [prediction.geometry for prediction in predictions], page.dimensions
     quarters = _quarter_turns(predictions)
     if quarters and all(len(geometry) == 2 for geometry in geometries):
         geometries = [_rotate_back(geometry, quarters) for geometry in geometries]
         shape = (shape[1], shape[0]) if quarters % 2 else shape
-    order = ReadingOrderPredictor(direction=direction)(
-        geometries,
-        texts=[prediction.value for prediction in predictions],
-        language=language,
-        page_shape=shape,
-    )
+    texts = [prediction.value for prediction in predictions]
+    predictor = ReadingOrderPredictor(direction=direction)
+    order = predictor(geometries, texts=texts, language=page_language(page), page_shape=shape)
     return [predictions[index] for index in order]
 
 
 def one_line(text: str) -> str:
     """Return a text as one line, for any format: breaks and tabs become a space, control characters are removed.
 
-    Example:
-        >>> one_line("a\\tb\\x00c")
-        'a bc'
+    >>> one_line("a\\tb\\x00c")
+    'a bc'
     """
     return _UNPRINTABLE.sub("", _SPACES.sub(" ", text))

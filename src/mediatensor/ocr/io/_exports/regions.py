@@ -13,11 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...utils.geometry import box_around, reading_geometry, to_quad
-from .._elements.elements import Block, Character, Geometry, Line, Prediction, UnreadLine, Word, enclosing_geometry
+from .._elements.elements import (
+    Block,
+    Character,
+    Geometry,
+    Line,
+    Prediction,
+    TextElement,
+    UnreadLine,
+    Word,
+    enclosing_geometry,
+)
 from .._elements.pages import Table, TableCell
 from .reading import (
     line_direction,
     ordered_line_words,
+    page_language,
     page_reading_order,
     predictions_in_reading_order,
     unread_lines,
@@ -36,12 +47,7 @@ _REACH = (-1.0, 2.0)
 
 @dataclass(frozen=True)
 class Place:
-    """A position on the page, in pixels.
-
-    Attributes:
-        quad: float64 (4, 2): TL, TR, BR, BL in reading direction.
-        straight: Whether the position is given as a straight box.
-    """
+    """A position on the page, in pixels: TL, TR, BR, BL in reading direction, (4, 2); maybe given as a straight box."""
 
     quad: NDArray[np.float64]
     straight: bool
@@ -92,11 +98,9 @@ class Token:
 
 @dataclass(frozen=True)
 class TextRow:
-    """One line of text or one row of a table.
+    """One line of text or row of a table, with its words in reading order, cell by cell.
 
-    Attributes:
-        tokens: The words of the row, in reading order; in table rows, cell by cell.
-        index: Index of the line in its region or of the row in its table, from 0.
+    ``index`` is the index of the line in its region or of the row in its table, from 0.
     """
 
     tokens: tuple[Token, ...]
@@ -132,12 +136,9 @@ class TextRow:
 
 @dataclass(frozen=True)
 class Region:
-    """One block, table, prediction, or line that was not read.
+    """One block, table, prediction (with its class), or line that was not read (with one row without words).
 
-    Attributes:
-        kind: 'block', 'table', 'prediction', or 'unread'.
-        rows: The lines, or the rows of the table. A line that was not read has one row without words.
-        class_name: The class of a prediction; otherwise empty.
+    ``kind`` is 'block', 'table', 'prediction', or 'unread'.
     """
 
     kind: str
@@ -154,7 +155,7 @@ def document_pages(source: Any) -> Sequence[Any]:
 
 def language_tag(page: Any) -> str | None:
     """Return the language of a page as a tag such as "en"; ``None`` if it is unknown."""
-    value = page.language.get("value") if isinstance(page.language, dict) else None
+    value = page_language(page)
     return value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else None
 
 
@@ -180,7 +181,13 @@ def page_regions(
     """
     height, width = size or page.dimensions
     if hasattr(page, "predictions"):
-        yield from _prediction_regions(page, direction, reading_order, (height, width))
+        for class_name, predictions in page.predictions.items():
+            ordered_predictions: Sequence[Prediction] = predictions
+            if reading_order:
+                ordered_predictions = predictions_in_reading_order(page, predictions, direction)
+            for prediction in ordered_predictions:
+                token = _token(prediction, width, height)
+                yield Region("prediction", (TextRow((token,), token.place, 0),), token.place, class_name)
         yield from (_unread_region(line, width, height) for line in unread_lines(page))
         return
     auto = direction == "auto"
@@ -225,7 +232,7 @@ def _turn_of(words: Sequence[Word]) -> object:
     return turns.most_common(1)[0][0] if turns else 0
 
 
-def _token(word: Word | TableCell, width: int, height: int) -> Token:
+def _token(word: TextElement, width: int, height: int) -> Token:
     if not isinstance(word, Word):
         return Token(word.value, float(word.confidence), Place.of(word.geometry, width, height))
     geometry = reading_geometry(word.geometry, word.crop_orientation.get("value"))
@@ -241,31 +248,10 @@ def _table_rows(table: Table, turn: object, width: int, height: int) -> tuple[Te
         tokens = [
             replace(_token(part, width, height), cell=(column, number))
             for column, cell in enumerate(cells)
-            for number, part in enumerate(_parts(cell))
+            for number, part in enumerate(cell.words or [cell])
         ]
         places = [Place.of(reading_geometry(cell.geometry, turn), width, height) for cell in cells]
-        place = _enclosing_place(places)
-        text_rows.append(TextRow(tuple(tokens), place, row))
+        straight = all(place.straight for place in places)
+        geometry = enclosing_geometry([place.quad[[0, 2]] if straight else place.quad for place in places])
+        text_rows.append(TextRow(tuple(tokens), Place.at(np.asarray(geometry)), row))
     return tuple(text_rows)
-
-
-def _parts(cell: TableCell) -> Sequence[Word | TableCell]:
-    return cell.words or [cell]
-
-
-def _enclosing_place(places: Sequence[Place]) -> Place:
-    straight = all(place.straight for place in places)
-    quads = [place.quad for place in places]
-    geometry = enclosing_geometry([quad[[0, 2]] for quad in quads] if straight else quads)
-    return Place.at(np.asarray(geometry))
-
-
-def _prediction_regions(page: Any, direction: str, reading_order: bool, size: tuple[int, int]) -> Iterator[Region]:
-    height, width = size
-    for class_name, predictions in page.predictions.items():
-        ordered: Sequence[Prediction] = predictions
-        if reading_order:
-            ordered = predictions_in_reading_order(page, predictions, direction)
-        for prediction in ordered:
-            token = _token(prediction, width, height)
-            yield Region("prediction", (TextRow((token,), token.place, 0),), token.place, class_name)

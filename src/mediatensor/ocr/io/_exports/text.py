@@ -88,7 +88,9 @@ def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
     cells = [cell for row in rows for cell in row if cell.text]
     if not cells:
         return ["" for _ in rows]
-    letter = float(np.median(np.repeat(*_letter_widths(cells)))) or 1.0
+    widths = [max(cell.width, 1) for cell in cells]
+    letter_widths = [(cell.right - cell.left) / width for cell, width in zip(cells, widths, strict=True)]
+    letter = float(np.median(np.repeat(letter_widths, widths))) or 1.0
     origin = min(cell.left for cell in cells)
     scale = _scale(rows, letter, max(cell.right for cell in cells) - origin)
     starts = _edges(np.array([cell.left - origin for cell in cells]), letter)
@@ -99,11 +101,6 @@ def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
         ends_in_column = ending > starting and cell.width <= _MAX_RIGHT_ALIGNED
         columns[id(cell)] = round(end * scale) - cell.width if ends_in_column else round(start * scale)
     return [_line([cell for cell in row if cell.text], columns, letter) for row in rows]
-
-
-def _letter_widths(cells: Sequence[Cell]) -> tuple[list[float], list[int]]:
-    widths = [max(cell.width, 1) for cell in cells]
-    return [(cell.right - cell.left) / width for cell, width in zip(cells, widths, strict=True)], widths
 
 
 def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> float:
@@ -171,9 +168,8 @@ def page_grid(cells: Sequence[Cell]) -> str:
 
 
 def _collide(one: Cell, other: Cell) -> bool:
-    return min(one.right, other.right) - max(one.left, other.left) > 0.5 * min(
-        one.right - one.left, other.right - other.left
-    )
+    common = min(one.right, other.right) - max(one.left, other.left)
+    return common > 0.5 * min(one.right - one.left, other.right - other.left)
 
 
 # Formats write their own bullets.
@@ -263,6 +259,9 @@ class TextFormat:
 
     headings: ClassVar[dict[str, str]] = {}
     bullet: ClassVar[str] = ""
+    _strong: ClassVar[str] = "{}"
+    # Ends a row of cells before another row.
+    _row_break: ClassVar[str] = "\n"
     # Whether the lines of a region become one line, without the hyphens of words that were divided.
     joins_lines: ClassVar[bool] = True
     block_break: ClassVar[str] = "\n\n"
@@ -277,8 +276,8 @@ class TextFormat:
         return line
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
-        """Return the header of a class of predictions."""
-        raise NotImplementedError
+        """Return the header of a class of predictions: its name as strong text."""
+        return self._strong.format(self.escape_text(class_name) if escape else class_name)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
         """Return the table in the format; empty if it has no cells."""
@@ -299,7 +298,7 @@ class TextFormat:
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
         """Return rows of cells, which spaces align, as separate lines; with ``escape``, escape them for the format."""
-        return self.render_paragraph([row.strip() for row in rows], escape)
+        return self._row_break.join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
         """Return the markup for a line that was not read; most formats write nothing. ``dimensions`` are the page's."""
@@ -376,7 +375,7 @@ class TextFormat:
 
     def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
         """Return a class of predictions: its header and the list of its escaped values."""
-        return f"{self.class_header(class_name, escape)}\n\n{self.render_list(values, escape)}"
+        return self.block_break.join([self.class_header(class_name, escape), self.render_list(values, escape)])
 
     def export_document(self, document: DocumentBase, page_break: str | None = None, **kwargs: Any) -> str:
         """Export a document.
@@ -404,6 +403,7 @@ class TextExporter(TextFormat):
     """
 
     page_break: ClassVar[str] = "\n\n\n\n"
+    _strong: ClassVar[str] = "{}:"
     joins_lines: ClassVar[bool] = False
 
     def export_page(
@@ -444,7 +444,3 @@ class TextExporter(TextFormat):
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
         """Return the rows unchanged, which keeps the columns aligned."""
         return "\n".join(rows)
-
-    def class_header(self, class_name: str, escape: bool = True) -> str:
-        """Return the name and a colon."""
-        return f"{class_name}:"
