@@ -141,8 +141,7 @@ class _Exports(Element, Generic[_HocrType]):
         """Export as a table with 12 columns separated by tabs, as ``tesseract image out tsv`` writes it.
 
         Args:
-            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether to sort the content into reading order; otherwise it keeps the stored order.
+            direction, reading_order: As for `export_as_alto`.
 
         Returns:
             The table. The first line has the column names.
@@ -191,10 +190,7 @@ class _Exports(Element, Generic[_HocrType]):
             >>> Page(np.zeros((8, 8, 3), np.uint8), [], 0, (8, 8)).export_as_xlsx()[:2]
             b'PK'
         """
-        data = tables_xlsx(self)
-        if path is not None:
-            write_file(path, data)
-        return data
+        return _written(path, tables_xlsx(self))
 
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
         """Export as searchable PDF: pages of PDF files unchanged, other pages as images, with an invisible text layer.
@@ -215,17 +211,33 @@ class _Exports(Element, Generic[_HocrType]):
             MissingDependencyError: if pypdfium2 is not installed.
             WriteError: if the file cannot be written.
         """
-        data = PDFExporter(**kwargs).export(self)
-        if path is not None:
-            write_file(path, data)
-        return data
+        return _written(path, PDFExporter(**kwargs).export(self))
 
     def save_pdf(self, path: str | PathLike[str], **kwargs: Any) -> None:
         """Write a searchable PDF with the arguments of `export_as_pdf`. This does not redact text."""
         self.export_as_pdf(path, **kwargs)
 
 
-class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
+class _PageExports(_Exports[tuple[bytes, ElementTree]]):
+    """Export methods that pages of blocks and pages of predictions share."""
+
+    def export_as_xml(
+        self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
+    ) -> tuple[bytes, ElementTree]:
+        """Export the page as hOCR 1.2, including rotated text.
+
+        Args:
+            file_title: The title of the file.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            reading_order: Whether to sort the content into reading order; otherwise it keeps the stored order.
+
+        Returns:
+            The file in UTF-8 and its tree.
+        """
+        return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
+
+
+class PageExportsMixin(_PageExports, TextPage):
     """Export methods of a page of blocks."""
 
     def render(
@@ -287,21 +299,6 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         """
         return page_reading_order(self, direction)[0]
 
-    def export_as_xml(
-        self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
-    ) -> tuple[bytes, ElementTree]:
-        """Export the page as hOCR 1.2, including rotated text.
-
-        Args:
-            file_title: The title of the file.
-            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether to sort the content into reading order; otherwise it keeps the stored order.
-
-        Returns:
-            The file in UTF-8 and its tree.
-        """
-        return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
-
     def export_as_markdown(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
         """Export the page as Markdown, in reading order.
 
@@ -333,7 +330,7 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         return HTMLExporter().export_page(self, direction=direction, include_furniture=include_furniture)
 
 
-class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
+class KIEPageExportsMixin(_PageExports, PredictionPage):
     """Export methods of a page of predictions."""
 
     def render(self, prediction_break: str = "\n\n", direction: str = "auto") -> str:
@@ -369,12 +366,6 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
                 for class_name, predictions in self.predictions.items()
             }
         return exported
-
-    def export_as_xml(
-        self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
-    ) -> tuple[bytes, ElementTree]:
-        """Export the page as hOCR 1.2; arguments and result as for `Page`."""
-        return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
 
     def export_as_markdown(self, direction: str = "auto", escape: bool = True) -> str:
         """Export the page as Markdown, with a list for each class; arguments as for `Page`."""
@@ -448,6 +439,12 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
     def export_as_html(self, page_break: str = "<hr>", **kwargs: Any) -> str:
         """Export as an HTML fragment, with the arguments of `export_as_markdown`."""
         return _join_pages(page_break, (page.export_as_html(**kwargs) for page in self.pages))
+
+
+def _written(path: str | PathLike[str] | None, data: bytes) -> bytes:
+    if path is not None:
+        write_file(path, data)
+    return data
 
 
 def _join_pages(page_break: str, pages: Iterable[str]) -> str:

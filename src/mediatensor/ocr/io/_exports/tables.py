@@ -107,10 +107,7 @@ def _fill(sheet: Any, table: Table) -> None:
 
 
 def joined_tables(document: DocumentBase) -> list[Table]:
-    """Return new tables of a document; tables that continue on the next page are joined, without repeated heads.
-
-    The geometry of each cell still refers to its original page.
-    """
+    """Return new tables of a document, see `Document.joined_tables`."""
     pages: list[TextPage] = [page for page in document.pages if hasattr(page, "tables")]
     tables = []
     for parts in join_tables([_as_found(page) for page in pages]):
@@ -142,16 +139,16 @@ def joined_tables(document: DocumentBase) -> list[Table]:
 def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
     """Return a page and its tables as `join_tables` takes them; the text of each cell is a single word."""
     height, width = page.dimensions
-    boxes = [box_around(word.geometry) for block in page.blocks for line in block.lines for word in line.words]
-    texts = [word.value for block in page.blocks for line in block.lines for word in line.words]
+    words = [word for block in page.blocks for line in block.lines for word in line.words]
+    boxes, texts = [box_around(word.geometry) for word in words], [word.value for word in words]
     found_tables = []
     for table in page.tables:
         cells = []
         for cell in table.cells:
             spans = cell.row_start, cell.row_end, cell.col_start, cell.col_end
             left, top, right, bottom = (box_around(cell.geometry) * (width, height, width, height)).tolist()
-            words = (len(texts),) if cell.value else ()
-            cells.append(FoundCell((left, top, right, bottom), *spans, words, cell.is_header))
+            members = (len(texts),) if cell.value else ()
+            cells.append(FoundCell((left, top, right, bottom), *spans, members, cell.is_header))
             if cell.value:
                 texts.append(cell.value)
                 # A cell is higher than its type, which tolerances are measured in.
