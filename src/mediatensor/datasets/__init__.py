@@ -79,4 +79,4 @@ __all__ = [
     "stack_columns",
 ]
 
-__getattr__ = lazy_names(__name__, {"DocumentPages": ".._text_data.documents", "WordCrops": ".._text_data.word_crops"})
+__getattr__ = lazy_names(__name__, {"DocumentPages": ".._text_data.documents", "WordCrops": ".._text_data.documents"})
