@@ -77,6 +77,11 @@ def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
     return pixels
 
 
+def corners(quad: NDArray[np.float64]) -> list[tuple[float, float]]:
+    """Return the corners of a quad as Pillow draws them."""
+    return [(x, y) for x, y in quad.tolist()]
+
+
 def confidence_color(confidence: Any) -> Color:
     """Return the colour of a confidence: from blue (1) over orange to red (0.5 and less); grey if not a number."""
     if not isinstance(confidence, float | int | np.floating) or not np.isfinite(confidence):
@@ -299,19 +304,19 @@ def draw_structure(picture: Image.Image, page: Mapping[str, Any], line_width: in
     draw = ImageDraw.Draw(tint)
     for table in tables:
         for cell in table["cells"]:
-            corners = _corners(pixel_quad(cell["geometry"], size))
             fill = (*_KIND_COLORS["table"], _HEAD) if cell.get("is_header") else None
-            draw.polygon(corners, fill=fill, outline=(*_KIND_COLORS["table"], 200), width=line_width)
+            outline = (*_KIND_COLORS["table"], 200)
+            draw.polygon(corners(pixel_quad(cell["geometry"], size)), fill=fill, outline=outline, width=line_width)
     for field in fields:
         value = pixel_quad(field["geometry"], size)
-        draw.polygon(_corners(value), outline=(*_FIELD, 255), width=line_width)
+        draw.polygon(corners(value), outline=(*_FIELD, 255), width=line_width)
         if field.get("key_geometry") is not None:
             _arrow(draw, pixel_quad(field["key_geometry"], size), value, (*_FIELD, 255), line_width)
     quads = [pixel_quad(region["geometry"], size) for region in regions]
     for one, other in pairwise(quads):
         _arrow(draw, one, other, _ORDER, line_width)
     for region, quad in zip(regions, quads, strict=True):
-        draw.polygon(_corners(quad), outline=(*_color(region["type"]), 255), width=2 * line_width)
+        draw.polygon(corners(quad), outline=(*_color(region["type"]), 255), width=2 * line_width)
     _number(draw, regions, quads, size)
     canvas = picture.copy()
     canvas.paste(tint, mask=tint)
@@ -320,10 +325,6 @@ def draw_structure(picture: Image.Image, page: Mapping[str, Any], line_width: in
 
 def _color(kind: str) -> Color:
     return _KIND_COLORS.get("".join(letter if letter.isalnum() else "_" for letter in kind.strip().lower()), _OTHER)
-
-
-def _corners(quad: NDArray[np.float64]) -> list[tuple[float, float]]:
-    return [(x, y) for x, y in quad.tolist()]
 
 
 def _arrow(

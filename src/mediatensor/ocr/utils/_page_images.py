@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -13,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
-from torch.nn.functional import grid_sample
 
 from ...errors import InvalidArgumentError
 
@@ -80,15 +78,11 @@ def warp(image: NDArray[np.generic], matrix: Matrix, size: tuple[int, int]) -> N
     output = np.zeros((height, width, *image.shape[2:]), dtype=image.dtype)
     if 0 in image.shape:
         return output
-    for rows, columns in _tiles(height, width):
-        _fill(output[rows, columns], image, matrix @ translation(columns.start, rows.start))
-    return output
-
-
-def _tiles(height: int, width: int) -> Iterator[tuple[slice, slice]]:
     for top in range(0, height, _TILE):
         for left in range(0, width, _TILE):
-            yield slice(top, min(top + _TILE, height)), slice(left, min(left + _TILE, width))
+            tile = output[top : top + _TILE, left : left + _TILE]
+            _fill(tile, image, matrix @ translation(left, top))
+    return output
 
 
 def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix) -> None:
@@ -109,15 +103,14 @@ def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix)
     grid[..., 0] = (source_x - left) * (2.0 / (right - left)) - 1.0
     grid[..., 1] = (source_y - top) * (2.0 / (bottom - top)) - 1.0
     pixels = torch.from_numpy(part.astype(precision)).permute(2, 0, 1)[None]
-    sampled = grid_sample(
-        pixels,
-        torch.from_numpy(grid)[None],
-        mode="bilinear",
-        padding_mode="zeros",
-        align_corners=False,
-    )
+    sampled = F.grid_sample(pixels, torch.from_numpy(grid)[None], align_corners=False)
     values = sampled[0].permute(1, 2, 0).numpy().reshape(tile.shape)
-    tile[...] = _to_dtype(values, image.dtype)
+    if image.dtype == np.bool_:
+        values = values >= 0.5
+    elif np.issubdtype(image.dtype, np.integer):
+        # A weighted mean of values of this type cannot leave its range by rounding.
+        values = np.rint(values)
+    tile[...] = values
 
 
 def _sources(matrix: Matrix, height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -138,15 +131,6 @@ def _sources(matrix: Matrix, height: int, width: int) -> tuple[NDArray[np.float6
 def _span(positions: NDArray[np.float64], size: int) -> tuple[int, int]:
     """Return the range of pixels that bilinear sampling at these positions reads."""
     return max(int(np.floor(positions.min())) - 1, 0), min(int(np.ceil(positions.max())) + 1, size)
-
-
-def _to_dtype(values: NDArray[np.floating], dtype: np.dtype) -> NDArray[np.generic]:
-    if dtype == np.bool_:
-        return values >= 0.5
-    if np.issubdtype(dtype, np.integer):
-        # A weighted mean of values of this type cannot leave its range by rounding.
-        values = np.rint(values)
-    return values.astype(dtype)
 
 
 Array = NDArray[Any]
@@ -194,7 +178,10 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
     height, width = image.shape[:2]
     if not expand or 0 in (height, width):
         return warp(image, _about(width / 2, height / 2, angle), (height, width))
-    left, top, middle_width, middle_height = _expansion((height, width), angle)
+    # The image is padded by these rows and columns for the rotation, then to its original aspect ratio.
+    tall, wide = compute_expanded_shape((height, width), angle)
+    more_rows, more_columns = max(0, ceil(tall - height)), max(0, ceil(wide - width))
+    left, top, middle_width, middle_height = more_columns // 2, more_rows // 2, width + more_columns, height + more_rows
     canvas_height, canvas_width = middle_height, middle_width
     if canvas_height * width > canvas_width * height:
         canvas_width = int(canvas_height * width / height)
@@ -214,14 +201,6 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
 def _about(x: float, y: float, angle: float) -> Matrix:
     """Return the matrix that maps points of an image rotated counter-clockwise about (x, y) to the original image."""
     return translation(x, y) @ rotation(-angle) @ translation(-x, -y)
-
-
-def _expansion(shape: tuple[int, int], angle: float) -> tuple[int, int, int, int]:
-    """Return left padding, top padding, width and height of an image padded for rotation."""
-    height, width = shape
-    tall, wide = compute_expanded_shape(shape, angle)
-    more_rows, more_columns = max(0, ceil(tall - height)), max(0, ceil(wide - width))
-    return more_columns // 2, more_rows // 2, width + more_columns, height + more_rows
 
 
 def remove_image_padding(image: Array) -> Array:
@@ -414,7 +393,7 @@ class Letterbox:
             return 0, 0, height, width
         scaled = fitting_size(image.shape[-2:], self.size)
         spare = (height - scaled[0], width - scaled[1])
-        top, left = (math.ceil(spare[0] / 2), math.ceil(spare[1] / 2)) if self.symmetric_pad else (0, 0)
+        top, left = (ceil(spare[0] / 2), ceil(spare[1] / 2)) if self.symmetric_pad else (0, 0)
         return top, left, *scaled
 
     def fit(self, image: Tensor, mode: str = "bilinear") -> Tensor:

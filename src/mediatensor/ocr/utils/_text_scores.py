@@ -103,20 +103,11 @@ class TextMatch:
         """
         if self.total == 0:
             raise InvalidArgumentError("TextMatch has no words to summarise: call update() with at least one")
-        return {
-            "raw": self.raw / self.total,
-            "caseless": self.caseless / self.total,
-            "anyascii": self.anyascii / self.total,
-            "unicase": self.unicase / self.total,
-        }
+        return {name: getattr(self, name) / self.total for name in MATCHES}
 
     def reset(self) -> None:
         """Discard all words."""
-        self.raw = 0
-        self.caseless = 0
-        self.anyascii = 0
-        self.unicase = 0
-        self.total = 0
+        self.raw = self.caseless = self.anyascii = self.unicase = self.total = 0
 
 
 def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
@@ -225,8 +216,7 @@ class _ErrorRate:
 
     def reset(self) -> None:
         """Discard all texts."""
-        self.edits = 0
-        self.total = 0
+        self.edits = self.total = 0
 
 
 class CharacterErrorRate(_ErrorRate):

@@ -66,8 +66,7 @@ class _BoxMetric:
 
     def reset(self) -> None:
         """Discard all pages."""
-        self.num_gts = 0
-        self.num_preds = 0
+        self.num_gts = self.num_preds = 0
         self.tot_iou = 0.0
 
     def _pair(self, gts: NDArray[Any], preds: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -194,10 +193,7 @@ class OCRMetric(_BoxMetric):
 
     def reset(self) -> None:
         super().reset()
-        self.raw_matches = 0
-        self.caseless_matches = 0
-        self.anyascii_matches = 0
-        self.unicase_matches = 0
+        self.raw_matches = self.caseless_matches = self.anyascii_matches = self.unicase_matches = 0
 
 
 class DetectionMetric(_BoxMetric):
@@ -297,8 +293,7 @@ class TableCellMetric(_BoxMetric):
 
     def reset(self) -> None:
         super().reset()
-        self.matches = 0
-        self.struct_matches = 0
+        self.matches = self.struct_matches = 0
 
 
 class ObjectDetectionMetric:
@@ -407,11 +402,7 @@ class ObjectDetectionMetric:
         self._pages: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.float64]]] = []
 
     def _matches(self, label: Any) -> tuple[NDArray[Any], NDArray[np.intp], int] | None:
-        """Return the matches of one class, best score first, or None if there are no true boxes.
-
-        Returned are the largest IoU of each prediction, the index of the true box with this IoU, and the number of true
-        boxes.
-        """
+        """Return the matches of one class, best score first, as for `_average_precision`; None without true boxes."""
         ious, truths, scores, count = [np.zeros(0)], [np.zeros(0, np.intp)], [np.zeros(0)], 0
         for iou, gt_labels, pred_labels, pred_scores in self._pages:
             class_iou = iou[gt_labels == label][:, pred_labels == label]
@@ -429,10 +420,8 @@ class ObjectDetectionMetric:
 def _average_precision(near: NDArray[np.bool_], truth: NDArray[np.intp], count: int) -> float:
     """Return the mean over recalls of the best precision at this or a higher recall.
 
-    Args:
-        near: Whether the IoU of each prediction with a true box reaches the threshold, by descending score.
-        truth: The index of the true box that each prediction overlaps most.
-        count: The number of true boxes.
+    For each prediction, by descending score, ``near`` is whether its IoU with a true box reaches the threshold, and
+    ``truth`` the index of the true box that it overlaps most. ``count`` is the number of true boxes.
     """
     right = np.zeros(len(near))
     candidates = np.flatnonzero(near)

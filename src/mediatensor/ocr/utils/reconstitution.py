@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from ...errors import InvalidArgumentError
-from ._drawing import Color, Lettering, confidence_color, pixel_quad, place
+from ._drawing import Color, Lettering, confidence_color, corners, pixel_quad, place
 
 __all__ = ["synthesize_kie_page", "synthesize_page"]
 
@@ -70,15 +70,8 @@ def synthesize_page(
         for cell in _items(table, "cells")
         for word in (_items(cell, "words") or [cell])
     ]
-    return _draw(
-        page,
-        [*lines, *cells],
-        draw_proba=draw_proba,
-        font=(font_family, min_font_size, max_font_size),
-        background=background_color,
-        color=text_color,
-        outlines=_placeholders(page) if draw_placeholders else (),
-    )
+    font = font_family, min_font_size, max_font_size
+    return _draw(page, [*lines, *cells], draw_proba, font, background_color, text_color, draw_placeholders)
 
 
 def synthesize_kie_page(
@@ -117,22 +110,8 @@ def synthesize_kie_page(
     """
     classes = page.get("predictions") or {}
     predictions = [[prediction] for name in classes for prediction in _items(classes, name)]
-    return _draw(
-        page,
-        predictions,
-        draw_proba=draw_proba,
-        font=(font_family, min_font_size, max_font_size),
-        background=background_color,
-        color=text_color,
-        outlines=_placeholders(page) if draw_placeholders else (),
-    )
-
-
-def _placeholders(page: _Exported) -> list[Any]:
-    """Return the geometries of tables, cells and layout regions."""
-    tables = _items(page, "tables")
-    cells = [cell for table in tables for cell in _items(table, "cells")]
-    return [region.get("geometry") for region in (*tables, *cells, *_items(page, "layout"))]
+    font = font_family, min_font_size, max_font_size
+    return _draw(page, predictions, draw_proba, font, background_color, text_color, draw_placeholders)
 
 
 def _items(owner: _Exported, name: str) -> list[_Exported]:
@@ -143,12 +122,11 @@ def _items(owner: _Exported, name: str) -> list[_Exported]:
 def _draw(
     page: _Exported,
     lines: Iterable[Iterable[_Exported]],
-    *,
     draw_proba: bool,
     font: tuple[str | None, int, int],
     background: Color,
     color: Color,
-    outlines: Iterable[Any],
+    draw_placeholders: bool,
 ) -> NDArray[np.uint8]:
     height, width = size = _page_size(page)
     canvas = Image.new("RGB", (width, height), color=tuple(background))
@@ -156,13 +134,13 @@ def _draw(
     red, green, blue = ((2 * back + fore) // 3 for back, fore in zip(background, color, strict=True))
     draw = ImageDraw.Draw(canvas)
     left_out = 0
-    for geometry in outlines:
+    tables = _items(page, "tables") if draw_placeholders else []
+    cells = [cell for table in tables for cell in _items(table, "cells")]
+    for region in (*tables, *cells, *_items(page, "layout")) if draw_placeholders else ():
         try:
-            quad = pixel_quad(geometry, size)
+            draw.polygon(corners(pixel_quad(region.get("geometry"), size)), outline=(red, green, blue), width=2)
         except InvalidArgumentError:
             left_out += 1
-        else:
-            draw.polygon([(x, y) for x, y in quad.tolist()], outline=(red, green, blue), width=2)
     for line in lines:
         placed = []
         for word in line:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from ...errors import InvalidArgumentError, MissingDependencyError
-from ._drawing import Lettering, Placed, as_picture, confidence_color, draw_structure, pixel_quad, place
+from ._drawing import Lettering, Placed, as_picture, confidence_color, corners, draw_structure, pixel_quad, place
 from .geometry import boxes_to_polygons
 from .reconstitution import synthesize_kie_page, synthesize_page
 
@@ -56,19 +56,17 @@ def _patches() -> Any:
     return patches
 
 
-def _points(geometry: Any, count: int) -> NDArray[np.float64]:
+def _points(geometry: Any, count: int, dimensions: tuple[int, int], preserve_aspect_ratio: bool) -> NDArray[np.float64]:
+    """Return the points (count, 2) of a geometry in pixels of a page of these dimensions."""
     try:
         points = np.array(geometry, dtype=np.float64)
     except (TypeError, ValueError):
         points = np.empty(0)
     if points.shape != (count, 2):
         raise InvalidArgumentError(f"invalid geometry format {geometry!r}: expected {count} points (x, y)")
-    return points
-
-
-def _scale(page_dimensions: tuple[int, int], preserve_aspect_ratio: bool) -> NDArray[np.float64]:
-    height, width = page_dimensions
-    return np.full(2, max(height, width), float) if preserve_aspect_ratio else np.array([width, height], float)
+    height, width = dimensions
+    pixels: NDArray[np.float64] = points * ([max(height, width)] * 2 if preserve_aspect_ratio else [width, height])
+    return pixels
 
 
 def rect_patch(
@@ -103,19 +101,9 @@ def rect_patch(
         >>> rect_patch(((0.1, 0.1), (0.5, 0.4)), (80, 120)).get_width()
         48.0
     """
-    points = _points(geometry, 2) * _scale(page_dimensions, preserve_aspect_ratio)
-    (left, top), (right, bottom) = points.tolist()
-    tint = (*color, alpha)
-    rectangle: Rectangle = _patches().Rectangle(
-        (left, top),
-        right - left,
-        bottom - top,
-        fill=fill,
-        linewidth=linewidth,
-        edgecolor=tint,
-        facecolor=tint,
-        label=label,
-    )
+    (left, top), (right, bottom) = _points(geometry, 2, page_dimensions, preserve_aspect_ratio).tolist()
+    style = {"fill": fill, "linewidth": linewidth, "color": (*color, alpha), "label": label}
+    rectangle: Rectangle = _patches().Rectangle((left, top), right - left, bottom - top, **style)
     return rectangle
 
 
@@ -143,11 +131,9 @@ def polygon_patch(
         >>> len(polygon_patch(((0.1, 0.1), (0.5, 0.1), (0.5, 0.4), (0.1, 0.4)), (80, 120)).get_xy())
         5
     """
-    points = _points(geometry, 4) * _scale(page_dimensions, preserve_aspect_ratio)
-    tint = (*color, alpha)
-    polygon: Polygon = _patches().Polygon(
-        points, fill=fill, linewidth=linewidth, edgecolor=tint, facecolor=tint, label=label
-    )
+    points = _points(geometry, 4, page_dimensions, preserve_aspect_ratio)
+    style = {"fill": fill, "linewidth": linewidth, "color": (*color, alpha), "label": label}
+    polygon: Polygon = _patches().Polygon(points, **style)
     return polygon
 
 
@@ -301,7 +287,7 @@ def visualize_page(
         >>> figure = visualize_page(page.export(), page.page, interactive=False)
         >>> figure.savefig("page_with_boxes.png")
     """
-    shapes = [*(_regions(page) if display_layout else ())]
+    shapes = list(_regions(page)) if display_layout else []
     for block in page["blocks"]:
         if not words_only:
             shapes.append(_Shape(block["geometry"], "block", _BLOCK))
@@ -356,7 +342,7 @@ def visualize_kie_page(
         >>> figure = visualize_kie_page(page.export(), page.page, interactive=False)
         >>> figure.savefig("page_with_boxes.png")
     """
-    shapes = [*(_regions(page) if display_layout else ())]
+    shapes = list(_regions(page)) if display_layout else []
     predictions = {} if words_only else page["predictions"]
     for color, (name, group) in zip(get_colors(len(predictions)), predictions.items(), strict=True):
         shapes += [
@@ -528,8 +514,7 @@ def _with_boxes(picture: NDArray[np.uint8], words: list[Placed], line_width: int
     tint = Image.new("RGBA", (picture.shape[1], picture.shape[0]))
     draw = ImageDraw.Draw(tint)
     for word in words:
-        corners = [(x, y) for x, y in word.quad.tolist()]
-        draw.polygon(corners, fill=(*word.color, _FILL), outline=(*word.color, 255), width=line_width)
+        draw.polygon(corners(word.quad), fill=(*word.color, _FILL), outline=(*word.color, 255), width=line_width)
     canvas = Image.fromarray(picture)
     canvas.paste(tint, mask=tint)
     return canvas
@@ -541,7 +526,7 @@ def _label(canvas: Image.Image, words: list[Placed], font_family: str | None) ->
     paper = Image.new("RGBA", canvas.size)
     draw = ImageDraw.Draw(paper)
     for label in labels:
-        draw.polygon([(x, y) for x, y in label.quad.tolist()], fill=(255, 255, 255, _LABEL))
+        draw.polygon(corners(label.quad), fill=(255, 255, 255, _LABEL))
     canvas.paste(paper, mask=paper)
     lettering = Lettering(canvas, font_family, *_LABEL_SIZES)
     for label in labels:
