@@ -158,45 +158,30 @@ def _sharpen(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
     return image.filter(ImageFilter.UnsharpMask(1.5, round(100 * amount), 2))
 
 
-# Damage functions by name. Each takes the picture, an amount and the random generator.
-_DAMAGES: dict[str, Callable[[Image.Image, float, random.Random], Image.Image]] = {
-    "blur": _blur,
-    "contrast": _contrast,
-    "fax": _fax,
-    "jpeg": _jpeg,
-    "motion": _motion,
-    "noise": _noise,
-    "shadow": _shadow,
-    "sharpen": _sharpen,
-    "small": _small,
-    "streaks": _streaks,
-    "thermal": _thermal,
-    "video": _video,
+# Damage functions by name, and the range of amounts at which letters of 30 pixels remain readable. A function takes the
+# picture, an amount and the random generator.
+_DAMAGES: dict[str, tuple[Callable[[Image.Image, float, random.Random], Image.Image], tuple[float, float]]] = {
+    "blur": (_blur, (0.3, 1.3)),
+    "contrast": (_contrast, (0.5, 1.3)),
+    "fax": (_fax, (5, 35)),
+    "jpeg": (_jpeg, (15, 85)),
+    "motion": (_motion, (0.5, 2.5)),
+    "noise": (_noise, (2, 16)),
+    "shadow": (_shadow, (0.1, 0.5)),
+    "sharpen": (_sharpen, (0.5, 2)),
+    "small": (_small, (1.1, 2.0)),
+    "streaks": (_streaks, (20, 90)),
+    "thermal": (_thermal, (0.5, 1.5)),
+    "video": (_video, (12, 50)),
 }
 
 
 def damaged(image: Image.Image, steps: tuple[tuple[str, float], ...], rng: random.Random) -> Image.Image:
     """Apply damage steps, which are pairs of a name and an amount, to a picture."""
     for name, amount in steps:
-        image = _DAMAGES[name](image, amount, rng)
+        image = _DAMAGES[name][0](image, amount, rng)
     return image
 
-
-# Range of amounts at which letters of 30 pixels remain readable.
-_AMOUNTS = {
-    "blur": (0.3, 1.3),
-    "contrast": (0.5, 1.3),
-    "fax": (5, 35),
-    "jpeg": (15, 85),
-    "motion": (0.5, 2.5),
-    "noise": (2, 16),
-    "shadow": (0.1, 0.5),
-    "sharpen": (0.5, 2),
-    "small": (1.1, 2.0),
-    "streaks": (20, 90),
-    "thermal": (0.5, 1.5),
-    "video": (12, 50),
-}
 
 # The steps of each style, and their probabilities.
 _STEPS: dict[str, tuple[tuple[str, float], ...]] = {
@@ -225,8 +210,7 @@ def random_damage(rng: random.Random, style: str, em_px: float) -> tuple[tuple[s
     steps, share = [], min(1.0, em_px / 32)
     for name, chance in _STEPS[style]:
         if rng.random() < chance:
-            low, high = _AMOUNTS[name]
-            amount = rng.uniform(low, high)
+            amount = rng.uniform(*_DAMAGES[name][1])
             if name in ("blur", "motion"):
                 amount *= share
             elif name == "small":

@@ -66,7 +66,9 @@ def page_of_pillow(image: Image.Image, *, is_white_zero: bool = False) -> NDArra
     Images with 32 bits per sample raise `DecodeError`, because their range is unknown.
     """
     if image.mode.startswith("I;16"):
-        return _page_of_16_bits(np.asarray(image), is_white_zero)
+        samples = np.asarray(image).astype(np.uint16)
+        gray = convert([65535 - samples if is_white_zero else samples], Layout.GRAY, Layout.GRAY, np.uint8)[0]
+        return np.repeat(gray[..., None], 3, axis=2)
     if image.mode in ("I", "F"):
         raise DecodeError("its samples have 32 bits, and the values of black and white are unknown")
     if image.mode in _WITH_ALPHA or "transparency" in image.info:
@@ -76,12 +78,6 @@ def page_of_pillow(image: Image.Image, *, is_white_zero: bool = False) -> NDArra
     if image.mode == "CMYK":
         return np.stack(convert(_planes(image), Layout.CMYK, Layout.RGB, np.uint8), axis=-1)
     return np.array(image.convert("RGB"))
-
-
-def _page_of_16_bits(samples: NDArray[Any], is_white_zero: bool) -> NDArray[np.uint8]:
-    wide = samples.astype(np.uint16)
-    gray = convert([65535 - wide if is_white_zero else wide], Layout.GRAY, Layout.GRAY, np.uint8)[0]
-    return np.repeat(gray[..., None], 3, axis=2)
 
 
 def _planes(image: Image.Image) -> Planes:
@@ -160,9 +156,7 @@ def _read(file: BinaryIO, at: int, size: int) -> bytes:
 
 def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArray[np.uint8]:
     """Decode the page at an offset, upright, (H, W, 3); `DecodeError` if it is damaged or too large."""
-    shown: Any = _with_first_page(file, offset)
-    shown.seek(0)
-    image: Any = TiffImagePlugin.TiffImageFile(shown)
+    image = _open_tiff(file, offset)
     check_pixels(image.width, image.height, max_pixels)
     is_white_zero = image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_ZERO
     image.load()
@@ -174,16 +168,15 @@ def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArr
 
 def stored_tiff_page(file: BinaryIO, offset: int) -> Picture | None:
     """Return the stored data of a page, if PDF can show it as it is; arguments as for `read_tiff_page`."""
-    shown: Any = _with_first_page(file, offset)
-    shown.seek(0)
-    image: Any = TiffImagePlugin.TiffImageFile(shown)
+    image = _open_tiff(file, offset)
     tags = {tag: value if isinstance(value, tuple) else (value,) for tag, value in image.tag_v2.items()}
     return tiff_picture(
         file, {tag: value for tag, value in tags.items() if value and all(isinstance(item, int) for item in value)}
     )
 
 
-def _with_first_page(file: BinaryIO, offset: int) -> _PatchedFile:
+def _open_tiff(file: BinaryIO, offset: int) -> Any:
+    """Open a file with Pillow as if the page at an offset were its first."""
     begin = bytearray(_read(file, 0, 16))
     order = _MAGIC[bytes(begin[:4])]
     if begin[2:4].strip(b"\0") == b"+":
@@ -191,7 +184,9 @@ def _with_first_page(file: BinaryIO, offset: int) -> _PatchedFile:
     else:
         struct.pack_into(f"{order}I", begin, 4, offset)
         del begin[8:]
-    return _PatchedFile(file, bytes(begin))
+    shown: Any = _PatchedFile(file, bytes(begin))
+    shown.seek(0)
+    return TiffImagePlugin.TiffImageFile(shown)
 
 
 class _PatchedFile(io.RawIOBase):
@@ -220,9 +215,7 @@ class _PatchedFile(io.RawIOBase):
     def read(self, size: int = -1, /) -> bytes:
         at = self._file.tell()
         data = self._file.read(size)
-        return (
-            self._begin[at : at + len(data)] + data[max(0, len(self._begin) - at) :] if at < len(self._begin) else data
-        )
+        return self._begin[at : at + len(data)] + data[max(0, len(self._begin) - at) :]
 
 
 # At most this many animations keep their decoder open.
@@ -233,13 +226,7 @@ _PNG_HEAD_BYTES = 1 << 16
 
 
 class ImageOptions(NamedTuple):
-    """Options for decoding pages.
-
-    Attributes:
-        output_size: (height, width) in pixels; ``None`` keeps the size of the image.
-        rgb_output: Whether the channels are RGB; otherwise BGR.
-        max_pixels: Maximum number of pixels of a picture; ``None`` for no limit.
-    """
+    """Options for decoding pages; arguments of `read_img_as_numpy`."""
 
     output_size: tuple[int, int] | None
     rgb_output: bool
@@ -274,7 +261,8 @@ class ImageDocument(PageSource):
 
     def _start(self) -> None:
         self._lock = ForkSafeLock()
-        self._cursor: _Cursor | None = None
+        # The decoder in the middle of an animation, and the number of the picture that it yields next.
+        self._cursor: tuple[Iterator[NDArray[np.uint8]], int] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_lock", "_cursor")}
@@ -319,14 +307,19 @@ class ImageDocument(PageSource):
         return self._kind in ("tiff", "png", "gif", "bmp")
 
     def _frame_of_animation(self, number: int) -> NDArray[np.uint8]:
-        cursor = self._cursor
-        if cursor is None or cursor.number > number:
-            cursor = _Cursor(_frames(self._source.read(), self._kind, self._options.max_pixels))
+        frames, next_number = self._cursor or (None, 0)
+        if frames is None or next_number > number:
+            frames, next_number = _frames(self._source.read(), self._kind, self._options.max_pixels), 0
         # After an error there is no cursor, and the next call starts from the beginning.
         self._cursor = None
-        frame = cursor.frame_at(number)
-        if number + 1 < self.num_pages:
-            self._cursor = cursor
+        try:
+            while next_number <= number:
+                frame = next(frames)
+                next_number += 1
+        except StopIteration:
+            raise OpenError(f"the file ends after {next_number} pictures") from None
+        if next_number < self.num_pages:
+            self._cursor = frames, next_number
             _remember_cursor(self)
         return frame
 
@@ -364,24 +357,6 @@ class ImageDocument(PageSource):
     def _beginning(self, size: int) -> bytes:
         with self._source.open() as file:
             return file.read(size)
-
-
-class _Cursor:
-    """A decoder in the middle of an animation. ``frames`` yields the pictures of the animation."""
-
-    def __init__(self, frames: Iterator[NDArray[np.uint8]]) -> None:
-        self._frames = frames
-        self.number = 0
-
-    def frame_at(self, number: int) -> NDArray[np.uint8]:
-        """Return the picture with this index, from 0, which must not be less than the attribute `number`."""
-        while True:
-            frame = next(self._frames, None)
-            if frame is None:
-                raise OpenError(f"the file ends after {self.number} pictures")
-            self.number += 1
-            if self.number > number:
-                return frame
 
 
 # Weak references, so that documents can be freed.

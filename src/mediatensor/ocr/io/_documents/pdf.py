@@ -114,17 +114,8 @@ def _letters(codes: NDArray[np.uint32]) -> list[str]:
 class PdfDocument(PageSource):
     """One PDF file. A document that was opened by path keeps only the path; any other document keeps all bytes.
 
-    Args:
-        source: Whatever `make_source` takes.
-        password: The password of an encrypted file.
-        options: How to render pages.
-        timeout_seconds: Maximum seconds that PDFium may work on a page, in a separate process; ``None`` for this
-            process and no limit.
-
-    Raises:
-        SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
-        OpenError: if it is not a PDF file, is damaged, has no pages, or the password is missing or wrong.
-        MissingDependencyError: if pypdfium2 is not installed.
+    With ``timeout_seconds``, PDFium may work on a page for this time, in a separate process; otherwise it runs in this
+    process, without limit. Errors are those of `read_pdf`.
     """
 
     def __init__(
@@ -176,11 +167,8 @@ class PdfDocument(PageSource):
 def _placed(characters: Characters) -> PageCharacters:
     """Return characters with their boxes relative to the page."""
     boxes = np.asarray(characters.boxes, np.float64).reshape(-1, 4)
-    return PageCharacters(np.asarray(characters.codes, np.uint32), _moved(boxes, _matrix_of(characters)))
-
-
-def _matrix_of(characters: Characters) -> NDArray[np.float64]:
-    return np.asarray(characters.matrix, np.float64).reshape(3, 2)
+    matrix = np.asarray(characters.matrix, np.float64).reshape(3, 2)
+    return PageCharacters(np.asarray(characters.codes, np.uint32), _moved(boxes, matrix))
 
 
 def _moved(boxes: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -193,9 +181,10 @@ def _content_of(drawn: DrawnPage) -> PageContent:
     """Return the content of a page. Coordinates are points from its top left corner."""
     characters = _placed(drawn.characters)
     size = np.array([drawn.width, drawn.height])
-    matrix = _matrix_of(drawn.characters) * size
+    matrix = np.asarray(drawn.characters.matrix, np.float64).reshape(3, 2) * size
     styles = np.asarray(drawn.styles, np.float64).reshape(-1, NUM_STYLE_VALUES)
     lines, fills = (np.asarray(values, np.float64).reshape(-1, 5) for values in (drawn.lines, drawn.fills))
+    areas, pictures = (np.asarray(values, np.float64).reshape(-1, 4) for values in (drawn.areas, drawn.pictures))
     words = places_of_words(characters)
     word_styles = np.array([_usual_style(styles[start:stop]) for start, stop, _ in words]).reshape(-1, NUM_STYLE_VALUES)
     return content_of_drawing(
@@ -210,8 +199,8 @@ def _content_of(drawn: DrawnPage) -> PageContent:
         is_hidden=word_styles[:, 6] > 0,
         lines=np.concatenate([_moved(lines[:, [0, 2, 1, 3]], matrix), lines[:, 4:]], axis=1),
         fills=np.concatenate([_moved(fills[:, [0, 2, 1, 3]], matrix), fills[:, 4:]], axis=1),
-        areas=_moved(np.asarray(drawn.areas, np.float64).reshape(-1, 4)[:, [0, 2, 1, 3]], matrix),
-        pictures=_moved(np.asarray(drawn.pictures, np.float64).reshape(-1, 4)[:, [0, 2, 1, 3]], matrix),
+        areas=_moved(areas[:, [0, 2, 1, 3]], matrix),
+        pictures=_moved(pictures[:, [0, 2, 1, 3]], matrix),
     )
 
 
@@ -322,8 +311,9 @@ class IsolatedPdf(KeyedPdf):
 
     def rendered(self, number: int) -> Pixels:
         """Render a page like `pdfium.rendered`. Raise `DecodeError` if rendering fails or times out."""
-        (width, height, num_channels, row_bytes, has_alpha, _), data = self._call("render", number)
-        return Pixels(int(width), int(height), int(num_channels), int(row_bytes), bool(has_alpha), data)
+        (*sizes, has_alpha, _), data = self._call("render", number)
+        width, height, num_channels, row_bytes = map(int, sizes)
+        return Pixels(width, height, num_channels, row_bytes, bool(has_alpha), data)
 
     def characters(self, number: int) -> Characters:
         """Return the text layer as from `pdfium.characters`; `DecodeError` if it cannot be read in time."""

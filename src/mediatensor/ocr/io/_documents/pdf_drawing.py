@@ -11,6 +11,7 @@ import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -86,12 +87,7 @@ class DrawnPage(NamedTuple):
 
 
 def drawn_page(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> DrawnPage:
-    """Return the drawing of a page, including form fields and annotations; arguments as for `page_as_shown`.
-
-    Raises:
-        DecodeError: if there is too much on the page.
-        Exception: whatever pypdfium2 raises.
-    """
+    """Return the drawing of a page, including form fields and annotations; see `page_as_shown`."""
     with page_as_shown(pdf, number, options, copy) as (page, shown):
         width, height = picture_size(page, options)
         found, matrix = _Found(page.get_bbox()), relative_matrix(page, options)
@@ -100,8 +96,9 @@ def drawn_page(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Dra
         for place, (item, to_page) in enumerate(_objects(shown)):
             found.add(item, to_page)
             places[_address(item)] = place
-            if len(covers) < found.num_pictures <= _MAX_COVERS:
-                covers.append((place, found.last_picture))
+            if len(covers) < len(found.pictures) // 4 <= _MAX_COVERS:
+                left, bottom, right, top = found.pictures[-4:]
+                covers.append((place, (left, bottom, right, top)))
         with closing(shown.get_textpage()) as text:
             codes, boxes = characters_of(text)
             styles = _styles(text, len(codes), places, covers)
@@ -165,7 +162,7 @@ def _objects(page: Any) -> Iterator[tuple[Any, _Matrix]]:
     counted = 0
     # Iterators of containers: the number of the next object, how many there are, how to get one, the matrix.
     pending: list[list[Any]] = [
-        [0, raw.FPDFPage_CountObjects(page), lambda number: raw.FPDFPage_GetObject(page, number), (1, 0, 0, 1, 0, 0)]
+        [0, raw.FPDFPage_CountObjects(page), partial(raw.FPDFPage_GetObject, page), (1, 0, 0, 1, 0, 0)]
     ]
     while pending and counted < _MAX_OBJECTS:
         top = pending[-1]
@@ -180,16 +177,10 @@ def _objects(page: Any) -> Iterator[tuple[Any, _Matrix]]:
             continue
         if raw.FPDFPageObj_GetType(item) == raw.FPDF_PAGEOBJ_FORM:
             if len(pending) < _MAX_DEPTH:
-                inner = _multiplied(_matrix_of(item), matrix)
-                get_inner = _getter(item)
+                get_inner, inner = partial(raw.FPDFFormObj_GetObject, item), _multiplied(_matrix_of(item), matrix)
                 pending.append([0, raw.FPDFFormObj_CountObjects(item), get_inner, inner])
         else:
             yield item, matrix
-
-
-def _getter(form: Any) -> Any:
-    raw = import_pdfium().raw
-    return lambda number: raw.FPDFFormObj_GetObject(form, number)
 
 
 def _matrix_of(item: Any) -> _Matrix:
@@ -230,17 +221,6 @@ class _Found:
         self._mode, self._stroke = ctypes.c_int(), ctypes.c_int()
         self._x, self._y, self._width = ctypes.c_float(), ctypes.c_float(), ctypes.c_float()
         self._tinted: list[_Box] = []
-
-    @property
-    def num_pictures(self) -> int:
-        """The number of pictures so far."""
-        return len(self.pictures) // 4
-
-    @property
-    def last_picture(self) -> _Box:
-        """The box of the picture that was added last."""
-        left, bottom, right, top = self.pictures[-4:]
-        return left, bottom, right, top
 
     def add(self, item: Any, matrix: _Matrix) -> None:
         """Add the lines, areas and pictures that an object draws."""

@@ -228,14 +228,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class PdfOptions(NamedTuple):
-    """Options for rendering pages.
-
-    Attributes:
-        scale: Pixels per point (1/72 inch).
-        rgb_mode: Whether the channels are RGB; otherwise BGR.
-        max_pixels: Maximum number of pixels of a page; ``None`` for no limit.
-        render: Further arguments of pypdfium2's ``PdfPage.render``.
-    """
+    """Options for rendering pages: arguments of `read_pdf`, and of pypdfium2's ``PdfPage.render``."""
 
     scale: float
     rgb_mode: bool
@@ -309,12 +302,7 @@ def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..
 
 
 def characters(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Characters:
-    """Return the text layer of a page, with the words of form fields and annotations; arguments as for `page_as_shown`.
-
-    Raises:
-        DecodeError: if there is too much on the page.
-        Exception: whatever pypdfium2 raises.
-    """
+    """Return the text layer of a page, with the words of form fields and annotations; see `page_as_shown`."""
     with page_as_shown(pdf, number, options, copy) as (page, shown), closing(shown.get_textpage()) as text:
         return Characters(*characters_of(text), relative_matrix(page, options))
 
@@ -364,10 +352,7 @@ def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> 
 def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) -> bool:
     """Return whether form fields or annotations are drawn on a page.
 
-    Args:
-        page: The page of pypdfium2.
-        options: How it is rendered.
-        change: Whether to set the flags of annotations so that exactly the drawn annotations get merged.
+    With ``change``, set the flags of annotations so that exactly the drawn annotations get merged.
     """
     raw = import_pdfium().raw
     draws_fields = options.render.get("may_draw_forms", True) and page.formenv is not None
