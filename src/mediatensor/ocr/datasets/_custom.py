@@ -73,7 +73,9 @@ def _rows_with_full_paths(dataset: AbstractDataset) -> list[tuple[Any, Any]]:
 class _BoxesByClass(AbstractDataset):
     """Images with boxes of several classes."""
 
-    def __init__(self, img_folder: str | Path, label_path: str | Path, use_polygons: bool, **kwargs: Any) -> None:
+    def __init__(
+        self, img_folder: str | Path, label_path: str | Path, use_polygons: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(img_folder, pre_transforms=pre_transform_multiclass, **kwargs)
         self._class_names: list[str] = []
         self.data: list[tuple[str, tuple[Array, list[str]]]] = [
@@ -119,11 +121,6 @@ class DetectionDataset(_BoxesByClass):
         >>> DetectionDataset(".", "boxes.json")[0].target["words"].round(2).tolist()
         [[0.10000000149011612, 0.10000000149011612, 0.20000000298023224, 0.20000000298023224]]
     """
-
-    def __init__(
-        self, img_folder: str | Path, label_path: str | Path, use_polygons: bool = False, **kwargs: Any
-    ) -> None:
-        super().__init__(img_folder, label_path, use_polygons, **kwargs)
 
     def _boxes_and_classes(self, label: Any, use_polygons: bool, place: str) -> tuple[Array, list[str]]:
         return self.format_polygons(entry(label, "polygons", place), use_polygons, np.float32, place)
@@ -184,11 +181,6 @@ class LayoutDataset(_BoxesByClass):
         ['title']
     """
 
-    def __init__(
-        self, img_folder: str | Path, label_path: str | Path, use_polygons: bool = False, **kwargs: Any
-    ) -> None:
-        super().__init__(img_folder, label_path, use_polygons, **kwargs)
-
     def _boxes_and_classes(self, label: Any, use_polygons: bool, place: str) -> tuple[Array, list[str]]:
         polygons, classes = entries_of(label, "polygons", place), entries_of(label, "classes", place)
         return self.format_polygons(polygons, classes, use_polygons, np.float32, place)
@@ -201,9 +193,7 @@ class LayoutDataset(_BoxesByClass):
         Args:
             polygons: Polygons of four points.
             class_names: The class of each polygon.
-            use_polygons: Whether boxes keep their four points.
-            np_dtype: Type of the array.
-            place: Name of the page in errors.
+            use_polygons, np_dtype, place: As for `DetectionDataset.format_polygons`.
 
         Returns:
             Boxes, (N, 4) or (N, 4, 2), and N classes.

@@ -170,9 +170,7 @@ class WILDRECEIPT(WordsInFolder):
         img_folder: The folder ``wildreceipt``. Image names are relative to this folder.
         label_path: The file ``train.txt`` or ``test.txt`` in this folder. Each line is a JSON object for a page.
         train: Whether this is the training part. Used only in the representation of the dataset.
-        use_polygons: Whether boxes have four points, (N, 4, 2), instead of being upright, (N, 4).
-        recognition_task: Whether samples are images of single words, with texts as targets.
-        detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
+        use_polygons, recognition_task, detection_task: As for `FUNSD`.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
@@ -210,8 +208,7 @@ class DocArtefacts(VisionDataset):
     Args:
         train: Whether to load the training part; otherwise the test part.
         use_polygons: Whether boxes have four points.
-        **kwargs: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir`` of `VisionDataset`, and
-            ``img_transforms`` and ``sample_transforms``.
+        **kwargs: As for `FUNSD`.
 
     Raises:
         SourceNotFoundError: The files are not on this machine. The message explains where to get and put them.

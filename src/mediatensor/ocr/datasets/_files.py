@@ -15,6 +15,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
@@ -81,12 +82,12 @@ def files_in(folder: str | os.PathLike[str]) -> list[str]:
         return sorted(found.name for found in entries if not found.name.startswith(".") and not found.is_dir())
 
 
-def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
-    """Read a UTF-8 file with or without a byte order mark. With ``or_latin``, other files are read as Latin-1.
+def _read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Read a label file.
 
     Raises:
         SourceNotFoundError: The file does not exist.
-        OpenError: The file is too large or is not text.
+        OpenError: The file is too large.
         ReadError: The file cannot be read.
     """
     check_file(path, "label file")
@@ -94,9 +95,14 @@ def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
         size = os.path.getsize(path)
         if size > MAX_LABEL_BYTES:
             raise OpenError(f"{path} has {size} bytes, more than the limit of {MAX_LABEL_BYTES}.")
-        data = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         raise ReadError(f"{path} cannot be read ({error}).") from error
+
+
+def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
+    """Read a UTF-8 file with or without a byte order mark. With ``or_latin``, other files are read as Latin-1."""
+    data = _read_bytes(path)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -125,11 +131,7 @@ def parsed_json(text: str, place: str) -> Any:
 
 def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
     """Return the root of an XML file. Entities are refused, because they could expand and fill the memory."""
-    check_file(path, "label file")
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise ReadError(f"{path} cannot be read ({error}).") from error
+    data = _read_bytes(path)
     if b"<!ENTITY" in data:
         raise OpenError(f"{path} declares entities; label files need none.")
     try:
@@ -229,28 +231,24 @@ def text_of(word: Any, key: str, place: str) -> str:
 
 def quads_of(points: Any, place: str, dtype: Any = np.float32) -> Array:
     """Convert lists of four points to quadrangles, (N, 4, 2). N may be 0."""
-    try:
-        quads = np.asarray(points, dtype=dtype)
-    except (ValueError, TypeError, OverflowError):
-        quads = np.empty((1, 0))
-    if len(points) == 0:
-        quads = np.zeros((0, 4, 2), dtype=dtype)
-    if quads.shape[1:] != (4, 2) or not np.isfinite(quads).all():
-        raise InvalidArgumentError(f"Boxes of {place} must be polygons of four points [x, y] (got {shown(points)}).")
-    return quads
+    return _boxes(points, (4, 2), dtype, f"Boxes of {place} must be polygons of four points [x, y]")
 
 
 def straight_boxes(boxes: Any, place: str) -> Array:
     """Convert lists of four numbers to an array, float32 (N, 4). N may be 0."""
+    return _boxes(boxes, (4,), np.float32, f"Boxes of {place} must be four numbers each")
+
+
+def _boxes(values: Any, shape: tuple[int, ...], dtype: Any, rule: str) -> Array:
     try:
-        straight = np.asarray(boxes, dtype=np.float32)
+        boxes = np.asarray(values, dtype=dtype)
     except (ValueError, TypeError, OverflowError):
-        straight = np.empty((1, 0), np.float32)
-    if len(boxes) == 0:
-        straight = np.zeros((0, 4), np.float32)
-    if straight.shape[1:] != (4,) or not np.isfinite(straight).all():
-        raise InvalidArgumentError(f"Boxes of {place} must be four numbers each (got {shown(boxes)}).")
-    return straight
+        boxes = np.empty((1, 0))
+    if len(values) == 0:
+        boxes = np.zeros((0, *shape), dtype=dtype)
+    if boxes.shape[1:] != shape or not np.isfinite(boxes).all():
+        raise InvalidArgumentError(f"{rule} (got {shown(values)}).")
+    return boxes
 
 
 def corners_of(boxes: Any, place: str) -> Array:
@@ -339,11 +337,7 @@ def _check_hash(file: Path, archive: Archive) -> None:
 
 def _unpack(file: Path, folder: Path) -> None:
     limit = min(MAX_UNPACKED_BYTES, (1 << 30) + MAX_EXPANSION * file.stat().st_size)
-    try:
-        hidden = Path(tempfile.mkdtemp(prefix=f".{folder.name[:50]}.", dir=folder.parent))
-    except OSError as error:
-        raise WriteError(f"{file} cannot be unpacked next to itself ({error}).") from error
-    try:
+    with hidden_folder(folder, f"{file} cannot be unpacked next to itself") as hidden:
         left = limit
         for number, member in enumerate(progress(_open_members(file), f"Unpacking {file.name}", unit="file")):
             if number >= MAX_MEMBERS:
@@ -354,6 +348,20 @@ def _unpack(file: Path, folder: Path) -> None:
             _copy(member, hidden / _inner_path(member.name, file), file)
         hidden.chmod(0o755)
         _rename_folder(hidden, folder)
+
+
+@contextmanager
+def hidden_folder(folder: Path, problem: str) -> Iterator[Path]:
+    """Make a hidden folder next to ``folder``, to be renamed when it is complete; remove it at the end.
+
+    `WriteError` states the problem if it cannot be made.
+    """
+    try:
+        hidden = Path(tempfile.mkdtemp(prefix=f".{folder.name[:50]}.", dir=folder.parent))
+    except OSError as error:
+        raise WriteError(f"{problem} ({error}).") from error
+    try:
+        yield hidden
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
 
@@ -420,9 +428,9 @@ def _copy(member: _Member, path: Path, file: Path) -> None:
         with path.open("wb") as written:
             while chunk := _read_chunk(member.opened, file):
                 written.write(chunk)
+    except MediaTensorError:
+        raise
     except OSError as error:
-        if isinstance(error, MediaTensorError):
-            raise
         raise WriteError(f"{file} cannot be unpacked: {path} cannot be written ({error}).") from error
 
 

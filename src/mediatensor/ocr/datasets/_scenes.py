@@ -117,9 +117,7 @@ class IC13(WordsInFolder):
     Args:
         img_folder: Folder of the images, ``Challenge2_Training_Task12_Images``.
         label_folder: Folder of the labels, ``Challenge2_Training_Task1_GT``: ``gt_100.txt`` for ``100.jpg``.
-        use_polygons: Whether boxes have four points, (N, 4, 2), instead of being upright, (N, 4).
-        recognition_task: Whether samples are images of single words, with texts as targets.
-        detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
+        use_polygons, recognition_task, detection_task: As for `FUNSD`.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
@@ -136,14 +134,7 @@ class IC13(WordsInFolder):
         detection_task: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            img_folder,
-            label_folder,
-            use_polygons=use_polygons,
-            recognition_task=recognition_task,
-            detection_task=detection_task,
-            **kwargs,
-        )
+        super().__init__(img_folder, label_folder, True, use_polygons, recognition_task, detection_task, **kwargs)
 
     def _check_labels(self, label_path: str | Path) -> None:
         existing_folder(label_path, "folder of labels")
@@ -318,9 +309,7 @@ class COCOTEXT(WordsInFolder):
         img_folder: Folder of the images, ``train2014`` of COCO.
         label_path: The file ``cocotext.v2.json``.
         train: Whether to load the training part; otherwise the test part.
-        use_polygons: Whether boxes have four points, (N, 4, 2), instead of being upright, (N, 4).
-        recognition_task: Whether samples are images of single words, with texts as targets.
-        detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
+        use_polygons, recognition_task, detection_task: As for `FUNSD`.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
@@ -361,9 +350,7 @@ class IMGUR5K(WordsInFolder):
         img_folder: The folder ``images``.
         label_path: The file ``dataset_info/imgur5k_annotations.json``.
         train: Whether to load the training part; otherwise the test part.
-        use_polygons: Whether boxes have four points, (N, 4, 2), instead of being upright, (N, 4).
-        recognition_task: Whether samples are images of single words, with texts as targets.
-        detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
+        use_polygons, recognition_task, detection_task: As for `FUNSD`.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:

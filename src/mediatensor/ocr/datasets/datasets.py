@@ -7,8 +7,6 @@ class converts them to rows: pages with boxes and texts, pages with boxes, or im
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -34,6 +32,7 @@ from ._files import (
     default_cache,
     existing_folder,
     files_in,
+    hidden_folder,
     read_text,
 )
 from .utils import convert_target_to_relative, crop_bboxes_from_image
@@ -293,23 +292,18 @@ class _Words(AbstractDataset):
             yield os.path.abspath(folder / name), read_text(text)
 
     def _write_crops(self, folder: Path, words: Iterable[tuple[Array, str]]) -> None:
-        try:
-            hidden = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        except OSError as error:
-            raise WriteError(f"{folder} cannot be written ({error}).") from error
-        try:
-            for number, (crop, text) in enumerate(words):
-                Image.fromarray(crop).save(hidden / f"{number}.png")
-                (hidden / f"{number}.txt").write_text(text, encoding="utf-8", newline="")
-            hidden.chmod(0o755)
-            hidden.rename(folder)
-        except MediaTensorError:  # a page cannot be read
-            raise
-        except OSError as error:
-            if not folder.is_dir():  # another process may have written it meanwhile
-                raise WriteError(f"{folder} cannot be written ({error}).") from error
-        finally:
-            shutil.rmtree(hidden, ignore_errors=True)
+        with hidden_folder(folder, f"{folder} cannot be written") as hidden:
+            try:
+                for number, (crop, text) in enumerate(words):
+                    Image.fromarray(crop).save(hidden / f"{number}.png")
+                    (hidden / f"{number}.txt").write_text(text, encoding="utf-8", newline="")
+                hidden.chmod(0o755)
+                hidden.rename(folder)
+            except MediaTensorError:  # a page cannot be read
+                raise
+            except OSError as error:
+                if not folder.is_dir():  # another process may have written it meanwhile
+                    raise WriteError(f"{folder} cannot be written ({error}).") from error
 
     def extra_repr(self) -> str:
         return f"train={self.train}"

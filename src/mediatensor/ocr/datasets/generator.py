@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -141,10 +140,16 @@ class _TextGenerator(AbstractDataset):
     def __len__(self) -> int:
         return self._num_samples
 
-    def _check_index(self, index: int) -> int:
+    def _read_sample(self, index: int) -> tuple[Any, Any]:
         if not -self._num_samples <= index < self._num_samples:
             raise OutOfRangeError(f"There is no sample {index}: there are {self._num_samples}.")
-        return index % self._num_samples
+        index %= self._num_samples
+        picture, target = self._cached[index % len(self._cached)] if self._cached else self._draw_sample(index)
+        return tensor_from_pil(picture), target
+
+    def _draw_sample(self, index: int) -> tuple[Image.Image, Any]:
+        """Return the image and the target of a sample."""
+        raise NotImplementedError
 
     def _face_for(self, text: str) -> Face:
         """Choose a random font, if possible one that has all characters of the text."""
@@ -188,23 +193,14 @@ class CharacterGenerator(_TextGenerator):
         sample_transforms: Transform | None = None,
     ) -> None:
         super().__init__(vocab, num_samples, font_family, img_transforms, sample_transforms)
-        if cache_samples:
-            self._cached = list(self._draw_each_character())
-
-    def _draw_each_character(self) -> Iterator[tuple[Image.Image, int]]:
-        for number, character in enumerate(self.vocab):
+        for number, character in enumerate(self.vocab if cache_samples else ""):
             fitting = [face for face in self._faces if character in self._letters[face]]
-            yield from ((_draw_text(character, face), number) for face in fitting or self._faces[:1])
+            self._cached += [(_draw_text(character, face), number) for face in fitting or self._faces[:1]]
 
-    def _read_sample(self, index: int) -> tuple[Any, int]:
-        index = self._check_index(index)
-        if self._cached:
-            picture, number = self._cached[index % len(self._cached)]
-        else:
-            number = index % len(self.vocab)
-            character = self.vocab[number]
-            picture = _draw_text(character, self._face_for(character))
-        return tensor_from_pil(picture), number
+    def _draw_sample(self, index: int) -> tuple[Image.Image, int]:
+        number = index % len(self.vocab)
+        character = self.vocab[number]
+        return _draw_text(character, self._face_for(character)), number
 
 
 class WordGenerator(_TextGenerator):
@@ -250,9 +246,9 @@ class WordGenerator(_TextGenerator):
         least = whole_number("min_chars", min_chars, at_least=1)
         self.wordlen_range = (least, whole_number("max_chars", max_chars, at_least=least))
         if cache_samples:
-            self._cached = [self._draw_word() for _ in range(num_samples)]
+            self._cached = [self._draw_sample(number) for number in range(num_samples)]
 
-    def _draw_word(self) -> tuple[Image.Image, str]:
+    def _draw_sample(self, index: int) -> tuple[Image.Image, str]:
         text = self._generate_string(*self.wordlen_range)
         if not any(set(text) <= set(letters) for letters in self._letters.values()):
             # No font has all characters, so choose characters of a single font.
@@ -265,8 +261,3 @@ class WordGenerator(_TextGenerator):
     def _generate_string(self, min_chars: int, max_chars: int) -> str:
         num_chars = random.randint(min_chars, max_chars)
         return "".join(random.choice(self.vocab) for _ in range(num_chars))
-
-    def _read_sample(self, index: int) -> tuple[Any, str]:
-        index = self._check_index(index)
-        picture, text = self._cached[index] if self._cached else self._draw_word()
-        return tensor_from_pil(picture), text
