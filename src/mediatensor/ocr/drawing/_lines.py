@@ -241,13 +241,9 @@ def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.
     canvas = _warp(canvas, look, origin[1])
     before, over, after, under = (margin * em for margin in look.margins)
     lean = abs(look.slant) * em * 0.8
-    box = (
-        border - before - lean * 0.3,
-        border - over,
-        border + mask.width + after + lean,
-        border + mask.height + under,
-    )
-    canvas = canvas.crop((round(box[0]), round(box[1]), round(box[2]), round(box[3])))
+    left, top = round(border - before - lean * 0.3), round(border - over)
+    right, bottom = round(border + mask.width + after + lean), round(border + mask.height + under)
+    canvas = canvas.crop((left, top, right, bottom))
     if look.stretch != 1:
         canvas = canvas.resize((max(4, round(canvas.width * look.stretch)), canvas.height), Image.Resampling.BILINEAR)
     if canvas.height < 8 or canvas.width < 8:

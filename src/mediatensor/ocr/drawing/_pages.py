@@ -492,13 +492,12 @@ def draw_random_page(
     style = chosen_style(rng, style, _STYLES.get(kind, _PAPER_STYLES))
     language = rng.choice(languages)
     draw, inches, points = LAYOUTS[kind]
+    # The printer cuts the paper of a receipt below the last line.
+    is_cut = size is None and kind == "receipt"
     if size is None:
         dpi = rng.uniform(90, 150) if kind not in ("slide", "caption") else rng.uniform(64, 110)
         dpi *= 1.4 if kind == "receipt" else 1
         size = (round(inches[0] * dpi), round(inches[1] * dpi))
-        cut = kind == "receipt"
-    else:
-        cut = False
     if min(size) < 64:
         raise InvalidArgumentError(f"size is {size}; a page has at least 64 pixels each way")
     em = max(7.0, rng.uniform(*points) / 72 * size[0] / inches[0])
@@ -518,8 +517,7 @@ def draw_random_page(
     )  # fmt: skip
     draw(sheet)
     image, regions, fields = sheet.canvas, tuple(sheet.regions), tuple(sheet.fields)
-    if cut:
-        # The printer cuts the paper below the last line.
+    if is_cut:
         bottom = max(float(region.polygon[:, 1].max()) for region in regions) + em * rng.uniform(1.5, 5)
         size = (size[0], min(size[1], round(bottom)))
         image = image.crop((0, 0, *size))

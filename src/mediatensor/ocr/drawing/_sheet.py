@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -190,11 +191,9 @@ class Sheet:
         for number, line in enumerate(lines):
             if y > stop:
                 break
-            if align == "justify":
-                full = width - indent if number < len(lines) - 1 else 0.0
+            if align in ("left", "justify"):
+                full = width - indent if align == "justify" and number < len(lines) - 1 else 0.0
                 self.write(x + (indent if number else 0), y, line, font, ink=ink, width=full)
-            elif align == "left":
-                self.write(x + (indent if number else 0), y, line, font, ink=ink)
             else:
                 self.write(x + (width / 2 if align == "centre" else width), y, line, font, ink=ink, align=align)
             y += step
@@ -236,12 +235,8 @@ class Sheet:
         points, height, angle = [], width / 5, 0.0
         for step in range(120):
             angle += self.rng.uniform(0.05, 0.4)
-            points.append(
-                (
-                    x + width * step / 120 + height / 2 * math.cos(angle),
-                    y + height * math.sin(angle) * (0.4 + 0.6 * math.cos(angle / 9) ** 2),
-                )
-            )
+            across = x + width * step / 120 + height / 2 * math.cos(angle)
+            points.append((across, y + height * math.sin(angle) * (0.4 + 0.6 * math.cos(angle / 9) ** 2)))
         self._pen.line(points, fill=near(self.rng, (25, 35, 110), 20), width=max(1, round(self.em / 10)), joint="curve")
 
     def tinted(self, share: float) -> Color:
@@ -305,9 +300,7 @@ def draw_random_table(sheet: Sheet, left: float, y: float, width: float, stop: f
     kinds = ["words", *rng.choices(list(_COLUMNS), list(_COLUMNS.values()), k=num_columns - 1)]
     aligns = [{"number": "right", "price": "right", "mark": "centre"}.get(kind, "left") for kind in kinds]
     shares = [{"words": 1.4, "sentence": 2.4}.get(kind, 1.0) * rng.uniform(0.85, 1.2) for kind in kinds]
-    edges = [left]
-    for share in shares:
-        edges.append(edges[-1] + width * share / sum(shares))
+    edges = list(accumulate((width * share / sum(shares) for share in shares), initial=left))
 
     rows: list[dict[int, _Cell]] = []
     grouped = num_columns >= 4 and rng.random() < 0.35
@@ -335,12 +328,8 @@ def draw_random_table(sheet: Sheet, left: float, y: float, width: float, stop: f
             row[at] = _Cell(_content(sheet, kind), span, align=aligns[at])
         rows.append(row)
     if rng.random() < 0.25 and not covered and num_columns > 2:
-        rows.append(
-            {
-                0: _Cell(sheet.phrase(1, 2), 1, num_columns - 1),
-                num_columns - 1: _Cell(sheet.value("price"), align="right"),
-            }
-        )
+        total = _Cell(sheet.phrase(1, 2), 1, num_columns - 1)
+        rows.append({0: total, num_columns - 1: _Cell(sheet.value("price"), align="right")})
     return draw_grid(sheet, edges, y, rows, stop, look=rng.choice(["ruled", "ruled", "rows", "open", "zebra", "book"]))
 
 
@@ -385,9 +374,7 @@ def draw_grid(
         max([len(lines) for at, lines in row.items() if rows[number][at].row_span == 1] or [1]) * step + 2 * pad * 0.8
         for number, row in enumerate(texts)
     ]
-    tops = [y]
-    for height in heights:
-        tops.append(tops[-1] + height)
+    tops = list(accumulate(heights, initial=y))
     count = sum(bottom <= stop for bottom in tops[1:])
     if count < 2:
         return y
@@ -397,11 +384,7 @@ def draw_grid(
         if fill and (number < num_heads or (look == "zebra" and number % 2 == 0)):
             sheet.box(edges[0], tops[number], edges[-1], tops[number + 1], fill=fill)
     cells: list[DrawnCell] = []
-
-    def table() -> DrawnTable:
-        return DrawnTable(count, len(edges) - 1, look == "ruled", tuple(cells))
-
-    with sheet.region("Table", table):
+    with sheet.region("Table", lambda: DrawnTable(count, len(edges) - 1, look == "ruled", tuple(cells))):
         sheet.belongs(edges[0], tops[0], edges[-1], tops[count])
         for number in range(count):
             for at, cell in sorted(rows[number].items()):

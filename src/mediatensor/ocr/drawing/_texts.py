@@ -344,8 +344,7 @@ def random_text(
     """
     if not languages and not texts:
         raise InvalidArgumentError("languages is empty; name at least one, such as languages=['en']")
-    kinds = [kind for _, kind in _KINDS]
-    weights = [weight for weight, _ in _KINDS]
+    weights, kinds = zip(*_KINDS, strict=True)
     allowed = frozenset(characters) | {" "} if characters is not None else None
     if allowed is not None and not allowed - {" "}:
         raise InvalidArgumentError("characters has nothing to draw; give the characters that lines may have")
@@ -363,10 +362,7 @@ def random_text(
     # Few lines have only these characters: combine words made of them with random strings of them.
     whole = _allowed_words(tuple(languages), allowed)
     solid = sorted(allowed - {" "})
-    parts = []
-    for _ in range(rng.randint(1, 5)):
-        if whole and rng.random() < 0.5:
-            parts.append(rng.choice(whole))
-        else:
-            parts.append("".join(rng.choices(solid, k=rng.randint(1, 8))))
-    return " ".join(parts)
+    return " ".join(
+        rng.choice(whole) if whole and rng.random() < 0.5 else "".join(rng.choices(solid, k=rng.randint(1, 8)))
+        for _ in range(rng.randint(1, 5))
+    )

@@ -189,18 +189,15 @@ def moved_truth(
         for line in region.lines
     }
 
-    def table_of(table: DrawnTable) -> DrawnTable:
-        cells = (
-            replace(cell, lines=tuple(lines[id(line)] for line in cell.lines), polygon=moved[id(cell.polygon)])
-            for cell in table.cells
-        )
-        return replace(table, cells=tuple(cells))
-
-    new_regions = (
-        DrawnRegion(
-            region.kind, moved[id(region.polygon)], tuple(lines[id(line)] for line in region.lines),
-            table_of(region.table) if region.table else None,
-        )
-        for region in regions
-    )  # fmt: skip
+    new_regions = []
+    for region in regions:
+        table = region.table
+        if table is not None:
+            cells = (
+                replace(cell, lines=tuple(lines[id(line)] for line in cell.lines), polygon=moved[id(cell.polygon)])
+                for cell in table.cells
+            )
+            table = replace(table, cells=tuple(cells))
+        region_lines = tuple(lines[id(line)] for line in region.lines)
+        new_regions.append(DrawnRegion(region.kind, moved[id(region.polygon)], region_lines, table))
     return tuple(new_regions), tuple(DrawnField(lines[id(field.key)], lines[id(field.value)]) for field in fields)
