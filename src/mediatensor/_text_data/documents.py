@@ -42,13 +42,7 @@ DEFAULT_DPI = 144.0
 
 @dataclass(frozen=True)
 class DocumentOptions:
-    """Options for opening documents.
-
-    Attributes:
-        dpi: Pixels per inch of the pages of a PDF file.
-        max_pixels: Pages with more pixels fail; ``None`` for no limit.
-        pdf_options: Further arguments of `read_pdf`. The default ``timeout_seconds`` is 60 for each page.
-    """
+    """Options for opening documents; arguments of `DocumentPages`."""
 
     dpi: float = DEFAULT_DPI
     max_pixels: int | None = MAX_PIXELS
@@ -62,11 +56,7 @@ class DocumentOptions:
 
 
 class Document:
-    """An open document of a recipe: a PDF file or an image.
-
-    Raises:
-        MediaTensorError: if it cannot be opened, or has more than `limits.MAX_PAGES` pages.
-    """
+    """An open document of a recipe: a PDF file or an image of up to `limits.MAX_PAGES` pages."""
 
     def __init__(self, source: object, options: DocumentOptions) -> None:
         # Imported late, because the OCR package is large and only documents need it.
@@ -237,12 +227,8 @@ _MAX_RELATIVE = 2.0
 class Words:
     """The words of a page.
 
-    Attributes:
-        boxes: float64 (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four points from the top left in reading
-            direction.
-        texts: Texts of the boxes; ``None`` if unknown.
-        numbers: Indices of the boxes whose text is not blank.
-        is_relative: Whether coordinates are relative to the width and the height of the page; else pixels.
+    Boxes are float64 (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four points from the top left in reading
+    direction, relative to the page or in pixels. ``numbers`` are the indices of the boxes whose text is not blank.
     """
 
     boxes: NDArray[np.float64]
@@ -302,12 +288,7 @@ def _texts(value: Any, num_boxes: int, name: str) -> tuple[str, ...] | None:
 
 
 def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> NDArray[np.uint8]:
-    """Return the image of a word, set upright: (h, w, 3) uint8, contiguous.
-
-    Raises:
-        InvalidArgumentError: if the box covers no pixel of the page, or has four points and a larger area than the
-            page.
-    """
+    """Return the image of a word, set upright: (h, w, 3) uint8, contiguous; an error if its box is not on the page."""
     from ..ocr.utils.geometry import extract_crops, extract_rcrops
 
     height, width = page.shape[:2]
@@ -516,12 +497,7 @@ def page_index_of(item: Item) -> int:
 
 
 def read_labels(file: Path, hint: str = "") -> Any:
-    """Read a JSON file of labels; ``hint`` is added to the error if it does not exist.
-
-    Raises:
-        SourceNotFoundError: if there is no such file.
-        OpenError: if the file is not JSON, or larger than 1 GiB.
-    """
+    """Read a JSON file of labels of up to 1 GiB; ``hint`` is added to the error if it does not exist."""
     try:
         if file.stat().st_size > limits.MAX_LABELS_BYTES:
             raise OpenError(f"Could not open {file}: it has more than {limits.MAX_LABELS_BYTES} bytes.")

@@ -40,11 +40,7 @@ class LazyPredictor:
         self._lock = ForkSafeLock()
 
     def load(self) -> Any:
-        """Return the predictor, which is loaded by the first call.
-
-        Raises:
-            MediaTensorError: if weights, packages or the device are missing, or an option is not accepted.
-        """
+        """Return the predictor, which is loaded by the first call."""
         with self._lock:
             if self._loaded is None:
                 if self._make is not None:
@@ -160,14 +156,10 @@ _TEXT_KEY = "text"
 
 @dataclass(frozen=True)
 class PageImage:
-    """A page or a frame to read text from.
+    """A page or a frame to read text from: its pixels, uint8 (H, W, 3), or the error if they are missing.
 
-    Attributes:
-        number: Index, from 0, of the page in the document, or of the frame among the read frames.
-        pixels: uint8 (H, W, 3), or ``None`` if they are missing.
-        seconds: Time of the frame; NaN for a page.
-        num_replaced: 1 if another frame replaces this frame.
-        error: The reason if there are no pixels.
+    ``number`` is the index, from 0, of the page in the document, or of the frame among the read frames.
+    ``num_replaced`` is 1 if another frame replaces this frame.
     """
 
     number: int
@@ -177,21 +169,14 @@ class PageImage:
     error: str = ""
 
 
-class DocumentSource(Closing):
-    def __init__(self, document: Document) -> None:
-        self._document = document
-
+class DocumentSource(Document, Closing):
     def images(self, number: int | None) -> Iterator[PageImage]:
         """Yield all pages, or only the page with the given index."""
-        pages = self._document.pages
-        for i in _select_numbers(number, len(pages), "page"):
+        for i in _select_numbers(number, len(self.pages), "page"):
             try:
-                yield PageImage(i, pages[i])
+                yield PageImage(i, self.pages[i])
             except PageError as error:
                 yield PageImage(i, None, error=str(error))
-
-    def close(self) -> None:
-        self._document.close()
 
 
 class VideoSource(Closing):
@@ -261,7 +246,7 @@ class TextRecipe(Recipe):
 
     def open(self, item: Item) -> DocumentSource | VideoSource:
         if self.every_seconds is None:
-            return DocumentSource(Document(item.source, self.document_options))
+            return DocumentSource(item.source, self.document_options)
         decoder = VideoDecoder(item.source, **{**self.decoder_options, "dimension_order": "NHWC"})
         try:
             return VideoSource(decoder, self.every_seconds)

@@ -83,13 +83,7 @@ def files_in(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def _read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Read a label file.
-
-    Raises:
-        SourceNotFoundError: The file does not exist.
-        OpenError: The file is too large.
-        ReadError: The file cannot be read.
-    """
+    """Read a label file of at most `MAX_LABEL_BYTES`."""
     check_file(path, "label file")
     try:
         size = os.path.getsize(path)
@@ -293,10 +287,7 @@ def default_cache() -> Path:
 def dataset_folder(dataset: str, folder: Path, archive: Archive, unpack: bool, overwrite: bool) -> Path:
     """Return the folder of a dataset, unpacked if necessary. Without ``unpack``, return the path of the archive.
 
-    Raises:
-        SourceNotFoundError: Neither folder nor archive exists. The message explains where to get and put the archive.
-        OpenError: The archive is not the published one, is damaged, or has rejected members.
-        WriteError: The archive cannot be unpacked.
+    Errors are those of `VisionDataset`.
     """
     file = folder / archive.name
     unpacked = folder / file.stem

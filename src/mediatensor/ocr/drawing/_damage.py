@@ -234,14 +234,11 @@ _STEP = 16
 
 @dataclass(frozen=True)
 class Warp:
-    """A map from a sheet to a picture of the same size.
+    """A map from a sheet to a picture of the same size, (width, height).
 
-    Attributes:
-        size: (width, height) of the sheet and of the picture.
-        degrees: Rotation of the sheet, counter-clockwise.
-        scale: Size of the sheet as a share of the picture.
-        tilt: Perspective: the relative loss of scale from side to side, first across the width, then across the height.
-        curl: Distance in pixels by which the middle of each row of the sheet is lower than the ends of the row.
+    ``scale`` is the size of the sheet as a share of the picture, ``degrees`` its rotation, counter-clockwise. ``tilt``
+    is the relative loss of scale from side to side, first across the width, then across the height. ``curl`` is the
+    distance in pixels by which the middle of each row of the sheet is lower than the ends of the row.
     """
 
     size: tuple[int, int]

@@ -53,12 +53,7 @@ def web_scheme(url: object) -> str | None:
 
 
 def fetch(url: str) -> Fetched:
-    """Fetch a file from a web server.
-
-    Raises:
-        InvalidArgumentError: if ``url`` is not an https or http URL.
-        SourceNotFoundError, OpenError: if the file does not exist, or cannot be fetched.
-    """
+    """Fetch a file from a web server; errors are those of `DocumentFile.from_url`."""
     if web_scheme(url) is None:
         raise InvalidArgumentError(f"url = {url!r} should be a str that begins with https:// or http://.")
     try:

@@ -56,10 +56,7 @@ def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
     """Convert a relative geometry to corners (4, 2) in pixels, for a page of ``size`` (height, width).
 
     Boxes become top left, top right, bottom right, bottom left. Points farther than half a page outside of the page are
-    moved to this limit.
-
-    Raises:
-        InvalidArgumentError: if the geometry is not two or four points of finite numbers.
+    moved to this limit. An unusable geometry raises `InvalidArgumentError`.
     """
     try:
         points = np.array(geometry, dtype=np.float64)
@@ -132,11 +129,7 @@ class Lettering:
     """Writes text on a picture.
 
     Without a font family, letters that Pillow's font lacks come from an installed font. Text that does not fit at the
-    minimum size is made as narrow as its box, but may be higher than the box.
-
-    Raises:
-        InvalidArgumentError: if the sizes are not 1 <= min_font_size <= max_font_size.
-        SourceNotFoundError: if the font does not exist.
+    minimum size is made as narrow as its box, but may be higher than the box. Unusable sizes and unknown fonts raise.
     """
 
     def __init__(self, canvas: Image.Image, font_family: str | None, min_font_size: int, max_font_size: int) -> None:
@@ -212,11 +205,7 @@ class Lettering:
 
 
 def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Placed:
-    """Return the one-line text and the corners of an exported word, prediction or cell, on a page of this size.
-
-    Raises:
-        InvalidArgumentError: if the geometry is unusable.
-    """
+    """Return the one-line text and the corners of an exported word, prediction or cell; see `pixel_quad`."""
     value: Any = word.get("value")
     geometry: Any = reading_geometry(word.get("geometry"), (word.get("crop_orientation") or {}).get("value"))
     text = "" if value is None else " ".join(str(value)[:_MAX_CHARACTERS].split())

@@ -79,11 +79,7 @@ def _fill(matrix: NDArray[Any], pairs: Overlaps) -> NDArray[Any]:
 
 
 def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = False) -> Overlaps:
-    """Return the pairs of boxes (N, 4), or polygons (N, K, 2), that overlap, in the order of the first set.
-
-    Raises:
-        InvalidArgumentError: if the boxes have a wrong shape.
-    """
+    """Return the pairs of boxes (N, 4), or polygons (N, K, 2), that overlap, in the order of the first set."""
     for boxes in (boxes_1, boxes_2):
         right = (
             boxes.ndim == 3 and boxes.shape[1] > 2 and boxes.shape[2] == 2
@@ -233,11 +229,7 @@ def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_p
 
     Boxes are (N, 4) and (M, 4), or polygons (N, 4, 2). Pairs with an IoU below the threshold are dropped after pairing.
     Boxes influence each other only if a chain of overlaps connects them. Each connected group, which is small even on a
-    page of thousands of words, is therefore matched separately.
-
-    Raises:
-        InvalidArgumentError: if the boxes have a wrong shape.
-        MissingDependencyError: if SciPy is not installed.
+    page of thousands of words, is therefore matched separately, by SciPy.
     """
     pairs = overlaps(gts, preds, use_polygons)
     best = np.zeros(len(preds))

@@ -118,8 +118,8 @@ def is_tiff(beginning: bytes) -> bool:
 def page_offsets(file: BinaryIO) -> tuple[int, ...]:
     """Return the offset of the directory of each page; `OpenError` if there is none, or more than `MAX_TIFF_PAGES`.
 
-    The list ends where the chain of directories leaves the file or returns to an earlier directory. An offset beyond
-    the end of the file counts as a page, so that reading that page reports what is missing.
+    The chain of directories ends where it leaves the file, which counts as a page so that reading it reports what is
+    missing, or returns to an earlier directory.
     """
     size = file.seek(0, os.SEEK_END)
     begin = _read(file, 0, 16)
@@ -236,10 +236,7 @@ class ImageOptions(NamedTuple):
 class ImageDocument(PageSource):
     """One image file. A document that was opened by path keeps only the path; any other document keeps all bytes.
 
-    Raises:
-        SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
-        OpenError: if it is empty or not an image of a known format.
-        MissingDependencyError: if a package for the format is missing.
+    Errors are those of `read_img_as_numpy`.
     """
 
     def __init__(self, source: object, options: ImageOptions) -> None:

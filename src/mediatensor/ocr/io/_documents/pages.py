@@ -25,25 +25,20 @@ from .._elements.elements import Word
 
 
 class PageSource(ABC):
-    """An opened document with a name for messages: picklable, and readable from several threads."""
+    """An opened document with a name for messages: picklable, and readable from several threads.
+
+    Methods that take the number of a page, from 0, raise `PageError` if the page cannot be read.
+    """
 
     name: str
     num_pages: int
 
     @abstractmethod
     def read(self, number: int) -> NDArray[np.uint8]:
-        """Return page ``number``, from 0: (H, W, 3) uint8, contiguous.
-
-        Raises:
-            PageError: if the page cannot be read.
-        """
+        """Return page ``number``: (H, W, 3) uint8, contiguous."""
 
     def text_layer(self, number: int) -> list[Word]:
-        """Return the words that the file itself stores for page ``number``.
-
-        Raises:
-            PageError: if the page cannot be read.
-        """
+        """Return the words that the file itself stores for page ``number``."""
         return []
 
     @property
@@ -52,11 +47,7 @@ class PageSource(ABC):
         return 1.0
 
     def page_content(self, number: int) -> PageContent | None:
-        """Return the content of page ``number`` according to the file; ``None`` for pictures.
-
-        Raises:
-            PageError: if the page cannot be read.
-        """
+        """Return the content of page ``number`` according to the file; ``None`` for pictures."""
         return None
 
 
@@ -73,11 +64,7 @@ def raising_page_error(number: int, name: str) -> Iterator[None]:
 
 
 class KeptSource(NamedTuple):
-    """The source of a document, kept so that its pages can be read later.
-
-    For a plain file, ``path`` is its absolute path, and ``data`` is empty. For any other source, ``path`` is ``None``,
-    and ``data`` has all bytes.
-    """
+    """The source of a document: the absolute path of a plain file, or all bytes of any other source."""
 
     path: str | None
     data: bytes
@@ -93,21 +80,12 @@ class KeptSource(NamedTuple):
         return io.BytesIO(self.data) if self.path is None else open(self.path, "rb")
 
     def read(self) -> bytes:
-        """Return all bytes of the file.
-
-        Raises:
-            SourceNotFoundError, ReadError, OpenError: if it cannot be read any more.
-        """
+        """Return all bytes of the file, or raise what `read_bytes` raises if it cannot be read any more."""
         return self.data if self.path is None else read_bytes(self.path)[0]
 
 
 def keep_source(source: object) -> KeptSource:
-    """Return a source that keeps the path of a plain file, or all bytes of any other source.
-
-    Raises:
-        SourceTypeError, SourceNotFoundError, ReadError: as `make_source`.
-        OpenError: if the source is empty, or cannot be opened.
-    """
+    """Keep a source. Errors are those of `make_source`, and `OpenError` if it is empty or cannot be opened."""
     made = make_source(source)
     if isinstance(made, PathSource) and os.path.isfile(made.path):
         try:
@@ -124,10 +102,7 @@ PageNumbers = int | range | slice | Sequence[int] | None
 
 
 def check_index(index: object, length: int, name: str) -> int:
-    """Return the index of a page as a number from 0.
-
-    Raises `InvalidArgumentError` if it is not an integer, and `OutOfRangeError` if there is no such page.
-    """
+    """Return the index of a page as a number from 0, or raise an error if it is not an integer or out of range."""
     if isinstance(index, (bool, np.bool_)) or not hasattr(index, "__index__"):
         raise InvalidArgumentError(f"{name} should be an int (got {index!r}).")
     number = operator.index(index)
@@ -137,14 +112,10 @@ def check_index(index: object, length: int, name: str) -> int:
 
 
 def selected(pages: PageNumbers, length: int) -> range | tuple[int, ...]:
-    """Return the numbers, from 0, of the selected pages.
+    """Return the numbers, from 0, of the selected pages; errors are those of `Pages.select`.
 
     >>> selected(slice(1, None), 3), selected([0, -1], 3), selected(None, 3)
     (range(1, 3), (0, 2), range(0, 3))
-
-    Raises:
-        InvalidArgumentError: if ``pages`` is not a selection, or selects nothing.
-        OutOfRangeError: if one of the numbers is out of range.
     """
     if pages is None:
         return range(length)
@@ -276,7 +247,9 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """
         numbers = selected(pages, len(self))
         if isinstance(numbers, range):
-            return self if pages is None else self[numbers.start : _stop_of(numbers) : numbers.step]
+            # A range that counts down to 0 has the stop -1, which would stand for the last page.
+            stop = numbers.stop if numbers.stop >= 0 else None
+            return self if pages is None else self[numbers.start : stop : numbers.step]
         return Pages(self._documents, tuple(self._numbers[number] for number in numbers))
 
     def tensor(self, index: int) -> Tensor:
@@ -358,11 +331,6 @@ class Pages(Sequence[NDArray[np.uint8]]):
         number = self._numbers[check_index(index, len(self), "Page")]
         position = bisect.bisect_right(self._starts, number) - 1
         return self._documents[position], number - self._starts[position]
-
-
-def _stop_of(numbers: range) -> int | None:
-    """Return the ``stop`` of the slice that is equal to a range; ``None`` for a range that counts down to 0."""
-    return numbers.stop if numbers.stop >= 0 else None
 
 
 @dataclass(frozen=True)

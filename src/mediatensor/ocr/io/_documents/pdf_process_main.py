@@ -22,15 +22,11 @@ READY, VALUE, FAILURE = b"R", b"V", b"F"
 
 
 class Request(NamedTuple):
-    """A request of the parent process for the document ``key``.
+    """A request of the parent process: a task for page ``number`` of the document ``key``.
 
-    Attributes:
-        opening: A pickle of the arguments of `OpenPdf`, in the first request for the document.
-        forgotten: Keys of documents that are no longer needed.
-        task: ``"open"``, ``"render"``, ``"characters"`` or ``"drawing"``.
-        number: The number of the page.
-        options: A pickle of `PdfOptions`.
-        timeout_seconds: The process ends itself after this time.
+    The task is ``"open"``, ``"render"``, ``"characters"`` or ``"drawing"``. The first request for a document has a
+    pickle of the arguments of `OpenPdf`; each has one of `PdfOptions`, and the keys of documents that are no longer
+    needed. The process ends itself after ``timeout_seconds``.
     """
 
     key: int
@@ -45,10 +41,8 @@ class Request(NamedTuple):
 def main(descriptor: int, fault_descriptor: int, memory_descriptor: int) -> None:
     """Serve requests until the parent closes the connection.
 
-    Args:
-        descriptor: File descriptor of the socket to the parent.
-        fault_descriptor: File descriptor that Python writes a traceback to when the process crashes.
-        memory_descriptor: File descriptor of the memory that is shared with the parent; -1 for none.
+    The file descriptors are those of the socket to the parent, of the file that Python writes a traceback to when the
+    process crashes, and of the memory that is shared with the parent; -1 for none.
     """
     # Nothing that is printed in this process may reach the standard output of the parent.
     os.dup2(2, 1)

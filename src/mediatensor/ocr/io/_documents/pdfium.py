@@ -237,14 +237,9 @@ class PdfOptions(NamedTuple):
 
 
 class Pixels(NamedTuple):
-    """A rendered page.
+    """A rendered page: its size in pixels, and its data, uint8, with ``row_bytes`` from one row to the next.
 
-    Attributes:
-        width, height: Size in pixels.
-        num_channels: Bytes per pixel.
-        row_bytes: Bytes from one row to the next.
-        has_alpha: Whether the last channel is alpha; otherwise the fourth of four channels is unused.
-        data: uint8, row by row.
+    Unless it ``has_alpha``, the fourth of four channels is unused.
     """
 
     width: int
@@ -271,14 +266,10 @@ class Characters(NamedTuple):
 
 
 def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..., Any] | None = None) -> Pixels:
-    """Render page ``number``, from 0, of a document of pypdfium2.
+    """Render page ``number``, from 0, of a document of pypdfium2; `DecodeError` if it has too much on it.
 
     ``new_bitmap`` makes the bitmap to draw on, as for ``PdfPage.render``; ``bitmap_maker`` in the options takes
     precedence.
-
-    Raises:
-        DecodeError, OpenError: if the page is too large, or has too much on it.
-        Exception: whatever pypdfium2 raises.
     """
     sides = pdf.get_page_size(number)
     if not all(sides):
@@ -327,11 +318,7 @@ def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> 
     Fields and annotations are separate from the content of a page, and functions that read the content ignore them.
     PDFium can merge them into the content ("flatten" the page), which changes the document and the boxes of the page.
     They are therefore merged in a second copy of the document, which ``copy`` opens. Coordinates stay the same. If
-    nothing is drawn on the content, the same page is returned twice.
-
-    Raises:
-        DecodeError: if there is too much on the page.
-        Exception: whatever pypdfium2 raises.
+    nothing is drawn on the content, the same page is returned twice. A page with too much on it raises `DecodeError`.
     """
     with opened_page(pdf, number) as page:
         check_objects(page)

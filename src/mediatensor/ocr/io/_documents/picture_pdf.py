@@ -31,13 +31,9 @@ _BARE = frozenset((0x01, *range(0xD0, 0xD9)))
 
 
 class Picture(NamedTuple):
-    """A picture as PDF stores it.
+    """A picture as PDF stores it: size in pixels, entries of its dictionary except size and length, and stream.
 
-    Attributes:
-        width, height: Stored size in pixels.
-        entries: The entries of its dictionary, except size and length.
-        data: The stream.
-        orientation: The EXIF orientation in which the picture is shown.
+    ``orientation`` is the EXIF orientation in which it is shown.
     """
 
     width: int
