@@ -262,10 +262,10 @@ def _timings_of(batch: object) -> tuple[Timing, ...]:
 class _Epoch:
     """One iteration over a loader, with times in seconds of the machine's monotonic clock. A batch takes 24 bytes.
 
-    While the loop waits, the loader fetches a later batch than the one that the loop receives, ``num_batches_ahead``.
-    Batches were ``finished`` when a worker had read them; NaN if unknown, or if the loop's own thread read them. The
-    ``busy_seconds`` of workers count from the first batch on, and ``loop_stage_seconds``, of the loop's own thread
-    while it waited, after it. An iteration is open until it has ``ended``.
+    The loader has fetched ``num_batches_ahead`` further batches when it returns one. Batches were ``finished`` when a
+    worker had read them; NaN if unknown, or if the loop's own thread read them. ``busy_seconds`` of workers count from
+    the first batch on. ``loop_stage_seconds`` are times of the loop's own thread while it waited for later batches. An
+    iteration without ``ended`` is open.
     """
 
     num_workers: int | None = None

@@ -18,7 +18,6 @@ from .._rows.dataset import ColumnDataset, MediaDataset, RowKey
 from .._rows.recipe import derived_seed
 from .._rows.samples import Batch, ColumnDict, FailureReport
 from .._rows.tar_samples import TarSamples
-from .._rows.transport import why_no_workers
 from .._sources.items import Item
 from .collate import stack, stack_columns
 from .resuming import RowBatches, Shuffle, StreamProgress, WithRows
@@ -174,10 +173,14 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         self._disable_workers_if_unavailable()
 
     def _disable_workers_if_unavailable(self) -> None:
-        reason = why_no_workers(self.multiprocessing_context) if self.num_workers > 0 else None
-        if reason is not None:
+        if not self.num_workers:
+            return
+        try:
+            # Workers need a lock to communicate, and only the lock needs a file.
+            (self.multiprocessing_context or multiprocessing).Lock()
+        except (OSError, ImportError) as error:
             warnings.warn(
-                f"Worker processes cannot be started here, so this process reads the batches itself ({reason}). They "
+                f"Worker processes cannot be started here, so this process reads the batches itself ({error}). They "
                 "need semaphores, which on Linux means that files can be made in /dev/shm.",
                 stacklevel=3,
             )

@@ -310,7 +310,7 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-#: Columns with facts about the file: the name of the fact, and by how much and by what share of it they may differ.
+#: Columns with facts about the file: the name of the fact, and the tolerance, absolute and as a share of the fact.
 _FACT_COLUMNS: dict[str, tuple[str, float, float]] = {
     "num_frames": ("num_frames", _MAX_FRAMES_APART, 0.01),
     "duration": ("duration_seconds", _MAX_SECONDS_APART, _MAX_SHARE_APART),

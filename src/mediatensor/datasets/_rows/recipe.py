@@ -118,7 +118,10 @@ class OpenFiles(Closing):
             with stages.OPEN:
                 opened = recipe.open(item)
         else:
-            _forget_damage(opened)
+            # A sample must not depend on earlier reads, which may have met damage.
+            video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
+            if isinstance(video, VideoDecoder):
+                access_to(video).restore()
         try:
             yield opened
         except BaseException:
@@ -148,13 +151,6 @@ class OpenFiles(Closing):
     def __reduce__(self) -> tuple[type[OpenFiles], tuple[int]]:
         # Open files cannot move to another process.
         return OpenFiles, (self._max_open,)
-
-
-def _forget_damage(opened: Opened) -> None:
-    """Reset a video to its freshly opened state, because a sample must not depend on earlier reads."""
-    video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
-    if isinstance(video, VideoDecoder):
-        access_to(video).restore()
 
 
 def _file_key(item: Item) -> Hashable:
@@ -321,24 +317,22 @@ class RowReader:
         for i, spec in enumerate(specs):
             by_file.setdefault(_file_key(spec.item), []).append(i)
         results: dict[int, Sample | Skipped] = {}
+
+        def position(i: int) -> float:
+            try:
+                return specs[i].position(self.files)
+            except (MediaTensorError, OSError):  # reading the row raises it again
+                return 0.0
+
         for members in by_file.values():
             # Finish one file before the next: a file may not stay open while positions in all other files are
             # determined.
-            for i in self._sort_by_position(members, specs):
+            if len(members) > 1:
+                with stages.SEEK:
+                    members.sort(key=position)
+            for i in members:
                 results[i] = self.read(specs[i], substitute)
         return [results[i] for i in range(len(specs))]
-
-    def _sort_by_position(self, members: list[int], specs: Sequence[RowSpec]) -> list[int]:
-        if len(members) < 2:
-            return members
-        with stages.SEEK:
-            return sorted(members, key=lambda i: self._position(specs[i]))
-
-    def _position(self, spec: RowSpec) -> float:
-        try:
-            return spec.position(self.files)
-        except (MediaTensorError, OSError):  # reading the row raises it again
-            return 0.0
 
     def _count_failure(self, spec: RowSpec, error: Exception, *, is_replacement: bool) -> None:
         # Rows of one file usually fail for the same reason, so neighbouring failures count once. Each replacement

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import mmap
-import multiprocessing
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -56,16 +55,6 @@ def move_to_shared_memory(tensor: Tensor) -> bool:
         _warn_of_missing_shared_memory()
         return False
     return True
-
-
-def why_no_workers(context: Any) -> str | None:
-    """Return why a context of ``multiprocessing`` cannot start worker processes; ``None`` if it can."""
-    try:
-        # Workers need a lock to communicate, and only the lock needs a file.
-        (context or multiprocessing).Lock()
-    except (OSError, ImportError) as error:
-        return str(error)
-    return None
 
 
 def _warn_of_missing_shared_memory() -> None:

@@ -311,7 +311,7 @@ def _words(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, i
 
 
 def _plain_values(read_at: ReadAt, page: Page, chunk: Chunk, body: bytes | None, start: int, count: int) -> list[Place]:
-    """Return the places in the file of the values from ``start`` of a page or, in its decompressed ``body``, them."""
+    """Return the places of plain values in the file; with a decompressed ``body``, the values themselves."""
     if body is None:
         return [*_plain_spans(read_at, page.start + start, page.start + page.size, count, chunk.value_bytes)]
     spans = _plain_spans(lambda at, size: body[at : at + size], start, len(body), count, chunk.value_bytes)
