@@ -166,7 +166,9 @@ def _check_video(
         undecodable = [text for text in index.anomalies if "cannot decode" in text]
         if undecodable and not damaged and not index.holes:
             findings.append(Finding("corrupt", "; ".join(undecodable)))
-        width, height = _upright_size(source, index, stream_index)
+        # A decoder that scales frames does not report their size.
+        with VideoDecoder(source, stream_index=stream_index, frame_index=index, num_ffmpeg_threads=1) as upright:
+            width, height = upright.metadata.width, upright.metadata.height
         sizes, lengths = index.gop_bytes.double(), index.gop_lengths.double()
         has_sizes = bool((sizes > 0).all())
         mean_bytes = int((sizes * lengths).sum() / lengths.sum()) if has_sizes else None
@@ -187,12 +189,6 @@ def _check_video(
             picture_hash=picture_hash,
         )
         return facts, times
-
-
-def _upright_size(source: Any, index: FrameIndex, stream_index: int) -> tuple[int | None, int | None]:
-    """Return width and height of the upright frames, which a decoder that scales frames does not report."""
-    with VideoDecoder(source, stream_index=stream_index, frame_index=index, num_ffmpeg_threads=1) as decoder:
-        return decoder.metadata.width, decoder.metadata.height
 
 
 def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, ReplacedFrame], str | None]:

@@ -286,7 +286,10 @@ class DatasetReport:
                 row["label"] = None  # so that no other column is taken for the label
             for name in _OWN_COLUMNS & more.keys():
                 if name in row or name in REFERENCE_COLUMNS:
-                    more[_free_name(name, more)] = more.pop(name)
+                    free = f"other_{name}"
+                    while free in more:
+                        free = f"other_{free}"
+                    more[free] = more.pop(name)
             captions = more.get(CAPTIONS_COLUMN)
             if isinstance(captions, str) and is_captions_path(captions):
                 more[CAPTIONS_COLUMN] = _make_absolute(captions)
@@ -298,13 +301,6 @@ class DatasetReport:
 
 def _make_absolute(path: str) -> str:
     return path if "://" in path else os.path.abspath(path)
-
-
-def _free_name(name: str, columns: Mapping[str, Any]) -> str:
-    free = f"other_{name}"
-    while free in columns:
-        free = f"other_{free}"
-    return free
 
 
 def _captions_of(item: Item) -> str:

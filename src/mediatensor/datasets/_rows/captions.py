@@ -320,7 +320,14 @@ def _choose_by_language(choices: Sequence[tuple[Any, str]], languages: Sequence[
 def _read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
     if isinstance(given, str) and (given.lstrip()[:1] in ("[", "{") or "\n" in given or "-->" in given):
         if not _SUBTITLES.search(given):
-            return _check_captions(_as_series(_parse_json(given)), 0.0)
+            try:
+                series = json.loads(given)
+            except (ValueError, RecursionError) as error:
+                raise InvalidArgumentError(
+                    "captions that are text must have the format of a subtitle file, or JSON (got "
+                    f"{shown(given)}: {error})."
+                ) from None
+            return _check_captions(_as_series(series), 0.0)
         given = given.encode("utf-8", "surrogatepass")  # invalid text stays invalid
     if isinstance(given, bytes | bytearray | memoryview):
         return _read_subtitles(bytes(given), item)
@@ -377,15 +384,6 @@ def _read_json(path: Path) -> Any:
         return _as_series(json.loads(path.read_bytes()))
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{path} is not JSON: {error}") from error
-
-
-def _parse_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(
-            f"captions that are text must have the format of a subtitle file, or JSON (got {shown(text)}: {error})."
-        ) from None
 
 
 def _as_series(given: Any) -> Iterable[Any]:

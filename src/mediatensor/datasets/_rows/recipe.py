@@ -325,8 +325,7 @@ class RowReader:
                 return 0.0
 
         for members in by_file.values():
-            # Finish one file before the next: a file may not stay open while positions in all other files are
-            # determined.
+            # Finish one file before the next: it may not stay open while positions in all others are determined.
             if len(members) > 1:
                 with stages.SEEK:
                     members.sort(key=position)

@@ -361,8 +361,7 @@ class ShardRows:
         self, order: Sequence[int], to_skip: RowsToSkip, num_rows: Tensor, share: Share
     ) -> Iterator[tuple[int, Item]]:
         """Yield (row number, file) for the rows of one worker; set the number of rows of each shard at its end."""
-        # Ranks divide all shards, so a resumed rank keeps its shards. The workers of a rank divide its remaining
-        # shards.
+        # Ranks divide all shards, so a resumed rank keeps its shards. Its workers divide the remaining shards.
         shards = [shard for shard in order[share.rank :: share.num_ranks] if shard not in to_skip.shards]
         for shard in shards[share.worker :: share.num_workers]:
             position = -1
