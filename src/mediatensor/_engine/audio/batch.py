@@ -228,6 +228,9 @@ def _compact(block: NDArray[np.float32], length: int) -> NDArray[np.float32]:
     return flat[: num_channels * length].reshape(num_channels, length)
 
 
+# Handles
+
+
 # Shorter audio is decoded before its threads have started.
 _MIN_SECONDS_FOR_THREADS = 10.0
 

@@ -205,6 +205,9 @@ def no_samples_error(start_seconds: float, stop_seconds: float | None, end_secon
     )
 
 
+# Time stamps
+
+
 #: Number of first frames that `fit_clock` should get. More frames determine sample 0 more precisely.
 NUM_FRAMES_TO_FIT = 32
 

@@ -314,6 +314,9 @@ def _frames_are_in_place(read_at: ReadAt, frames: ConstantFrames, end: int) -> b
     return header is not None and 0 <= end - position - header.size < floor(frames.length)
 
 
+# Vorbis in Ogg
+
+
 #: The header of an Ogg page: its sign, version, flags, granule (time), serial number, number of the page, checksum and
 #: number of lengths.
 OGG_PAGE, OGG_SIGN = struct.Struct("<4sBBqIIIB"), b"OggS"

@@ -469,6 +469,9 @@ def id3_end(data: bytes) -> int:
     return at + 10 + (size[0] << 21 | size[1] << 14 | size[2] << 7 | size[3])
 
 
+# Truncated files
+
+
 # Function that returns the end of a part, given (its first bytes, its position, file size); `None` if it is unknown.
 _EndOf = Callable[[bytes, int, int], int | None]
 # Limit for the boxes of an MP4 or RIFF chunks of an AVI; a file with more parts counts as complete.

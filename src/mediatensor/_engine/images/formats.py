@@ -155,6 +155,9 @@ def webp_with_alpha(data: bytes) -> bytes | None:
     return data[:20] + bytes((flags | _ALPHA,)) + data[21:]
 
 
+# JPEG
+
+
 #: Largest number of scans in a JPEG. Even a small scan of a progressive JPEG takes time for the whole picture.
 MAX_JPEG_SCANS = 500
 

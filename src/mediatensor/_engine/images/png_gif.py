@@ -253,6 +253,9 @@ def compose_over(drawn: Planes, region: NDArray[Any]) -> None:
     region[3] = (total + whole // 2) // whole
 
 
+# GIF
+
+
 _TRAILER, _EXTENSION, _PICTURE, _GRAPHIC_CONTROL = 0x3B, 0x21, 0x2C, 0xF9
 _INTERLACED = 0x40
 _NOTHING = (None, 0)

@@ -357,6 +357,9 @@ def _joined(bands: Bands) -> Planes:
     return [np.concatenate(rows) for rows in zip(*parts, strict=True)]
 
 
+# AVIF of 10 and 12 bits. Subsampled chroma is interpolated bilinearly, as in libavif
+
+
 # Kr and Kb of the matrices in H.273, by number. Images without a matrix use BT.601.
 _WEIGHTS = {
     1: (0.2126, 0.0722),

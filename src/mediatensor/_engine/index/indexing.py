@@ -189,6 +189,9 @@ def _time_at(reader: VideoReader, position: int) -> int | None:
     return None
 
 
+# The cache of indexes
+
+
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_INDEX_CACHE"
 
 # Increase this number when the index of a file changes, so that indexes by earlier releases are not used.
