@@ -225,3 +225,13 @@ def test_hostile_tables_are_refused_or_written_quickly() -> None:
     wide = Page(IMAGE, [], 0, (100, 100), tables=[Table([cell("x", (0, 0), (19999, 19999))], 1, 20000, BOX)])
     with pytest.raises(InvalidArgumentError, match="does not fit into a sheet"):
         wide.export_as_xlsx()
+
+
+def test_workbook_freezes_a_head_above_a_cell_that_spans_its_end() -> None:
+    cells = [cell("Item", (0, 1), (0, 0), is_header=True), cell("Price", (0, 0), (1, 1), is_header=True)]
+    table = Table([*cells, cell("2", (1, 1), (1, 1))], 2, 2, ((0.0, 0.0), (1.0, 1.0)))
+    page = Page(np.zeros((8, 8, 3), np.uint8), [], 0, (8, 8), tables=[table])
+
+    sheet = openpyxl.load_workbook(io.BytesIO(page.export_as_xlsx())).worksheets[0]
+
+    assert sheet.freeze_panes == "A2"

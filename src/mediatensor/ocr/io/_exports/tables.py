@@ -103,7 +103,7 @@ def _fill(sheet: Any, table: Table) -> None:
                 start_row=rows[0] + 1, end_row=rows[1] + 1, start_column=columns[0] + 1, end_column=columns[1] + 1
             )
     if num_header_rows:
-        sheet.freeze_panes = sheet.cell(num_header_rows + 1, 1)
+        sheet.freeze_panes = f"A{num_header_rows + 1}"
 
 
 def joined_tables(document: DocumentBase) -> list[Table]:
