@@ -225,8 +225,7 @@ class DetectionMetric(_BoxMetric):
             pred_labels: The M predicted classes.
 
         Raises:
-            InvalidArgumentError: if the numbers of boxes and classes differ, or the boxes have a wrong shape.
-            MissingDependencyError: if SciPy is needed and not installed.
+            InvalidArgumentError: if the numbers of boxes and classes differ; otherwise as `LocalizationConfusion`.
         """
         _check_labels(gt_boxes, pred_boxes, gt_labels, pred_labels)
         truth, prediction = self._pair(gt_boxes, pred_boxes)
@@ -267,8 +266,8 @@ class TableCellMetric(_BoxMetric):
             pred_logic: First and last column, first and last row of each predicted cell, (M, 4).
 
         Raises:
-            InvalidArgumentError: if the numbers of boxes and ``logic`` rows differ, or the boxes have a wrong shape.
-            MissingDependencyError: if SciPy is needed and not installed.
+            InvalidArgumentError: if the numbers of boxes and ``logic`` rows differ; otherwise as
+                `LocalizationConfusion`.
         """
         _check_labels(gt_cells, pred_cells, gt_logic, pred_logic)
         truth, prediction = self._pair(gt_cells, pred_cells)

@@ -202,24 +202,20 @@ class AltoExporter:
                 "SCHEMAVERSION": "4.2",
             },
         )
-        _add_description(root, file_name)
+        description = SubElement(root, "Description")
+        SubElement(description, "MeasurementUnit").text = "pixel"
+        if file_name is not None:
+            image = SubElement(description, "sourceImageInformation")
+            SubElement(image, "fileName").text = one_line(file_name)
+        software = SubElement(SubElement(description, "Processing", {"ID": "processing_1"}), "processingSoftware")
+        SubElement(software, "softwareName").text = "mediatensor"
+        SubElement(software, "softwareVersion").text = tool_version()
         pages = document_pages(source)
         tags = _add_tags(root, pages)
         layout = SubElement(root, "Layout")
         for number, page in enumerate(pages, start=1):
             _add_page(layout, page, number, page_regions(page, direction, reading_order), tags)
         return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True), ElementTree.ElementTree(root)
-
-
-def _add_description(root: ElementTree.Element, file_name: str | None) -> None:
-    description = SubElement(root, "Description")
-    SubElement(description, "MeasurementUnit").text = "pixel"
-    if file_name is not None:
-        source = SubElement(description, "sourceImageInformation")
-        SubElement(source, "fileName").text = one_line(file_name)
-    software = SubElement(SubElement(description, "Processing", {"ID": "processing_1"}), "processingSoftware")
-    SubElement(software, "softwareName").text = "mediatensor"
-    SubElement(software, "softwareVersion").text = tool_version()
 
 
 def _add_tags(root: ElementTree.Element, pages: Sequence[Any]) -> dict[tuple[str, str | None], str]:
@@ -261,15 +257,12 @@ def _add_block(
     rotation = {} if region.place.straight else {"ROTATION": f"{region.place.angle:.2f}"}
     block = _placed(parent, "TextBlock", name, region.place, {**rotation, **attributes})
     for index, row in enumerate((row for row in region.rows if row.tokens), start=1):
-        _add_text_line(block, row, f"{name}_line_{index}", size)
-
-
-def _add_text_line(block: ElementTree.Element, row: TextRow, name: str, size: tuple[int, int]) -> None:
-    line = _placed(block, "TextLine", name, row.place, {"BASELINE": _points(row.baseline)})
-    for index, token in enumerate(row.tokens, start=1):
-        if index > 1:
-            SubElement(line, "SP")
-        _add_string(line, token, f"{name}_string_{index}", size)
+        line_name = f"{name}_line_{index}"
+        line = _placed(block, "TextLine", line_name, row.place, {"BASELINE": _points(row.baseline)})
+        for number, token in enumerate(row.tokens, start=1):
+            if number > 1:
+                SubElement(line, "SP")
+            _add_string(line, token, f"{line_name}_string_{number}", size)
 
 
 def _add_string(line: ElementTree.Element, token: Token, name: str, size: tuple[int, int]) -> None:

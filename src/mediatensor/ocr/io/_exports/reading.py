@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,13 +36,8 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\u
 _SPACES = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
 
 
-@dataclass
-class _Item:
-    """A group of elements that are read together: their indices, and the label of their layout region."""
-
-    members: list[int]
-    label: str | None
-    region: int = -1
+# The indices of elements that are read together, and the label of their layout region.
+_Item = tuple[list[int], str | None]
 
 
 def page_language(page: PageBase) -> Any:
@@ -58,17 +52,19 @@ def _extents(geometries: Sequence[Any]) -> NDArray[np.float64]:
 def _group_segments(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
     """Turn segments into items: the lines of a list-item region become one item, any other segment is one item."""
     items: list[_Item] = []
+    last_region = -1
     for segment in segments:
         label = labels[segment[0]]
         if normalize_layout_label(label) != "list_item":
-            items.append(_Item(list(segment), label))
+            items.append((list(segment), label))
+            last_region = -1
             continue
         for member in segment:
-            region = regions[member]
-            if items and region != -1 and items[-1].region == region:
-                items[-1].members.append(member)
+            if regions[member] != -1 and regions[member] == last_region:
+                items[-1][0].append(member)
             else:
-                items.append(_Item([member], label, region))
+                items.append(([member], label))
+            last_region = regions[member]
     return items
 
 
@@ -116,7 +112,7 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
     rows = _rows(page, lines, boxes, list(zip(labels, covering, strict=True)), direction)
     segments = resolve_reading_segments(geometries, direction=direction, labels=labels, rows=rows)
     items = _group_segments(segments, labels, covering)
-    return _make_blocks(items, elements, page.blocks), [item.label for item in items], direction
+    return _make_blocks(items, elements, page.blocks), [label for _, label in items], direction
 
 
 def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]]:
@@ -284,8 +280,8 @@ def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: S
     owners = {id(line): index for index, block in enumerate(blocks) for line in block.lines}
     waiting = {index: block.artefacts for index, block in enumerate(blocks) if block.artefacts}
     built: list[Block | Table] = []
-    for item in items:
-        members = [elements[index] for index in item.members]
+    for indices, _ in items:
+        members = [elements[index] for index in indices]
         if isinstance(members[0], Table):
             built.append(members[0])
             continue
