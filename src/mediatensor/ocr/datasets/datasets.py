@@ -22,7 +22,7 @@ from ..._engine.common.checks import shown
 from ..._engine.common.messages import progress
 from ...errors import InvalidArgumentError, MediaTensorError, WriteError
 from ..io import read_img_as_tensor, tensor_from_numpy
-from ..utils.common_types import Sample
+from ..utils.common_types import Nested, Sample
 from ._files import (
     Archive,
     Array,
@@ -43,7 +43,7 @@ Transform: TypeAlias = Callable[[Sample], Sample]
 PreTransform: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
 
 
-class AbstractDataset(Dataset[Sample]):
+class AbstractDataset(Nested, Dataset[Sample]):
     """Images in a folder, each with a target.
 
     To make a custom dataset, subclass this class and fill `data`.
@@ -107,13 +107,6 @@ class AbstractDataset(Dataset[Sample]):
         if isinstance(picture, np.ndarray):
             return tensor_from_numpy(picture, dtype=torch.float32), deepcopy(target)
         return read_img_as_tensor(os.path.join(self.root, picture), dtype=torch.float32), deepcopy(target)
-
-    def extra_repr(self) -> str:
-        """Return the text inside the brackets of the representation."""
-        return ""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.extra_repr()})"
 
     @staticmethod
     def collate_fn(samples: list[Sample]) -> tuple[Tensor, list[Any]] | tuple[tuple[Tensor, Tensor], list[Any]]:

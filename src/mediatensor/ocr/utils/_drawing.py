@@ -178,10 +178,7 @@ class Lettering:
         ImageDraw.Draw(ink).text((-left, baseline), word.text, font=font, fill=255, anchor="ls")
         if ink.width > width:
             ink = ink.resize((width, height), Image.Resampling.BILINEAR)
-        self._stamp(ink, word, width, height)
-
-    def _stamp(self, ink: Image.Image, word: Placed, width: int, height: int) -> None:
-        """Paste upright ink into its box, at the angle of the box."""
+        # Paste the upright ink into its box, at the angle of the box.
         along, down = (word.quad[1] - word.quad[0]) / width, (word.quad[3] - word.quad[0]) / height
         start = word.quad[0]
         if along[0] > 0 and abs(along[1]) * width < _UPRIGHT and down[1] > 0:

@@ -333,9 +333,7 @@ class TextFormat:
 
         Args:
             page: The `Page`.
-            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            escape: Whether special characters of the format are escaped.
-            include_furniture: Whether to include page headers, page footers and footnotes.
+            direction, escape, include_furniture: As for `Page.export_as_markdown`.
             block_break: The separator between two blocks; by default the format's own.
 
         Returns:
@@ -416,20 +414,7 @@ class TextExporter(TextFormat):
         *,
         layout: bool = False,
     ) -> str:
-        """Export a page: block by block, or, with ``layout``, laid out as on the page.
-
-        Args:
-            page: The `Page`.
-            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            escape: No effect: plain text has no special characters.
-            include_furniture: Whether to include page headers, page footers and footnotes.
-            block_break: The separator between two blocks; by default an empty line.
-            layout: Whether to keep the layout of the page, by spaces and empty lines, instead of writing one block
-                after the other.
-
-        Returns:
-            The text.
-        """
+        """Export a page in reading order, with the arguments of `Page.render`; ``escape`` has no effect."""
         if not layout:
             return super().export_page(page, direction, escape, include_furniture, block_break)
         cells = []
