@@ -12,7 +12,8 @@ from functools import cache, lru_cache
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageEnhance, ImageFilter
+from PIL import Image, ImageEnhance
+from PIL.ImageFilter import GaussianBlur, UnsharpMask
 from torch.nn import functional
 
 from mediatensor.errors import InvalidArgumentError
@@ -63,10 +64,6 @@ def _picture(levels: NDArray[np.float32]) -> Image.Image:
 
 def _levels(image: Image.Image) -> NDArray[np.float32]:
     return np.asarray(image, np.float32)
-
-
-def _blur(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    return image.filter(ImageFilter.GaussianBlur(amount))
 
 
 def _motion(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
@@ -150,25 +147,20 @@ def _shadow(image: Image.Image, amount: float, rng: random.Random) -> Image.Imag
     return _picture(_levels(image) * light[..., None].astype(np.float32))
 
 
-def _contrast(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    return ImageEnhance.Contrast(image).enhance(amount)
-
-
-def _sharpen(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    return image.filter(ImageFilter.UnsharpMask(1.5, round(100 * amount), 2))
-
-
 # Damage functions by name, and the range of amounts at which letters of 30 pixels remain readable. A function takes the
 # picture, an amount and the random generator.
 _DAMAGES: dict[str, tuple[Callable[[Image.Image, float, random.Random], Image.Image], tuple[float, float]]] = {
-    "blur": (_blur, (0.3, 1.3)),
-    "contrast": (_contrast, (0.5, 1.3)),
+    "blur": (lambda image, amount, rng: image.filter(GaussianBlur(amount)), (0.3, 1.3)),
+    "contrast": (lambda image, amount, rng: ImageEnhance.Contrast(image).enhance(amount), (0.5, 1.3)),
     "fax": (_fax, (5, 35)),
     "jpeg": (_jpeg, (15, 85)),
     "motion": (_motion, (0.5, 2.5)),
     "noise": (_noise, (2, 16)),
     "shadow": (_shadow, (0.1, 0.5)),
-    "sharpen": (_sharpen, (0.5, 2)),
+    "sharpen": (
+        lambda image, amount, rng: image.filter(UnsharpMask(1.5, round(100 * amount), 2)),
+        (0.5, 2),
+    ),
     "small": (_small, (1.1, 2.0)),
     "streaks": (_streaks, (20, 90)),
     "thermal": (_thermal, (0.5, 1.5)),

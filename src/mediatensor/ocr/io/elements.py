@@ -101,19 +101,8 @@ class Page(PageExportsMixin):
         fields: Sequence[Field] = (),
         in_reading_order: bool = False,
     ) -> None:
-        super().__init__(
-            page,
-            page_idx,
-            dimensions,
-            orientation,
-            language,
-            error,
-            unread,
-            fields,
-            blocks=blocks,
-            layout=[] if layout is None else layout,
-            tables=[] if tables is None else tables,
-        )
+        shared = page, page_idx, dimensions, orientation, language, layout, error, unread, fields
+        super().__init__(*shared, blocks=blocks, tables=[] if tables is None else tables)
         self.in_reading_order = in_reading_order
 
     def _visualize(self, **options: Any) -> None:
@@ -182,18 +171,8 @@ class KIEPage(KIEPageExportsMixin):
         unread: Sequence[UnreadLine] = (),
         fields: Sequence[Field] = (),
     ) -> None:
-        super().__init__(
-            page,
-            page_idx,
-            dimensions,
-            orientation,
-            language,
-            error,
-            unread,
-            fields,
-            predictions=predictions,
-            layout=[] if layout is None else layout,
-        )
+        shared = page, page_idx, dimensions, orientation, language, layout, error, unread, fields
+        super().__init__(*shared, predictions=predictions)
 
     def _visualize(self, **options: Any) -> None:
         visualize_kie_page(self.export(), page_pixels(self.page), **options)
