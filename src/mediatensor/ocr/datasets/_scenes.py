@@ -23,7 +23,6 @@ from ._files import (
     entry,
     existing_folder,
     files_in,
-    inner_folder,
     picture_in,
     quads_of,
     read_apart,
@@ -63,9 +62,7 @@ class IC03(ArchivedWords):
         "dbc4b5fd5d04616b8464a1b42ea22db351ee22c2546dd15ac35611857ea111f8",
         "ic03_test.zip",
     )
-
-    def _folder(self, unpacked: Path) -> Path:
-        return inner_folder(unpacked, "SceneTrialTrain" if self.train else "SceneTrialTest")
+    _FOLDERS = ("SceneTrialTrain", "SceneTrialTest")
 
     def _pages(self, folder: Path) -> Iterator[Page]:
         return (page for page in _tagged_pages(folder, "words.xml") if page.labels)
@@ -80,12 +77,10 @@ class SVT(ArchivedWords):
 
     URL = "http://www.iapr-tc11.org/dataset/SVT/svt.zip"
     SHA256 = "63b3d55e6b6d1e036e2a844a20c034fe3af3c32e4d914d6e0c4a3cd43df3bebf"
+    _FOLDERS = ("svt1", "svt1")
 
     def _archive(self, train: bool) -> Archive:
         return Archive(self.URL.rpartition("/")[2], self.URL, self.SHA256)
-
-    def _folder(self, unpacked: Path) -> Path:
-        return inner_folder(unpacked, "svt1")
 
     def _pages(self, folder: Path) -> Iterator[Page]:
         return _tagged_pages(folder, "train.xml" if self.train else "test.xml")
@@ -166,12 +161,10 @@ class IIIT5K(ArchivedWords):
 
     URL = "https://cvit.iiit.ac.in/images/Projects/SceneTextUnderstanding/IIIT5K-Word_V3.0.tar.gz"
     SHA256 = "7872c9efbec457eb23f3368855e7738f72ce10927f52a382deb4966ca0ffa38e"
+    _FOLDERS = ("IIIT5K", "IIIT5K")
 
     def _archive(self, train: bool) -> Archive:
         return Archive(self.URL.rpartition("/")[2], self.URL, self.SHA256)
-
-    def _folder(self, unpacked: Path) -> Path:
-        return inner_folder(unpacked, "IIIT5K")
 
     def _pages(self, folder: Path) -> Iterator[Page]:
         name = "trainCharBound" if self.train else "testCharBound"
@@ -214,9 +207,7 @@ class SVHN(ArchivedWords):
         "57ac9ceb530e4aa85b55d991be8fc49c695b3d71c6f6a88afea86549efde7fb5",
         "svhn_test.tar",
     )
-
-    def _folder(self, unpacked: Path) -> Path:
-        return inner_folder(unpacked, "train" if self.train else "test")
+    _FOLDERS = ("train", "test")
 
     def _pages(self, folder: Path) -> Iterator[Page]:
         file = folder / "digitStruct.mat"
@@ -260,13 +251,11 @@ class SynthText(ArchivedWords):
     SHA256 = "28ab030485ec8df3ed612c568dd71fb2793b9afbfa3a9d9c6e792aef33265bf1"
     #: Name prefixes of damaged or missing images.
     BLACKLIST = ("67/fruits_129_", "194/window_19_")
+    _FOLDERS = ("SynthText", "SynthText")
 
     def _archive(self, train: bool) -> Archive:
         # The archive has 41 GB, so its checksum is not verified, as in docTR.
         return Archive(self.URL.rpartition("/")[2], self.URL, None)
-
-    def _folder(self, unpacked: Path) -> Path:
-        return inner_folder(unpacked, "SynthText")
 
     def _crops_folder(self, use_polygons: bool) -> Path:
         return Path(self.root) / _crops_name("SynthText", self.train, use_polygons)

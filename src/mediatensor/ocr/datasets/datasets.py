@@ -33,6 +33,7 @@ from ._files import (
     existing_folder,
     files_in,
     hidden_folder,
+    inner_folder,
     read_text,
 )
 from .utils import convert_target_to_relative, crop_bboxes_from_image
@@ -315,6 +316,8 @@ class ArchivedWords(_Words, VisionDataset):
     # For each part: URL, checksum and name of its archive, as in docTR.
     TRAIN: ClassVar[tuple[str, str | None, str]]
     TEST: ClassVar[tuple[str, str | None, str]]
+    # For each part: the folder of images in the archive, which may have been unpacked without it.
+    _FOLDERS: ClassVar[tuple[str, str]]
 
     def __init__(
         self,
@@ -346,7 +349,7 @@ class ArchivedWords(_Words, VisionDataset):
 
     def _folder(self, unpacked: Path) -> Path:
         """Return the folder of images in the unpacked archive."""
-        raise NotImplementedError
+        return inner_folder(unpacked, self._FOLDERS[0 if self.train else 1])
 
     def _pages(self, folder: Path) -> Iterator[Page]:
         """Yield the pages of the training or test part."""
