@@ -101,8 +101,9 @@ class Page(PageExportsMixin):
         fields: Sequence[Field] = (),
         in_reading_order: bool = False,
     ) -> None:
-        shared = page, page_idx, dimensions, orientation, language, layout, error, unread, fields
-        super().__init__(*shared, blocks=blocks, tables=[] if tables is None else tables)
+        shared = page, page_idx, dimensions, orientation, language, error, unread, fields
+        layout, tables = [] if layout is None else layout, [] if tables is None else tables
+        super().__init__(*shared, blocks=blocks, layout=layout, tables=tables)
         self.in_reading_order = in_reading_order
 
     def _visualize(self, **options: Any) -> None:
@@ -171,8 +172,8 @@ class KIEPage(KIEPageExportsMixin):
         unread: Sequence[UnreadLine] = (),
         fields: Sequence[Field] = (),
     ) -> None:
-        shared = page, page_idx, dimensions, orientation, language, layout, error, unread, fields
-        super().__init__(*shared, predictions=predictions)
+        shared = page, page_idx, dimensions, orientation, language, error, unread, fields
+        super().__init__(*shared, predictions=predictions, layout=[] if layout is None else layout)
 
     def _visualize(self, **options: Any) -> None:
         visualize_kie_page(self.export(), page_pixels(self.page), **options)

@@ -378,13 +378,12 @@ class PageBase(Element):
         dimensions: tuple[int, int],
         orientation: dict[str, Any] | None,
         language: dict[str, Any] | None,
-        layout: list[LayoutElement] | None,
         error: str | None,
         unread: Sequence[UnreadLine],
         fields: Sequence[Field],
         **children: Any,
     ) -> None:
-        super().__init__(layout=[] if layout is None else layout, **children)
+        super().__init__(**children)
         self._page = page
         self.page_idx = page_idx
         self.dimensions = dimensions
