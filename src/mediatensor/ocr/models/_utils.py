@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from ...errors import InvalidArgumentError, MissingDependencyError
-from ._pages.inputs import get_language
+from ._pages.preprocessing import get_language
 from ._pages.straightening import elongated_shapes
 
 __all__ = [

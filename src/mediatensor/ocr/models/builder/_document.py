@@ -31,8 +31,6 @@ from .._pages.straightening import Straightening
 from ._lines import block_numbers, frame_order, line_numbers, upright_boxes
 from ._structure import fields_of, found_tables, layout_of, tables_of_grids
 
-__all__ = ["DocumentBuilder", "KIEDocumentBuilder", "PageWords", "Structured"]
-
 
 @dataclass(frozen=True)
 class Structured:

@@ -8,8 +8,6 @@ from ....errors import MissingDependencyError
 from ..._reading_order.geometry import reading_angle, rotation_matrix
 from ...utils.geometry import boxes_around
 
-__all__ = ["block_numbers", "frame_order", "line_numbers", "upright_boxes"]
-
 # Below this angle a page counts as straight, as in docTR.
 _MIN_DEGREES = 1.0
 # Assumed page size if the size is unknown, as in docTR. Only the ratio of the sides matters.

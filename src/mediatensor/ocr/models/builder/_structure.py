@@ -12,8 +12,6 @@ from ...io.elements import Field, LayoutElement, Table, TableCell, Word
 from ...structure import PageStructure
 from ...utils.geometry import box_around, boxes_to_polygons, to_corners, to_quad
 
-__all__ = ["fields_of", "found_tables", "layout_of", "tables_of_grids"]
-
 # A word inside a table but outside all its cells belongs to the nearest cell, if the distance is within this share
 # of the usual cell diagonal; as in docTR.
 _MAX_DISTANCE = 0.5

@@ -14,8 +14,7 @@ from .._lines.cutting import WHOLE_CROP, lines_are_tall, longest_lines, page_qua
 from .._lines.turning import LineEvidence, line_evidence, upside_down_crops, upside_down_probabilities, vote_page_turn
 from .._networks.transfers import compile_network, download, mark_open_sizes, uncompiled_module, upload_images
 from .._networks.weights import check_network
-from .._pages.inputs import Image, as_images
-from .._pages.preprocessing import PreProcessor
+from .._pages.preprocessing import Image, PreProcessor, as_images
 from .ppocr import LineOrientationClassifier
 
 __all__ = ["CLASSES", "LinePageOrientation", "OrientationPredictor"]

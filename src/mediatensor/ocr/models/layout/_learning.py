@@ -14,8 +14,6 @@ from torch.nn import functional as F
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ...utils.geometry import boxes_to_polygons
 
-__all__ = ["LayoutTarget", "Regions", "layout_loss", "oriented_regions"]
-
 LayoutTarget = Sequence[Mapping[str, NDArray[Any]]]
 """For each page, the relative boxes of each class: (K, 4), or corners (K, 4, 2) clockwise from the top left."""
 

@@ -10,8 +10,7 @@ from torch import nn
 
 from .._networks.transfers import compile_network, mark_open_sizes, uncompiled_module
 from .._networks.weights import check_network
-from .._pages.inputs import Image, as_images
-from .._pages.preprocessing import PreProcessor
+from .._pages.preprocessing import Image, PreProcessor, as_images
 
 __all__ = ["LayoutPredictor"]
 

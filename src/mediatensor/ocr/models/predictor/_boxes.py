@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..._reading_order.ordering import sort_reading_order
 from ...io.elements import Field, KIEPage, Page, Word
 from ...utils.geometry import boxes_around
 from .._lines.cutting import box_quads, cut_words, signed_turn, turn_quads
-from .._pages.inputs import as_tensor
+from .._pages.preprocessing import as_tensor
 from .._pages.straightening import Straightening, map_boxes, straighten
 from ..builder._document import PageWords
 from ..detection.predictor import Located
@@ -52,31 +53,21 @@ def restore_original(page: Page | KIEPage, plan: Straightening) -> None:
             element.key_geometry = _map_geometry(element.key_geometry, plan.back)
 
 
-def _elements(page: Page | KIEPage) -> Iterator[Any]:
-    yield from page.layout
-    yield from page.fields
-    if isinstance(page, KIEPage):
-        words: list[Word] = [word for found in page.predictions.values() for word in found]
-    else:
-        yield from page.tables
-        cells = [cell for table in page.tables for cell in table.cells]
-        yield from cells
-        yield from page.blocks
-        lines = [line for block in page.blocks for line in block.lines]
-        yield from lines
-        words = [word for line in lines for word in line.words] + [word for cell in cells for word in cell.words]
-    yield from page.unread
-    for word in words:
-        yield word
-        yield from word.characters
+_PARTS = ("layout", "fields", "tables", "cells", "blocks", "lines", "words", "unread", "characters")
+
+
+def _elements(parent: Any) -> Iterator[Any]:
+    """Yield the elements of a page at all depths."""
+    parts = [getattr(parent, name, ()) for name in _PARTS]
+    for element in chain(*parts, *getattr(parent, "predictions", {}).values()):
+        yield element
+        yield from _elements(element)
 
 
 def _map_geometry(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
     corners = np.array(geometry, dtype=np.float64)
-    if len(corners) == 2:
-        left, top, right, bottom = map_boxes(corners.reshape(1, 4), matrix)[0].tolist()
-        return (left, top), (right, bottom)
-    return tuple(tuple(point) for point in map_boxes(corners[None], matrix)[0].tolist())
+    mapped = map_boxes(corners.reshape(1, 4) if len(corners) == 2 else corners[None], matrix)
+    return tuple(map(tuple, mapped.reshape(-1, 2).tolist()))
 
 
 def check_boxes(changed: Any, offered: Any) -> Any:
@@ -106,25 +97,20 @@ def _describe(changed: Any) -> str:
 
 
 def take_hook_boxes(
-    changed: npt.NDArray[np.floating],
-    offered: npt.NDArray[np.floating],
-    boxes: npt.NDArray[np.floating],
-    scores: npt.NDArray[np.floating],
+    changed: npt.NDArray[np.floating], offered: npt.NDArray[np.floating], boxes: npt.NDArray[np.floating]
 ) -> npt.NDArray[np.floating]:
     """Return the hook's boxes with scores; boxes that the hook did not change are replaced by the rotated originals."""
-    known = {offered[index].tobytes(): index for index in range(len(offered))}
-    rotated = boxes.ndim == 3
+    known = {place.tobytes(): box for place, box in zip(offered, boxes, strict=True)}
     rows = []
     for place in changed.astype(offered.dtype):
-        index = known.get(place.tobytes())
-        if index is not None:
-            rows.append(boxes[index])
-        elif rotated:
+        if (box := known.get(place.tobytes())) is not None:
+            rows.append(box)
+        elif boxes.ndim == 3:
             quad = place if place.ndim == 2 else box_quads(place[None])[0]
             rows.append(np.concatenate([quad, [[0.0, 1.0]]]))
         else:
             rows.append(np.concatenate([place, [1.0]]))
-    return np.array(rows).reshape(-1, 5, 2) if rotated else np.array(rows).reshape(-1, 5)
+    return np.array(rows).reshape(-1, *boxes.shape[1:])
 
 
 def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:

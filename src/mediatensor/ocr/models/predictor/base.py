@@ -40,8 +40,7 @@ from .._lines.turning import (
     turns_on_turned_page,
 )
 from .._networks.transfers import compile_network, spread, spreads, uncompiled_module, upload_images
-from .._pages.inputs import Image, as_tensor, check_values, get_language, page_sources
-from .._pages.preprocessing import FlexiblePreProcessor
+from .._pages.preprocessing import FlexiblePreProcessor, Image, as_tensor, check_values, get_language, page_sources
 from .._pages.straightening import estimate_page_skew, plan_straightening, straighten
 from ..builder import DocumentBuilder, KIEDocumentBuilder
 from ..builder._document import PageWords
@@ -189,12 +188,10 @@ class TextPredictor(nn.Module):
             *args: Arguments of ``torch.compile``.
             **kwargs: Options of ``torch.compile``.
         """
-        self.det_predictor.compile(*args, **kwargs)
-        self.reco_predictor.compile(*args, **kwargs)
-        compile_network(self.line_classifier, *args, **kwargs)
-        for reader in self.script_readers.values():
-            compile_network(reader, *args, **kwargs)
-        for predictor in (self.page_orientation_predictor, self.crop_orientation_predictor):
+        for network in (self.line_classifier, *self.script_readers.values()):
+            compile_network(network, *args, **kwargs)
+        orientation_predictors = self.page_orientation_predictor, self.crop_orientation_predictor
+        for predictor in (self.det_predictor, self.reco_predictor, *orientation_predictors):
             if predictor is not None:
                 predictor.compile(*args, **kwargs)
 
@@ -297,7 +294,6 @@ class TextPredictor(nn.Module):
             (image,) = self._move_to_device([self._load(sources, index)])
             found.append(image if isinstance(image, PageWords) else next(self._locate([image])))
         pages = [page for page in found if not isinstance(page, PageWords)]
-        scores = [{name: scores_of(boxes) for name, boxes in page.boxes.items()} for page in pages]
         places = [{name: self._boxes_for_hooks(boxes) for name, boxes in page.boxes.items()} for page in pages]
         # Hooks may change boxes in place, so they get copies.
         changed: Any = [{name: boxes.copy() for name, boxes in page.items()} for page in places]
@@ -309,13 +305,10 @@ class TextPredictor(nn.Module):
             names = [next(iter(page)) for page in places]
             changed = [{name: boxes} for name, boxes in zip(names, changed, strict=True)]
         revised = iter(
-            Located(
-                {
-                    name: take_hook_boxes(np.asarray(boxes), places[k][name], pages[k].boxes[name], scores[k][name])
-                    for name, boxes in page.items()
-                },
-                None,
-            )
+            {
+                name: take_hook_boxes(np.asarray(boxes), places[k][name], pages[k].boxes[name])
+                for name, boxes in page.items()
+            }
             for k, page in enumerate(changed)
         )
         for index, page in enumerate(found):
@@ -323,7 +316,7 @@ class TextPredictor(nn.Module):
             if isinstance(image, PageWords):
                 yield image
             else:
-                yield self._read_page(_result_image(sources, index), image, next(revised))
+                yield self._read_page(_result_image(sources, index), image, Located(next(revised), None))
 
     def _load(self, sources: Any, index: int) -> Tensor | PageWords:
         """Return a page to read, the words of its text layer, or the error that prevents reading it."""

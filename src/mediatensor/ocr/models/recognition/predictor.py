@@ -14,8 +14,7 @@ from .._lines.cutting import LineBatch, padded_width, to_float
 from .._lines.reading import MAX_LINE_WIDTH, readings_of, see_batch
 from .._networks.transfers import compile_network, mark_open_sizes, uncompiled_module, upload_images
 from .._networks.weights import check_network
-from .._pages.inputs import Image, as_images
-from .._pages.preprocessing import PreProcessor
+from .._pages.preprocessing import Image, PreProcessor, as_images
 from .ppocr import CtcLineRecognizer
 from .utils import remap_preds, split_crops
 

@@ -14,8 +14,6 @@ from torch import Tensor
 from ....errors import InvalidArgumentError
 from ...utils.geometry import boxes_to_polygons
 
-__all__ = ["TableTarget", "TableTruth", "draw_tables", "table_loss"]
-
 TableTarget = Sequence[Mapping[str, NDArray[Any]]]
 """For each image, ``cells``, relative (K, 4), or corners (K, 4, 2) clockwise from the top left; and ``logic``,
 integers (K, 4): first and last column, first and last row, from 0.

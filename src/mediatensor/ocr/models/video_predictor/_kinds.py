@@ -129,10 +129,8 @@ class TrackGroup:
 
 def is_part_of(group: TrackGroup, track: LineTrack) -> bool:
     """Return whether a line is next to or below the lines of a group, and appears and disappears with them."""
-    if track.places or any(line.places for line in group.lines):
-        return False
     # The lines of roll-up captions appear one after the other.
-    if track.rolled_from is not None or any(line.rolled_from is not None for line in group.lines):
+    if any(line.places or line.rolled_from is not None for line in (track, *group.lines)):
         return False
     if any(
         abs(line.first_frame - track.first_frame) > TOGETHER_FRAMES

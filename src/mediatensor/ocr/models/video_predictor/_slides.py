@@ -17,8 +17,6 @@ import numpy.typing as npt
 from ._tracking import MAX_GAP, LineTrack
 from ._watching import CELL_SIZE, EDGE_CONTRAST, REST_DIFFERENCE, Gray, count_in_cells
 
-__all__ = ["SlideWatch", "StillPage", "is_on_page", "is_part_of_page", "is_slide"]
-
 Mask = npt.NDArray[np.bool_]
 
 SMALL_HEIGHT = 120  # approximate height in pixels of the downscaled frames

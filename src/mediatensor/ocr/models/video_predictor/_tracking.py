@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from ._watching import Box, Brightness, ChangeWatch, FrameReader, Gray, Reading, Template, is_sung
 
-__all__ = ["LineTrack", "LineTracker", "Picture", "letters_of"]
-
 SECONDS_BETWEEN_COMPARISONS = 0.1
 REMEMBERED_SECONDS = 1.5  # time span before the detection in which the first frame of a text is searched
 FEWEST_REMEMBERED = 12

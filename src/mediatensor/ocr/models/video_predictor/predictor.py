@@ -6,7 +6,7 @@ import copy
 import hashlib
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -185,17 +185,14 @@ class _SlidePicture:
 
     def __call__(self) -> npt.NDArray[np.uint8]:
         left, top, right, bottom = self.part
-        owned = None if isinstance(self.video, VideoDecoder) else VideoDecoder(self.video)
-        decoder: VideoDecoder = self.video if owned is None else owned
-        try:
-            with closing(access_to(decoder).pictures(self.frame)) as pictures:
-                pixels = next(pictures).rgb(self.size)[top:bottom, left:right]
-                return np.ascontiguousarray(pixels)
-        except StopIteration:
-            raise OutOfRangeError(f"Frame {self.frame}, which shows the slide, is no longer there.") from None
-        finally:
-            if owned is not None:
-                owned.close()
+        is_open = isinstance(self.video, VideoDecoder)
+        with (
+            nullcontext(self.video) if is_open else closing(VideoDecoder(self.video)) as decoder,
+            closing(access_to(decoder).pictures(self.frame)) as pictures,
+        ):
+            for picture in pictures:
+                return np.ascontiguousarray(picture.rgb(self.size)[top:bottom, left:right])
+        raise OutOfRangeError(f"Frame {self.frame}, which shows the slide, is no longer there.")
 
 
 class TextStream(Iterator[TextTrack]):
@@ -542,12 +539,12 @@ class TextStream(Iterator[TextTrack]):
         }
         self._ended = [line for line in waiting if id(line) not in gone]
         for line in left_out:
-            if id(line) in gone and (script := line.script) is not None:
-                begin = self._starts[line.first_frame]
-                end = self._starts.get(line.last_frame, begin)
-                has_grown = any(other.follows is line for other in (*waiting, *active))
-                if line.places or has_grown or end - begin < LEAST_UNREAD_SECONDS:
-                    continue
+            script = line.script if id(line) in gone and not line.places else None
+            if script is None or any(other.follows is line for other in (*waiting, *active)):
+                continue
+            begin = self._starts[line.first_frame]
+            end = self._starts.get(line.last_frame, begin)
+            if end - begin >= LEAST_UNREAD_SECONDS:
                 number, first, last = self._unread.get(script, (0, begin, end))
                 self._unread[script] = (number + 1, min(first, begin), max(last, end))
         for group in sorted(complete, key=lambda group: group.first_frame):

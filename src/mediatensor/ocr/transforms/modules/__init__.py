@@ -1,7 +1,17 @@
 """Transforms of colours and positions, and compositions of transforms."""
 
-from ._colours import ChannelShuffle, ColorInversion, GaussianBlur, GaussianNoise, RandomShadow
-from ._composition import ImageTorchvisionTransform, ImageTransform, OneOf, RandomApply, SampleCompose
+from ._images import (
+    ChannelShuffle,
+    ColorInversion,
+    GaussianBlur,
+    GaussianNoise,
+    ImageTorchvisionTransform,
+    ImageTransform,
+    OneOf,
+    RandomApply,
+    RandomShadow,
+    SampleCompose,
+)
 from ._places import RandomCrop, RandomHorizontalFlip, RandomResize, RandomRotate, Resize
 
 __all__ = [

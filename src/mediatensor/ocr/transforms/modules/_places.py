@@ -17,7 +17,7 @@ from ....errors import InvalidArgumentError
 from ...utils._page_images import Letterbox
 from ...utils.common_types import Nested, Sample
 from ..functional import crop_window, rotate_image, rotate_sample
-from ._composition import Array, ShowsArguments, corners_of, image_of, move_boxes, range_of
+from ._images import Array, ShowsArguments, corners_of, image_of, move_boxes, range_of
 
 # torchvision's names, and Pillow's numbers.
 _INTERPOLATIONS = {"nearest": 0, "bilinear": 2, "bicubic": 3, "nearest-exact": None}
