@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,8 @@ from ..models._pages.preprocessing import Placement, PreProcessor
 from ..utils._page_images import resized
 from ..utils.geometry import boxes_around
 from ..utils.metrics import LocalizationConfusion
-from ._learning import first_rows, random_number, with_changes
-from ._rows import change_picture
-
-__all__ = ["Detection", "Orientation", "changed_page", "cropped_page"]
+from ._recognition import Learner
+from ._rows import change_picture, first_rows, random_number, soften, with_changes
 
 _IOU = 0.5
 # Crops are scaled by a factor from 1 / 2 ** this to 2 ** this.
@@ -36,34 +35,49 @@ _NUM_PAGES_TRIED = 20
 _SCORED_AT_ONCE = 32
 _NO_BOXES: NDArray[np.float64] = np.zeros((0, 4))
 Boxes = dict[str, NDArray[np.float64]]
+TruthFunction = Callable[[list[Sample], list[Placement]], Any]
 
 
 @dataclass(frozen=True)
-class BoxBatch:
-    """A batch of pages, (N, 3, H, W). Each page has a dict by class of relative boxes, (K, 4) or (K, 4, 2)."""
+class PageBatch:
+    """A batch of pages, (N, 3, H, W), and their truth: boxes by class, or class numbers of orientations."""
 
     data: Tensor
-    boxes: list[Boxes]
+    truth: Any
 
 
 @dataclass(frozen=True)
-class _BoxBatches:
+class _PageBatches:
     """Makes batches of pages. Pages are scaled and padded on all sides to the same size."""
 
     pre_processor: PreProcessor
     flips_channels: bool
-    class_names: tuple[str, ...]
+    truth_of: TruthFunction
 
-    def __call__(self, samples: list[Sample | Skipped]) -> list[BoxBatch]:
+    def __call__(self, samples: list[Sample | Skipped]) -> list[PageBatch]:
         rows = [sample for sample in samples if isinstance(sample, Sample) and sample.image is not None]
         batches = []
         for batch in self.pre_processor.batches([sample.image for sample in rows if sample.image is not None]):
-            boxes = []
-            for index, place in zip(batch.indices, batch.placements, strict=True):
-                true = boxes_of(rows[index], self.class_names)
-                boxes.append({name: _place_boxes(own, place) for name, own in true.items()})
-            batches.append(BoxBatch(batch.data.flip(1) if self.flips_channels else batch.data, boxes))
+            truth = self.truth_of([rows[index] for index in batch.indices], batch.placements)
+            batches.append(PageBatch(batch.data.flip(1) if self.flips_channels else batch.data, truth))
         return batches
+
+
+def _collate_pages(cfg: Mapping[str, Any], batch_size: int, size: Any, truth_of: TruthFunction) -> _PageBatches:
+    mean, std = cfg["mean"], cfg["std"]
+    pre_processor = PreProcessor(size, batch_size, mean, std, preserve_aspect_ratio=True, symmetric_pad=True)
+    return _PageBatches(pre_processor, cfg.get("color_order") == "BGR", truth_of)
+
+
+def _placed_boxes(class_names: tuple[str, ...], rows: list[Sample], placements: list[Placement]) -> list[Boxes]:
+    return [
+        {name: _place_boxes(own, place) for name, own in boxes_of(row, class_names).items()}
+        for row, place in zip(rows, placements, strict=True)
+    ]
+
+
+def _turn_numbers(rows: list[Sample], placements: list[Placement]) -> Tensor:
+    return torch.tensor([row.extra["turn"] for row in rows])
 
 
 def _place_boxes(boxes: NDArray[np.float64], place: Placement) -> NDArray[np.float64]:
@@ -157,9 +171,7 @@ def _change_colors(image: Tensor) -> Tensor:
         mean = picture.mean()
         picture = ((picture - mean) * random_number(0.5, 1.2) + mean + random_number(-0.15, 0.15)).clamp(0, 1)
     if random_number() < 0.3:
-        factor, (height, width) = random_number(0.5, 0.9), picture.shape[1:]
-        small = F.interpolate(picture[None], (max(1, int(height * factor)), max(1, int(width * factor))), mode="area")
-        picture = F.interpolate(small, (height, width), mode="bilinear", align_corners=False)[0]
+        picture = soften(picture[None], random_number(0.5, 0.9))[0]
     if random_number() < 0.3:
         picture = picture + random_number(0.01, 0.08) * torch.randn_like(picture[:1])
     return (picture * 255).round().clamp(0, 255).to(torch.uint8)
@@ -239,32 +251,14 @@ def cropped_page(
     return crop, left
 
 
-@dataclass(frozen=True)
-class DetectionScores:
-    """Recall and precision of boxes, and the number of true boxes."""
-
-    num_boxes: int
-    recall: float
-    precision: float
-
-    @property
-    def score(self) -> float:
-        return 2 * self.recall * self.precision / max(self.recall + self.precision, 1e-9)
-
-    def as_dict(self) -> dict[str, float]:
-        return {"num_boxes": self.num_boxes, "recall": self.recall, "precision": self.precision, "score": self.score}
-
-
-class Detection:
-    """The learner of a text detector; see `Learner`."""
+class Detection(Learner):
+    """The learner of a text detector."""
 
     task = "detection"
 
     def __init__(self, model: Any, crop_size: int | None = None) -> None:
-        self.model, self._crop_size = model, crop_size
-
-    def check(self, datasets: Iterable[MediaDataset]) -> None:
-        """Accept all rows. Boxes are checked when a row is read."""
+        super().__init__(model)
+        self._crop_size = crop_size
 
     def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
         if self._crop_size is not None:
@@ -272,20 +266,16 @@ class Detection:
             return with_changes(dataset, _Cropping(page_size, self._crop_size, augment))
         return with_changes(dataset, _change_page) if augment else dataset
 
-    def collator(self, batch_size: int) -> _BoxBatches:
-        cfg = self.model.cfg
-        size, mean, std = self._crop_size or cfg["input_shape"][-1], cfg["mean"], cfg["std"]
-        pre_processor = PreProcessor(size, batch_size, mean, std, preserve_aspect_ratio=True, symmetric_pad=True)
-        return _BoxBatches(pre_processor, cfg.get("color_order") == "BGR", tuple(self.model.class_names))
+    def collator(self, batch_size: int) -> _PageBatches:
+        size = self._crop_size or self.model.cfg["input_shape"][-1]
+        truth_of = partial(_placed_boxes, tuple(self.model.class_names))
+        return _collate_pages(self.model.cfg, batch_size, size, truth_of)
 
-    def loss(self, model: Any, batch: BoxBatch, share: float = 1.0) -> Tensor:
+    def loss(self, model: Any, batch: PageBatch, share: float = 1.0) -> Tensor:
         # Convolutions are 25 % faster with channels last.
         data = batch.data.to(next(model.parameters()).device).contiguous(memory_format=torch.channels_last)
-        loss: Tensor = model(data, batch.boxes)["loss"]
+        loss: Tensor = model(data, batch.truth)["loss"]
         return loss
-
-    def keeping_loss(self, batch: BoxBatch) -> Tensor:
-        return self.loss(self.model, batch)
 
     @torch.no_grad()
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
@@ -315,14 +305,14 @@ class Detection:
                     for true, found in zip(trues, post(maps)[0], strict=True):
                         for box in _BOX_THRESHOLDS:
                             confusions[pixel, box].update(true, found[found[:, 4] >= box, :4])
-        scores = {choice: _scores_of(confusion).score for choice, confusion in confusions.items()}
+        scores = {choice: _scores_of(confusion)["score"] for choice, confusion in confusions.items()}
         best = max(scores, key=scores.__getitem__)
         post.bin_thresh, post.box_thresh = best if scores[best] else before
         return {"bin_thresh": post.bin_thresh, "box_thresh": post.box_thresh}
 
     @torch.no_grad()
-    def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> DetectionScores:
-        """Score the boxes that a network finds on the first pages of a dataset, or on all pages."""
+    def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
+        """Score the boxes that a network finds: recall, precision, and as score their harmonic mean."""
         predictor, confusion = detection_predictor(model), LocalizationConfusion(_IOU)
         for samples in first_rows(dataset, num_rows, at_once=1):
             for sample in samples:
@@ -340,36 +330,10 @@ def _to_upright(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     return boxes_around(boxes).astype(np.float64) if boxes.ndim == 3 else boxes
 
 
-def _scores_of(confusion: LocalizationConfusion) -> DetectionScores:
-    recall, precision, _ = confusion.summary()
-    return DetectionScores(confusion.num_gts, recall or 0.0, precision or 0.0)
-
-
-@dataclass(frozen=True)
-class TurnedBatch:
-    """A batch of images, (N, 3, H, W), and the class numbers of their orientations."""
-
-    data: Tensor
-    classes: Tensor
-
-
-@dataclass(frozen=True)
-class _TurnedBatches:
-    """Makes batches of images of one size."""
-
-    batch_size: int
-    pre_processor: PreProcessor
-    flips_channels: bool
-
-    def __call__(self, samples: list[Sample | Skipped]) -> list[TurnedBatch]:
-        rows = [sample for sample in samples if isinstance(sample, Sample) and sample.image is not None]
-        batches = []
-        for start in range(0, len(rows), self.batch_size):
-            chosen = rows[start : start + self.batch_size]
-            (data,) = self.pre_processor([sample.image for sample in chosen if sample.image is not None])
-            classes = torch.tensor([sample.extra["turn"] for sample in chosen])
-            batches.append(TurnedBatch(data.flip(1) if self.flips_channels else data, classes))
-        return batches
+def _scores_of(confusion: LocalizationConfusion) -> dict[str, float]:
+    recall, precision = (value or 0.0 for value in confusion.summary()[:2])
+    score = 2 * recall * precision / max(recall + precision, 1e-9)
+    return {"num_boxes": confusion.num_gts, "recall": recall, "precision": precision, "score": score}
 
 
 @dataclass(frozen=True)
@@ -384,54 +348,25 @@ class _Turning:
         return replace(sample, image=image, extra={**sample.extra, "turn": number})
 
 
-@dataclass(frozen=True)
-class OrientationScores:
-    """The number of images, and the share of images that were classified correctly."""
-
-    num_pictures: int
-    score: float
-
-    def as_dict(self) -> dict[str, float]:
-        return {"num_pictures": self.num_pictures, "score": self.score}
-
-
-class Orientation:
-    """The learner of an orientation classifier; see `Learner`."""
+class Orientation(Learner):
+    """The learner of an orientation classifier. Any upright images are suitable."""
 
     task = "classification"
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self._degrees = tuple(int(degrees) for degrees in model.cfg["classes"])
-
-    def check(self, datasets: Iterable[MediaDataset]) -> None:
-        """Accept all rows: any upright image is suitable."""
-
     def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
         changed = with_changes(dataset, change_picture) if augment else dataset
-        return with_changes(changed, _Turning(self._degrees))
+        return with_changes(changed, _Turning(tuple(int(degrees) for degrees in self.model.cfg["classes"])))
 
-    def collator(self, batch_size: int) -> _TurnedBatches:
-        cfg = self.model.cfg
-        size = cfg["input_shape"][1:]
-        pre_processor = PreProcessor(
-            size, batch_size, cfg["mean"], cfg["std"], preserve_aspect_ratio=True, symmetric_pad=True
-        )
-        return _TurnedBatches(batch_size, pre_processor, cfg.get("color_order") == "BGR")
+    def collator(self, batch_size: int) -> _PageBatches:
+        return _collate_pages(self.model.cfg, batch_size, self.model.cfg["input_shape"][1:], _turn_numbers)
 
-    def loss(self, model: Any, batch: TurnedBatch, share: float = 1.0) -> Tensor:
+    def loss(self, model: Any, batch: PageBatch, share: float = 1.0) -> Tensor:
         device = next(model.parameters()).device
-        return F.cross_entropy(model(batch.data.to(device)).float(), batch.classes.to(device))
-
-    def keeping_loss(self, batch: TurnedBatch) -> Tensor:
-        return self.loss(self.model, batch)
-
-    def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
-        return {}
+        return F.cross_entropy(model(batch.data.to(device)).float(), batch.truth.to(device))
 
     @torch.no_grad()
-    def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> OrientationScores:
-        """Score the classes of the first images of a dataset, or of all images."""
+    def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
+        """Return the share of images that a network classifies correctly."""
         turned = self.prepared(dataset, augment=False)
         collate = self.collator(_SCORED_AT_ONCE)
         device = next(model.parameters()).device
@@ -440,5 +375,5 @@ class Orientation:
         for samples in first_rows(turned, num_rows, _SCORED_AT_ONCE):
             for batch in collate([*samples]):
                 found = model(batch.data.to(device)).argmax(1).cpu()
-                num_pictures, num_right = num_pictures + len(found), num_right + int((found == batch.classes).sum())
-        return OrientationScores(num_pictures, num_right / max(num_pictures, 1))
+                num_pictures, num_right = num_pictures + len(found), num_right + int((found == batch.truth).sum())
+        return {"num_pictures": num_pictures, "score": num_right / max(num_pictures, 1)}

@@ -28,8 +28,6 @@ from ..drawing import (
     random_text,
 )
 
-__all__ = ["DrawnLines", "DrawnPages", "drawn_lines", "drawn_pages"]
-
 # The character set of lines is collected from this many texts. Texts with other characters are not drawn.
 _NUM_TEXTS = 3000
 _MAX_TRIES = 100

@@ -27,7 +27,7 @@ from ..models.recognition.predictor import RecognitionPredictor
 from ..utils._drawing import as_picture
 from ..utils._matching import match_boxes
 from ..utils._text_scores import WordErrorRate, aligned
-from ..utils.geometry import boxes_around
+from ..utils.geometry import boxes_around, boxes_to_polygons
 from ._scores import (
     DetectionEvaluation,
     Evaluation,
@@ -36,11 +36,8 @@ from ._scores import (
     PageScore,
     RecognitionEvaluation,
     character_scores,
-    latency_of,
 )
 from ._worst_cases import WorstLine, WorstPage
-
-__all__ = ["evaluate"]
 
 # Calls before the first timed call. The first calls load kernels and fill caches.
 NUM_WARM_UP = 3
@@ -214,10 +211,7 @@ class _Rows:
     """
 
     def __init__(self, dataset: Any, wanted: str, predictor: _Predictor, batch_size: int) -> None:
-        self._dataset = dataset
-        self._wanted = wanted
-        self._predictor = predictor
-        self._batch_size = batch_size
+        self._dataset, self._wanted, self._predictor, self._batch_size = dataset, wanted, predictor, batch_size
         self._seconds: list[float] = []
         self.failures: list[Failure] = []
 
@@ -266,7 +260,10 @@ class _Rows:
         return image, truth
 
     def latency(self) -> Latency | None:
-        return latency_of(self._seconds, NUM_WARM_UP)
+        if not self._seconds:
+            return None
+        low, median, high = np.quantile(self._seconds, [0.05, 0.5, 0.95]).tolist()
+        return Latency(median, low, high, NUM_WARM_UP)
 
 
 class _WorstRows(Generic[_Worst]):
@@ -302,9 +299,7 @@ def _check_boxes(boxes: Any, number: int) -> NDArray[np.float64]:
 
 
 def _quads(boxes: NDArray[Any]) -> NDArray[np.float64]:
-    if boxes.ndim == 3:
-        return boxes.astype(np.float64)
-    return boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2).astype(np.float64)
+    return (boxes if boxes.ndim == 3 else boxes_to_polygons(boxes)).astype(np.float64)
 
 
 def _are_within(quads: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -23,117 +23,10 @@ from ..models._pages.preprocessing import page_sources
 from ..models.predictor import CutLine
 from ..models.predictor.base import TextPredictor
 
-__all__ = ["LineFolder", "export_lines"]
-
 _MOST_CHARACTERS_OF_A_NAME = 100
 
 # The page to correct texts on, which works without a server.
-_PAGE = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>Correct the texts of lines</title>
-<style>
-body { font: 16px/1.4 system-ui, sans-serif; margin: 0 auto; max-width: 75rem; padding: 0 1rem 4rem }
-header { position: sticky; top: 0; background: #fff; padding: .7rem 0; border-bottom: 1px solid #ccd }
-button { font: inherit; padding: .3rem 1rem }
-li { list-style: none; margin: 1.2rem 0 }
-ol { padding: 0 }
-img { display: block; max-width: 100%; min-height: 2.5rem; max-height: 6rem; background: #eee }
-input[type=text] { font: 1.3rem/1.5 serif; width: 100%; box-sizing: border-box; padding: .1rem .3rem }
-.changed input[type=text] { background: #eef7e8 }
-.out img, .out input[type=text] { opacity: .3 }
-small { color: #667 }
-</style>
-</head>
-<body>
-<header>
-<button id="save">Save lines.jsonl</button>
-<span id="state"></span>
-</header>
-<p>Type the text of each picture exactly as printed. Enter moves to the next field. Untick pictures that are not a line
-of text. The lines that are most likely wrong come first. This page remembers your corrections; at the end, save
-lines.jsonl and replace the file next to this page with it.</p>
-<ol id="lines"></ol>
-<script type="application/json" id="rows">@ROWS@</script>
-<script>
-"use strict";
-const rows = JSON.parse(document.getElementById("rows").textContent);
-const list = document.getElementById("lines");
-const key = "mediatensor lines " + location.pathname;
-let kept = {};
-try { kept = JSON.parse(localStorage.getItem(key)) || {}; } catch (error) { /* no storage for files */ }
-
-function text_of(row) {
-  // A stored edit is valid only for the text that it replaced.
-  const edit = kept[row.file];
-  return edit && edit.over === row.text ? edit : { over: row.text, text: row.text || "", is_line: true };
-}
-
-function show_state() {
-  const edits = rows.map(text_of);
-  const changed = edits.filter(edit => edit.text !== (edit.over || "")).length;
-  const out = edits.filter(edit => !edit.is_line).length;
-  document.getElementById("state").textContent =
-    `${rows.length} lines, ${changed} corrected, ${out} left out`;
-}
-
-for (const row of rows) {
-  const item = document.createElement("li");
-  const picture = document.createElement("img");
-  const field = document.createElement("input");
-  const box = document.createElement("input");
-  const label = document.createElement("label");
-  const note = document.createElement("small");
-  picture.src = row.file.split("/").map(encodeURIComponent).join("/");
-  picture.loading = "lazy";
-  picture.alt = "";
-  field.type = "text";
-  field.dir = "auto";
-  field.spellcheck = false;
-  field.autocomplete = "off";
-  box.type = "checkbox";
-  label.append(box, " text");
-  const parts = [row.source, row.page ? `page ${row.page}` : "", row.unread || ""];
-  if (typeof row.confidence === "number") parts.push(`${Math.round(100 * row.confidence)} % sure`);
-  note.textContent = " " + parts.filter(Boolean).join(", ");
-  const edit = text_of(row);
-  field.value = edit.text;
-  box.checked = edit.is_line;
-  const update = () => {
-    kept[row.file] = { over: row.text, text: field.value, is_line: box.checked };
-    try { localStorage.setItem(key, JSON.stringify(kept)); } catch (error) { /* saving works without storage */ }
-    item.className = box.checked ? (field.value !== (row.text || "") ? "changed" : "") : "out";
-    show_state();
-  };
-  item.className = edit.is_line ? (edit.text !== (row.text || "") ? "changed" : "") : "out";
-  field.addEventListener("input", update);
-  box.addEventListener("change", update);
-  field.addEventListener("keydown", event => {
-    const next = item.nextElementSibling;
-    if (event.key === "Enter" && next) next.querySelector("input[type=text]").focus();
-  });
-  item.append(picture, field, label, note);
-  list.append(item);
-}
-show_state();
-
-document.getElementById("save").addEventListener("click", () => {
-  const lines = rows.filter(row => text_of(row).is_line)
-    .map(row => JSON.stringify({ ...row, text: text_of(row).text }) + "\\n");
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob(lines, { type: "application/jsonl" }));
-  link.download = "lines.jsonl";
-  link.click();
-  URL.revokeObjectURL(link.href);
-});
-</script>
-</body>
-</html>
-"""
-
-
+_PAGE = Path(__file__).with_name("correct.html").read_text(encoding="utf-8")
 # Identifies the pages that this module wrote.
 _PAGE_START = _PAGE.partition("<style>")[0]
 
@@ -338,7 +231,9 @@ class LineFolder:
         lines = [json_bytes(row).decode() for row in rows]
         write_file(self.file, "".join(f"{line}\n" for line in lines).encode())
         self._known = _state(self.file), list(rows)
-        write_file(self.page, _correcting_page(lines).encode())
+        # "<" is escaped because a text may contain the end tag of a script. Outside of strings, JSON has no "<".
+        page = _PAGE.replace("@ROWS@", f"[{','.join(lines)}]".replace("<", "\\u003c"))
+        write_file(self.page, page.encode())
 
 
 def _has_stem(file: str, stem: str) -> bool:
@@ -357,9 +252,3 @@ def _state(file: Path) -> list[int] | None:
 def _certainty(row: dict[str, Any]) -> float:
     confidence = row.get("confidence")
     return confidence if isinstance(confidence, int | float) else 0.0
-
-
-def _correcting_page(rows: Sequence[str]) -> str:
-    """Return the HTML page for rows of ``lines.jsonl``, given as JSON. File names in rows are relative to the page."""
-    # "<" is escaped because a text may contain the end tag of a script. Outside of strings, JSON has no "<".
-    return _PAGE.replace("@ROWS@", f"[{','.join(rows)}]".replace("<", "\\u003c"))

@@ -24,8 +24,6 @@ from ._loop import Fit, FitSettings, Training, num_ranks
 from ._recognition import look_alikes
 from ._rows import characters_of
 
-__all__ = ["fit"]
-
 _TASKS = ("recognition", "detection", "classification")
 # Default learning rates for random (``False``) and for pretrained weights (``True``).
 _RATES = {False: 1e-3, True: 2e-4}

@@ -26,13 +26,13 @@ from ..models import model_card
 from ..models._networks.weights import Checkpoint, read_safely, save_checkpoint
 from ._detection import Detection, Orientation
 from ._drawn import DrawnLines
-from ._learning import Learner, first_rows
-from ._recognition import Recognition
-
-__all__ = ["Fit", "FitSettings", "Training", "num_ranks"]
+from ._recognition import Learner, Recognition
+from ._rows import first_rows
 
 _STATE_FORMAT = "mediatensor.ocr.training"
 _STATE_VERSION = 1
+# The parts of a training that have a state of their own.
+_STATEFUL = ("model", "averaged", "optimizer", "scaler", "loader")
 
 # This many batches are read together, then split into batches of similar width.
 _POOL_BATCHES = 8
@@ -301,13 +301,13 @@ class Training:
                 "keep_loss": _mean(self.keep_losses),
                 "learning_rate": self.optimizer.param_groups[0]["lr"] if self.losses else None,
                 "seconds": round(trained - began, 1),
-                "validation": scores.as_dict(),
+                "validation": scores,
                 "keep": None,
             }
             if self.keep is not None:
-                entry["keep"] = self.learner.scores(network, self.keep, _NUM_KEPT_SCORED).as_dict()
+                entry["keep"] = self.learner.scores(network, self.keep, _NUM_KEPT_SCORED)
             self.epochs.append(entry)
-            if self.epoch == 0 or scores.score > self.epochs[self.best_epoch]["validation"]["score"]:
+            if self.epoch == 0 or scores["score"] > self.epochs[self.best_epoch]["validation"]["score"]:
                 self.best_epoch = self.epoch
                 self._write_checkpoint(network, chosen)
             self.losses, self.keep_losses = [], []
@@ -358,11 +358,7 @@ class Training:
             "format": _STATE_FORMAT,
             "version": _STATE_VERSION,
             "settings": asdict(self.settings),
-            "model": self.model.state_dict(),
-            "averaged": self.averaged.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scaler": self.scaler.state_dict(),
-            "loader": self.loader.state_dict(),
+            **{name: getattr(self, name).state_dict() for name in _STATEFUL},
             "keep_loader": None if self.keep_loader is None else self.keep_loader.state_dict(),
             "random": torch.get_rng_state(),
             "counts": [self.epoch, self.round, self.num_steps, self.num_bad, self.best_epoch],
@@ -389,11 +385,8 @@ class Training:
                 )
             return
         state = read_safely(file)
-        if (
-            not isinstance(state, dict)
-            or state.get("format") != _STATE_FORMAT
-            or state.get("version") != _STATE_VERSION
-        ):
+        written = (state.get("format"), state.get("version")) if isinstance(state, dict) else None
+        if written != (_STATE_FORMAT, _STATE_VERSION):
             raise WeightsError(
                 f"{file} is not the state of a training that this mediatensor can read. Remove it to start again."
             )
@@ -407,11 +400,8 @@ class Training:
                 "resume it, or resume=False (--no-resume) to start again."
             )
         try:
-            self.model.load_state_dict(state["model"])
-            self.averaged.load_state_dict(state["averaged"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.scaler.load_state_dict(state["scaler"])
-            self.loader.load_state_dict(state["loader"])
+            for name in _STATEFUL:
+                getattr(self, name).load_state_dict(state[name])
             if self.keep_loader is not None:
                 self.keep_loader.load_state_dict(state["keep_loader"])
             torch.set_rng_state(state["random"])

@@ -1,12 +1,13 @@
-"""The learner of text recognisers: batches, losses, rehearsal, and scores."""
+"""The interface of learners for the training loop, and the learner of text recognisers."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -22,10 +23,7 @@ from ..models.recognition import CTCPostProcessor
 from ..models.recognition.ppocr import CtcLineRecognizer
 from ..utils._page_images import resized
 from ..utils._text_scores import CharacterErrorRate, aligned
-from ._learning import first_rows, with_changes
-from ._rows import change_picture, characters_of
-
-__all__ = ["Recognition", "TextBatch", "TextBatches", "TextScores", "look_alikes"]
+from ._rows import change_picture, characters_of, first_rows, with_changes
 
 _SCORED_AT_ONCE = 64
 _MAX_NAMED = 40
@@ -36,35 +34,52 @@ _MOST_LOOKED_AT = 1000
 _FLAT_WEIGHT, _FLAT_SHARE = 2.0, 0.5
 
 
+class Learner(ABC):
+    """A network in training, on its device. ``task`` is the task of the network, as named in model cards."""
+
+    task: ClassVar[str]
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def check(self, datasets: Iterable[MediaDataset]) -> None:  # noqa: B027, most learners accept all rows
+        """Raise `InvalidArgumentError` if the network cannot learn the rows."""
+
+    @abstractmethod
+    def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
+        """Return the rows for training, with random changes if ``augment`` is true."""
+
+    @abstractmethod
+    def collator(self, batch_size: int) -> Callable[[list[Sample | Skipped]], list[Any]]:
+        """Return a picklable function that makes batches of samples."""
+
+    @abstractmethod
+    def loss(self, model: Any, batch: Any, share: float = 1.0) -> Tensor:
+        """Return the loss of a network for a batch. ``share`` is the progress of the training, from 0 to 1."""
+
+    def keeping_loss(self, batch: Any) -> Tensor:
+        """Return the loss for rehearsal data, which the network must not forget."""
+        return self.loss(self.model, batch)
+
+    def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
+        """Choose options of the network, such as thresholds, on a dataset. Set these options and return them."""
+        return {}
+
+    @abstractmethod
+    def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
+        """Score a network on the first rows of a dataset, or on all rows. Training maximises ``"score"``, up to 1."""
+
+
 @dataclass(frozen=True)
 class TextBatch:
-    """A batch of N images with their texts.
+    """A batch of images, (N, 3, H, W), with their texts.
 
-    Attributes:
-        data: (N, 3, H, W). Lines are RGB from 0 to 1, and NaN outside the images. Words are as the network needs them.
-        texts: The N texts.
-        placements: Positions of the word images in ``data``.
+    Lines are RGB from 0 to 1, and NaN outside the images. Words are as the network needs them, with their placements.
     """
 
     data: Tensor
     texts: list[str]
     placements: list[Placement] | None = None
-
-
-@dataclass(frozen=True)
-class TextScores:
-    """The number of lines, the share of lines without errors, and the edits per true character."""
-
-    num_lines: int
-    exact: float
-    character_error_rate: float
-
-    @property
-    def score(self) -> float:
-        return 1 - self.character_error_rate
-
-    def as_dict(self) -> dict[str, float]:
-        return {**asdict(self), "score": self.score}
 
 
 @dataclass(frozen=True)
@@ -124,19 +139,18 @@ def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str,
     return {character: counts.most_common(1)[0][0] for character, counts in seen.items() if counts}
 
 
-class Recognition:
-    """The learner of a text recogniser; see `Learner`.
+class Recognition(Learner):
+    """The learner of a text recogniser.
 
-    Args:
-        model: The recogniser, on its device.
-        distils: Whether to keep a copy of the current model for `keeping_loss`.
-        is_new: Whether the weights are random, so that training needs a flat start; see `loss`.
+    With ``distils``, it keeps a copy of the current model for `keeping_loss`. With ``is_new``, the weights are random,
+    and training needs a flat start; see `loss`.
     """
 
     task = "recognition"
 
     def __init__(self, model: Any, distils: bool, is_new: bool = False) -> None:
-        self.model, self._is_new = model, is_new
+        super().__init__(model)
+        self._is_new = is_new
         self._predictor = recognition_predictor(model)
         self._reads_lines = isinstance(model, CtcLineRecognizer)
         self._teacher: Any = None
@@ -144,7 +158,6 @@ class Recognition:
             self._teacher = deepcopy(model).eval().requires_grad_(False)
 
     def check(self, datasets: Iterable[MediaDataset]) -> None:
-        """Raise `InvalidArgumentError` if texts have characters without a class."""
         known = set(self.model.vocab)
         for dataset in datasets:
             if unknown := sorted((characters_of(dataset) or frozenset()) - known):
@@ -222,26 +235,23 @@ class Recognition:
         )
         return data.contiguous(memory_format=torch.channels_last)
 
-    def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
-        return {}
-
     @torch.no_grad()
-    def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> TextScores:
-        """Score the readings of the first lines of a dataset, or of all lines."""
+    def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
+        """Return the share of exact lines, and the edits per true character; the score is 1 minus the latter."""
         predictor, errors = recognition_predictor(model), CharacterErrorRate()
         num_lines = num_exact = 0
         for samples in first_rows(dataset, num_rows, _SCORED_AT_ONCE):
             truths = [_text_of(sample) for sample in samples]
-            read = [
-                text for text, _ in predictor.read([sample.image for sample in samples if sample.image is not None])
-            ]
+            images = [sample.image for sample in samples if sample.image is not None]
+            read = [text for text, _ in predictor.read(images)]
             errors.update(truths, read)
             num_lines += len(truths)
             num_exact += sum(true == text for true, text in zip(truths, read, strict=True))
         rate = errors.summary()
         if rate is None:
             raise InvalidArgumentError(f"{dataset!r} has no line with a text to compare with.")
-        return TextScores(num_lines, num_exact / num_lines, rate)
+        exact = num_exact / num_lines
+        return {"num_lines": num_lines, "exact": exact, "character_error_rate": rate, "score": 1 - rate}
 
 
 def _flat_classes(batch: TextBatch, num_steps: int, vocab: str) -> Tensor:

@@ -1,10 +1,11 @@
-"""Datasets of lines with their texts, and of pages with text boxes, from files."""
+"""Datasets of lines with their texts, and of pages with text boxes, from files, and random changes of their rows."""
 
 from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,14 +27,11 @@ from ..._text_data.documents import (
     read_labels,
     words_of,
 )
-from ...datasets import Item, MediaDataset, Recipe, Sample, WordCrops, as_items
+from ...datasets import Item, MediaDataset, Recipe, RowKey, Sample, WordCrops, as_items
 from ...datasets._rows.dataset import check_dataset_options
 from ...datasets._sources.dispatch import files_of
 from ...datasets._sources.items import ListedItems
 from ...errors import InvalidArgumentError, ReadError
-from ._learning import random_number
-
-__all__ = ["LineDataset", "PageDataset", "change_picture", "changed_line", "characters_of"]
 
 _IMAGES = frozenset((".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp"))
 # Suffixes of text files next to line images, as transcription programs write them.
@@ -211,15 +209,20 @@ def changed_line(image: Tensor) -> Tensor:
         share = random_number(0.2, 0.8)
         picture = picture * (1 - share) + spread * share
     if random_number() < 0.3:
-        factor = random_number(0.35, 0.8)
-        small = F.interpolate(picture, (max(1, int(height * factor)), max(1, int(width * factor))), mode="area")
-        picture = F.interpolate(small, (height, width), mode="bilinear", align_corners=False)
+        picture = soften(picture, random_number(0.35, 0.8))
     if random_number() < 0.6:
         mean, contrast, light = picture.mean(), random_number(0.5, 1.3), random_number(-0.15, 0.15)
         picture = ((picture - mean) * contrast + mean + light).clamp(0, 1) ** random_number(0.7, 1.4)
     if random_number() < 0.3:
         picture = picture + random_number(0.01, 0.08) * torch.randn_like(picture[:, :1])
     return (picture[0] * 255).round().clamp(0, 255).to(torch.uint8)
+
+
+def soften(picture: Tensor, factor: float) -> Tensor:
+    """Blur an image (1, C, H, W) by shrinking it by a factor and enlarging it again."""
+    height, width = picture.shape[2:]
+    small = F.interpolate(picture, (max(1, int(height * factor)), max(1, int(width * factor))), mode="area")
+    return F.interpolate(small, (height, width), mode="bilinear", align_corners=False)
 
 
 class PageDataset(MediaDataset):
@@ -326,3 +329,43 @@ def _items_of_labels(file: Path) -> ListedItems:
     folder = file.parent / "images"
     items = (Item(folder / name, extra={"boxes": page["polygons"]}) for name, page in labels.items())
     return ListedItems(items, [file])
+
+
+class _ChangedRecipe(Recipe):
+    """Applies a function to the samples of another recipe."""
+
+    def __init__(self, recipe: Recipe, change: Callable[[Sample], Sample]) -> None:
+        self.recipe, self.change = recipe, change
+        self.used_columns = recipe.used_columns  # type: ignore[misc]
+
+    def open(self, item: Item) -> Any:
+        return self.recipe.open(item)
+
+    def read(self, opened: Any, item: Item, part: int) -> Sample:
+        return self.change(self.recipe.read(opened, item, part))
+
+    def position(self, opened: Any, item: Item, part: int) -> float:
+        return self.recipe.position(opened, item, part)
+
+
+def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> MediaDataset:
+    """Return a dataset whose samples are changed by a function.
+
+    The function must draw random numbers from torch's global generator, which the dataset seeds per row and epoch.
+    """
+    other = copy(dataset)
+    other.recipe = _ChangedRecipe(dataset.recipe, change)
+    return other
+
+
+def first_rows(dataset: MediaDataset, num_rows: int | None, at_once: int, epoch: int = 0) -> Iterator[list[Sample]]:
+    """Yield lists of rows of an epoch: the first ``num_rows``, or all. Rows without an image are left out."""
+    stop = len(dataset) if num_rows is None else min(num_rows, len(dataset))
+    for start in range(0, stop, at_once):
+        rows = dataset.__getitems__([RowKey(row, epoch) for row in range(start, min(start + at_once, stop))])
+        yield [row for row in rows if isinstance(row, Sample) and row.image is not None]
+
+
+def random_number(low: float = 0.0, high: float = 1.0) -> float:
+    """Return a number in [low, high) from torch's global generator."""
+    return low + (high - low) * float(torch.rand(()))

@@ -11,24 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..._engine.common.messages import counted, json_bytes
 from ..._engine.sources.output_files import write_file
 from ...datasets import Failure
 from ..utils import hmean
 from ._worst_cases import WorstLine, WorstPage, draw_worst_lines, draw_worst_pages, picture_format
-
-__all__ = [
-    "CharacterScore",
-    "DetectionEvaluation",
-    "Evaluation",
-    "Latency",
-    "LengthScore",
-    "LineScore",
-    "PageScore",
-    "RecognitionEvaluation",
-]
 
 # The largest number of characters in each group of lines. The last group is unlimited.
 _LENGTHS = (5, 10, 20, 40, 80, None)
@@ -152,7 +139,9 @@ class Evaluation:
         write_file(path, json_bytes(self.to_dict(), indent=1) + b"\n")
 
     def save_picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the worst cases.
+        """Draw the worst lines, with the differences between true text and reading, or the worst pages.
+
+        Pages are drawn with their matched, missed and false boxes.
 
         Args:
             path: Path of the image: .png, .jpg or .webp.
@@ -161,12 +150,19 @@ class Evaluation:
             InvalidArgumentError: The path has another suffix.
             WriteError: The file cannot be written.
         """
+        picture_format(path)
+        write_file(path, self._draw_worst(self.render().partition("\n")[0], Path(path)))
+
+    def _draw_worst(self, title: str, path: Path) -> bytes:
         raise NotImplementedError
 
     def _shared_dict(self) -> dict[str, Any]:
         latency = None if self.latency is None else asdict(self.latency)
         failures = [{"source": one.source, "row": one.row, "message": one.message} for one in self.failures]
         return {"model": self.model, "latency": latency, "num_failed": len(failures), "failures": failures}
+
+    def _named(self, *names: str) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in names}
 
     def _shared_rows(self, noun: str) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
@@ -274,19 +270,13 @@ class RecognitionEvaluation(Evaluation):
             **self._shared_dict(),
             "normalization": self.normalization,
             "num_lines": len(self.lines),
-            "num_exact": self.num_exact,
-            "exact": self.exact,
-            "cer": self.cer,
-            "wer": self.wer,
-            "num_edits": self.num_edits,
-            "num_characters": self.num_characters,
+            **self._named("num_exact", "exact", "cer", "wer", "num_edits", "num_characters"),
             "by_length": [asdict(score) for score in self.by_length],
             "characters": [{**asdict(score), "read_as": dict(score.read_as)} for score in self.characters],
             "misread": [asdict(line) for line in self.lines if line.num_edits],
         }
 
     def render(self) -> str:
-        """Return the scores as a text table."""
         rows: list[tuple[str, ...]] = [
             ("lines read exactly", _percent(self.exact), f"{self.num_exact:,} of {len(self.lines):,}"),
             ("characters wrong", _percent(self.cer), f"CER: {self.num_edits:,} edits in {self.num_characters:,}"),
@@ -300,7 +290,7 @@ class RecognitionEvaluation(Evaluation):
         ]
         if self.lines:
             head = ("characters", "lines", "exact", "characters wrong")
-            text += ["", *_table([head, *self._length_rows()], "lrrr")]
+            text += ["", *_table([head, *map(_length_row, self.by_length)], "lrrr")]
         wrong = [score for score in self.characters if score.num_wrong]
         if wrong:
             shown = [_character_row(score) for score in wrong[:_MOST_SHOWN_CHARACTERS]]
@@ -310,31 +300,8 @@ class RecognitionEvaluation(Evaluation):
                 text.append(f"  and {len(wrong) - len(shown)} more characters, {rest} times wrong")
         return "\n".join([*text, *self._failure_lines()])
 
-    def _length_rows(self) -> list[tuple[str, ...]]:
-        return [
-            (
-                f"{score.min_characters} and more"
-                if score.max_characters is None
-                else f"{score.min_characters} to {score.max_characters}",
-                f"{score.num_lines:,}",
-                _percent(score.num_exact / score.num_lines),
-                _percent(score.num_edits / score.num_characters if score.num_characters else None),
-            )
-            for score in self.by_length
-        ]
-
-    def save_picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the worst lines with image, true text and reading. Differences are marked.
-
-        Args:
-            path: Path of the image: .png, .jpg or .webp.
-
-        Raises:
-            InvalidArgumentError: The path has another suffix.
-            WriteError: The file cannot be written.
-        """
-        picture_format(path)
-        write_file(path, draw_worst_lines(self.worst, self.render().partition("\n")[0], Path(path)))
+    def _draw_worst(self, title: str, path: Path) -> bytes:
+        return draw_worst_lines(self.worst, title, path)
 
 
 @dataclass(frozen=True)
@@ -417,24 +384,16 @@ class DetectionEvaluation(Evaluation):
         return hmean(self.recall, self.precision)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all scores as plain data for JSON."""
         return {
             "task": "detection",
             **self._shared_dict(),
             "num_pages": len(self.pages),
-            "iou_threshold": self.iou_threshold,
-            "recall": self.recall,
-            "precision": self.precision,
-            "f1": self.f1,
-            "mean_iou": self.mean_iou,
-            "num_true": self.num_true,
-            "num_found": self.num_found,
-            "num_matched": self.num_matched,
+            **self._named("iou_threshold", "recall", "precision", "f1", "mean_iou"),
+            **self._named("num_true", "num_found", "num_matched"),
             "pages": [asdict(page) for page in self.pages],
         }
 
     def render(self) -> str:
-        """Return the scores as a text table."""
         least = f"at an overlap of at least {self.iou_threshold:g}"
         rows: list[tuple[str, ...]] = [
             ("true boxes found", _percent(self.recall), f"recall: {self.num_matched:,} of {self.num_true:,}, {least}"),
@@ -443,36 +402,15 @@ class DetectionEvaluation(Evaluation):
             ("mean overlap", _percent(self.mean_iou), "IoU of a found box with the true box that it overlaps most"),
             *self._shared_rows("page"),
         ]
-        title = f"{self.model}: {counted(len(self.pages), 'page')}"
+        text = [f"{self.model}: {counted(len(self.pages), 'page')}", "", *_table(rows, "lrl")]
         num_within = sum(page.num_within for page in self.pages)
-        note = []
         if num_within > self.num_true / 2:
-            note = [
-                "",
-                f"{num_within:,} of the true boxes lie within a found one: are they of words, the model's of lines?",
-            ]
-        return "\n".join([title, "", *_table(rows, "lrl"), *note, *self._failure_lines()])
+            question = "are they of words, the model's of lines?"
+            text += ["", f"{num_within:,} of the true boxes lie within a found one: {question}"]
+        return "\n".join([*text, *self._failure_lines()])
 
-    def save_picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the worst pages with matched, missed and false boxes.
-
-        Args:
-            path: Path of the image: .png, .jpg or .webp.
-
-        Raises:
-            InvalidArgumentError: The path has another suffix.
-            WriteError: The file cannot be written.
-        """
-        picture_format(path)
-        write_file(path, draw_worst_pages(self.worst, self.render().partition("\n")[0], Path(path)))
-
-
-def latency_of(seconds: Sequence[float], num_warm_up: int) -> Latency | None:
-    """Summarise the times of single calls. Return ``None`` without times."""
-    if not seconds:
-        return None
-    low, median, high = np.quantile(seconds, [0.05, 0.5, 0.95]).tolist()
-    return Latency(median, low, high, num_warm_up)
+    def _draw_worst(self, title: str, path: Path) -> bytes:
+        return draw_worst_pages(self.worst, title, path)
 
 
 def character_scores(pairs: Counter[tuple[str, str]]) -> tuple[CharacterScore, ...]:
@@ -487,6 +425,13 @@ def character_scores(pairs: Counter[tuple[str, str]]) -> tuple[CharacterScore, .
         ranked = tuple(sorted(read_as.items(), key=lambda pair: (-pair[1], pair[0])))
         scores.append(CharacterScore(true, total if true else 0, total - right, ranked))
     return tuple(sorted(scores, key=lambda score: (-score.num_wrong, score.character)))
+
+
+def _length_row(score: LengthScore) -> tuple[str, ...]:
+    range_end = "and more" if score.max_characters is None else f"to {score.max_characters}"
+    wrong = score.num_edits / score.num_characters if score.num_characters else None
+    exact = _percent(score.num_exact / score.num_lines)
+    return f"{score.min_characters} {range_end}", f"{score.num_lines:,}", exact, _percent(wrong)
 
 
 def _character_row(score: CharacterScore) -> tuple[str, ...]:

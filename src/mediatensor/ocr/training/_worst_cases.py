@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from ..._engine.common.checks import path_text
+from ..._engine.common.messages import counted
 from ...errors import InvalidArgumentError
 from ..utils._drawing import font_for
 from ..utils._text_scores import aligned
-
-__all__ = ["WorstLine", "WorstPage", "draw_worst_lines", "draw_worst_pages", "picture_format"]
 
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
@@ -26,6 +25,7 @@ _WIDTH = 1200
 _MARGIN = 20
 _GAP = 18
 _LABEL_WIDTH = 60
+_TEXT_WIDTH = _WIDTH - 2 * _MARGIN - _LABEL_WIDTH
 # Height of line images. They are scaled down if they would be wider than the sheet.
 _LINE_HEIGHT = 48
 _TEXT_SIZE, _LEAST_TEXT_SIZE = 22, 8
@@ -95,24 +95,14 @@ def draw_worst_lines(lines: Sequence[WorstLine], title: str, path: Path) -> byte
 
 def _draw_line(line: WorstLine) -> Image.Image:
     picture = Image.fromarray(np.ascontiguousarray(line.image))
-    scale = min(_LINE_HEIGHT / picture.height, (_WIDTH - 2 * _MARGIN - _LABEL_WIDTH) / picture.width)
-    size = max(round(picture.width * scale), 1), max(round(picture.height * scale), 1)
-    shown = Image.new("RGB", (_WIDTH - 2 * _MARGIN, size[1]), _BACKGROUND)
-    shown.paste(picture.resize(size, Image.Resampling.LANCZOS), (_LABEL_WIDTH, 0))
+    small = _scaled(picture, min(_LINE_HEIGHT / picture.height, _TEXT_WIDTH / picture.width))
+    shown = Image.new("RGB", (_LABEL_WIDTH + _TEXT_WIDTH, small.height), _BACKGROUND)
+    shown.paste(small, (_LABEL_WIDTH, 0))
     pairs = aligned(line.text, line.read)
     true = [(character, character != read) for character, read in pairs]
     read = [(character, character != true) for true, character in pairs]
-    wrong = f"{line.num_edits} edit{'s' * (line.num_edits != 1)}"
-    return _stack(
-        [
-            shown,
-            _draw_text("true", true, _MISSED),
-            _draw_text("read", read, _WRONG),
-            _draw_note(f"{line.source}: {wrong}"),
-        ],
-        4,
-        0,
-    )
+    texts = [_draw_text("true", true, _MISSED), _draw_text("read", read, _WRONG)]
+    return _stack([shown, *texts, _draw_note(f"{line.source}: {counted(line.num_edits, 'edit')}")], 4, 0)
 
 
 def _draw_text(label: str, characters: Sequence[tuple[str, bool]], mark: tuple[int, int, int]) -> Image.Image:
@@ -122,10 +112,9 @@ def _draw_text(label: str, characters: Sequence[tuple[str, bool]], mark: tuple[i
     # Few fonts have all combining marks, so letters with marks may need a different font.
     plain = "".join(text for text, _ in clusters if len(text) == 1)
     size = _TEXT_SIZE
-    room = _WIDTH - 2 * _MARGIN - _LABEL_WIDTH
-    while size > _LEAST_TEXT_SIZE and font_for(plain, size).getlength(whole) > room:
+    while size > _LEAST_TEXT_SIZE and font_for(plain, size).getlength(whole) > _TEXT_WIDTH:
         size -= 1
-    picture = Image.new("RGB", (_WIDTH - 2 * _MARGIN, round(1.45 * size)), _BACKGROUND)
+    picture = Image.new("RGB", (_LABEL_WIDTH + _TEXT_WIDTH, round(1.45 * size)), _BACKGROUND)
     draw = ImageDraw.Draw(picture)
     baseline = round(1.05 * size)
     draw.text((0, baseline), label, font=font_for(label, _NOTE_SIZE), fill=_MUTED, anchor="ls")
@@ -172,9 +161,9 @@ def _draw_page(page: WorstPage) -> Image.Image:
     picture = Image.fromarray(np.ascontiguousarray(page.image))
     room = (_WIDTH - 2 * _MARGIN - _GAP) / 2
     scale = min(room / picture.width, _PAGE_HEIGHT / picture.height)
-    size = max(round(picture.width * scale), 1), max(round(picture.height * scale), 1)
-    shown = Image.new("RGB", (round(room), size[1]), _BACKGROUND)
-    shown.paste(picture.convert("RGB").resize(size, Image.Resampling.LANCZOS), (0, 0))
+    small = _scaled(picture.convert("RGB"), scale)
+    shown = Image.new("RGB", (round(room), small.height), _BACKGROUND)
+    shown.paste(small, (0, 0))
     draw = ImageDraw.Draw(shown)
     for boxes, chosen, color in (
         (page.found, page.found_matched, _PAIR),
@@ -187,6 +176,11 @@ def _draw_page(page: WorstPage) -> Image.Image:
     return _stack([shown, _draw_note(f"{page.source}: {missed} missed, {false} false", round(room))], 4, 0)
 
 
+def _scaled(picture: Image.Image, scale: float) -> Image.Image:
+    size = max(round(picture.width * scale), 1), max(round(picture.height * scale), 1)
+    return picture.resize(size, Image.Resampling.LANCZOS)
+
+
 def _draw_note(text: str, width: int = _WIDTH - 2 * _MARGIN) -> Image.Image:
     """Draw a line in small type. It is cut off at ``width`` pixels."""
     picture = Image.new("RGB", (width, round(1.5 * _NOTE_SIZE)), _BACKGROUND)
@@ -196,13 +190,8 @@ def _draw_note(text: str, width: int = _WIDTH - 2 * _MARGIN) -> Image.Image:
 
 
 def _put_side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:
-    width = sum(picture.width for picture in pictures) + _GAP * (len(pictures) - 1)
-    row = Image.new("RGB", (width, max(picture.height for picture in pictures)), _BACKGROUND)
-    left = 0
-    for picture in pictures:
-        row.paste(picture, (left, 0))
-        left += picture.width + _GAP
-    return row
+    turned = [picture.transpose(Image.Transpose.TRANSPOSE) for picture in pictures]
+    return _stack(turned, _GAP, 0).transpose(Image.Transpose.TRANSPOSE)
 
 
 def _stack(pictures: Sequence[Image.Image], gap: int, margin: int = _MARGIN) -> Image.Image:
