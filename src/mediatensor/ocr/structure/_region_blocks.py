@@ -162,11 +162,7 @@ def _has_rule_between(upper: NDArray[np.float64], lower: NDArray[np.float64], ru
     start, end = max(upper[0], lower[0]), min(upper[2], lower[2])
     common = np.minimum(rules[:, 2], end) - np.maximum(rules[:, 0], start)
     between = (middles > (upper[1] + upper[3]) / 2) & (middles < (lower[1] + lower[3]) / 2)
-    # An underline is at most as wide as its words, and closer to them than to the next line.
-    underlines = (middles - upper[3] < 0.35 * (lower[1] - upper[3])) & (
-        rules[:, 2] - rules[:, 0] <= 1.05 * (upper[2] - upper[0])
-    )
-    return bool((between & ~underlines & (common > 0.5 * (end - start))).any())
+    return bool((between & (common > 0.5 * (end - start))).any())
 
 
 def _usual_step(stacks: list[list[TextLine]]) -> float:
@@ -196,7 +192,7 @@ def _split_column(stack: list[TextLine], usual_step: float) -> list[Block]:
 def _changes_type(stack: list[TextLine], index: int) -> bool:
     """Whether the type size or weight clearly changes between this line and the next."""
     above, below = stack[index], stack[index + 1]
-    if below.text[0].islower() and above.text[-1] not in ".:;!?" and len(above.text) > 20:
+    if below.text[0].islower():
         # The sentence continues, so the type was measured wrongly or is italic.
         return False
     shorter = min(len(above.text), len(below.text))
@@ -242,9 +238,7 @@ def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Bloc
     hangs = _has_hanging_indent(lines, indents, rests, marks, is_prose)
     if hangs:
         # Each item starts further left or with a mark, and its remaining lines are aligned.
-        starts[1:] |= (indents[1:] < _INDENT) & (indented.any() & (indents[1:] < _INDENT) | marks[1:])
-        # In indented lines, only bullets are marks, because "A." may be an initial.
-        starts[1:] |= marks[1:] & (~indented[1:] | bullets[1:])
+        starts[1:] |= (indents[1:] < _INDENT) & (indented.any() | marks[1:])
     elif is_prose:
         for index in range(1, len(lines)):
             if not indented[index]:

@@ -60,7 +60,6 @@ OPERATORS = frozenset("=<>+−±×÷·∑∏∫√≤≥≈≡∼∝∂∇∈∉
 FUNCTIONS = frozenset(
     "sin cos tan log ln exp max min lim sup inf det dim ker arg mod tr if for and otherwise where".split()
 )
-FORMULA_NUMBER = re.compile(r"^\(?[A-Z]{0,2}\.?\d{1,3}(?:\.\d{1,3})?[a-z]?\)$")
 
 
 # Headers end above the first of these shares of the page height. Footers start below the second.
@@ -75,7 +74,6 @@ _SMALL = 0.93
 # A block with at least this share of letters in heavy type is bold.
 _BOLD = 0.6
 _MAX_HEADING_WORDS = 30
-_MAX_HEADING_LINES = 4
 # Entries without marks are a list if at least this many have the same hanging indent.
 _MIN_ENTRIES = 4
 # Two headings belong to the same level if the ratio of their type sizes is smaller.
@@ -180,11 +178,7 @@ def _is_margin(
         return False
     if any(len(blocks[index].lines) > 3 or blocks[index].size > _TITLE * size for index in row):
         return False
-    inner = [
-        index
-        for index in range(len(blocks))
-        if index not in row and (outer[index, 1] >= high if top else outer[index, 3] <= low)
-    ]
+    inner = [index for index in range(len(blocks)) if (outer[index, 1] >= high if top else outer[index, 3] <= low)]
     # Distances from the row to everything between it and the middle of the page.
     edges = [float(outer[index, 1] - high) if top else float(low - outer[index, 3]) for index in inner]
     edges += [
@@ -207,22 +201,17 @@ def _is_margin(
     ends_numbered = bool(tokens) and (tokens[0].isdigit() or tokens[-1].isdigit())
     small = max(blocks[index].size for index in row) < _SMALL * size
     furniture = FURNITURE.search(texts) is not None
-    number_alone = numbered and len(tokens) <= 5
-    if number_alone and gap > 0.35 * size:
-        return True
-    if len(row) == 1 and blocks[first].is_prose and not (ruled or furniture or small):
+    if blocks[first].is_prose and not (ruled or furniture or small):
         return False
     if any(is_captioned(blocks[index]) or LABELLED.match(blocks[index].text) for index in row):
         return False
-    if edge > 0 and not ruled and not furniture and away > 1.5 * size:
+    if not ruled and not furniture and away > 1.5 * size:
         return False
     narrow = sum(blocks[index].width for index in row) < 0.6 * look.width
     if edge == 0 and (numbered or ends_numbered) and narrow and 2 <= len(tokens) <= 12 and gap > 0.3 * size:
         return True
     votes = 1.0 * ruled + 1.0 * (numbered or ends_numbered) + 0.7 * small + 1.0 * furniture + 0.5 * (len(row) > 1)
     votes += 0.6 * (gap > 2.5 * size) + 0.5 * (edge > 0) + 0.3 * (high < 0.06 * look.height or low > 0.94 * look.height)
-    if blocks[first].bold > _BOLD and look.bold < 0.4 and len(row) == 1:
-        votes -= 0.3
     return (gap > _MARGIN_GAP * size and votes >= 0.9) or (ruled and gap > 0.3 * size and votes >= 1.5)
 
 
@@ -251,15 +240,6 @@ def _find_captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
                 kinds[index] = ("Caption", 0.9 if near else 0.7)
         elif near and LABELLED.match(block.text) and len(block.lines) <= 4 and not MARK.match(block.lines[0].texts[0]):
             kinds[index] = ("Caption", 0.6)
-    # Further paragraphs of a caption.
-    for index in range(1, len(blocks)):
-        before = kinds[index - 1]
-        if kinds[index] is None and before is not None and before[0] == "Caption":
-            upper, lower = blocks[index - 1], blocks[index]
-            alike = abs(upper.size - lower.size) < 0.06 * look.size and lower.size < _SMALL * look.size
-            across, down = _distance(upper.box, lower.box)
-            if alike and across == 0 and down < 0.6 * look.size and lower.box[1] > upper.box[1]:
-                kinds[index] = ("Caption", 0.6)
 
 
 def _is_math(word: str) -> bool:
@@ -277,9 +257,7 @@ def _is_math(word: str) -> bool:
 
 def _find_formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     for index, block in enumerate(blocks):
-        if kinds[index] is not None or len(block.lines) > 6 or MARK.match(block.lines[0].texts[0]):
-            continue
-        if not any(character.isalpha() for character in block.text):
+        if kinds[index] is not None:
             continue
         words = [word for line in block.lines for word in line.texts]
         math = sum(_is_math(word) or word.lower().strip("().,") in FUNCTIONS for word in words)
@@ -292,22 +270,12 @@ def _find_formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     for _ in range(2):
         found = [blocks[index].box for index, kind in enumerate(kinds) if kind is not None and kind[0] == "Formula"]
         for index, block in enumerate(blocks):
-            if kinds[index] is not None or block.is_prose:
+            if kinds[index] is not None:
                 continue
             words = block.text.split()
             math = sum(_is_math(word) for word in words)
-            number = FORMULA_NUMBER.match(block.text) is not None
-            for box in found:
-                across, down = _distance(block.box, box)
-                reach = look.width if number else 3 * look.size
-                if (
-                    down <= 0.3 * look.size
-                    and across <= reach
-                    and (number or math >= 0.7 * len(words))
-                    and len(words) <= 8
-                ):
-                    kinds[index] = ("Formula", 0.6)
-                    break
+            if math >= 0.7 * len(words) and any(_distance(block.box, box)[1] <= 0.3 * look.size for box in found):
+                kinds[index] = ("Formula", 0.6)
 
 
 def _column_left(block: Block, blocks: list[Block]) -> float:
@@ -340,9 +308,7 @@ def _find_headings(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     if not prose_above and not DECIMAL.match(blocks[first].text):
         for index in candidates:
             across, down = _distance(blocks[index].box, blocks[first].box)
-            if index == first or (
-                down < 1.2 * blocks[first].size and blocks[index].size > 0.92 * blocks[first].size and across == 0
-            ):
+            if down < 1.2 * blocks[first].size and blocks[index].size > 0.92 * blocks[first].size and across == 0:
                 kinds[index] = ("Title", 0.85)
 
 
@@ -351,14 +317,14 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
     text = block.text.strip()
     words = text.split()
     letters = [character for character in text if character.isalpha()]
-    if len(block.lines) > _MAX_HEADING_LINES or len(words) > _MAX_HEADING_WORDS or len(letters) < 3:
+    if len(words) > _MAX_HEADING_WORDS or len(letters) < 3:
         return False
     if is_captioned(block):
         return False
     large = block.size > _LARGE * look.size
     larger = block.size > _TITLE * look.size
     bold = float(np.clip((block.bold - 0.3) / (_BOLD - 0.3), 0, 1)) if look.bold < 0.5 else 0.0
-    capitals = len(letters) >= 4 and sum(character.isupper() for character in letters) > 0.85 * len(letters)
+    capitals = sum(character.isupper() for character in letters) > 0.85 * len(letters)
     numbered = NUMBERED.match(text) is not None
     known = text.strip(" .:").lower().split()[-1] in HEADINGS and len(words) <= 3
     ends = text[-1] in ".,;" and not re.search(r"^\d+(?:\.\d+)*\.$", words[-1])
@@ -368,12 +334,10 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
     # A heading has text close below it in the same column.
     below = [
         other
-        for place, other in enumerate(blocks)
-        if place != index
-        and other.box[1] > block.box[1]
+        for other in blocks
+        if other.box[1] > block.box[1]
         and other.box[1] - block.box[3] < 4 * look.size
         and min(other.box[2], block.box[2]) > max(other.box[0], block.box[0])
-        and (kinds[place] is None or kinds[place][0] not in ("Page-footer", "Page-header"))  # type: ignore[index]
     ]
     wide = (
         block.width > 0.9 * (max(block.column[1], *(other.box[2] for other in below)) - block.box[0])
@@ -385,12 +349,9 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
     if mark and not (numbered and (bold > 0.5 or large)) and (not numbered or _item_beside(index, blocks)):
         return False
     votes = 1.2 * larger + 0.7 * large + 1.1 * bold + 0.6 * capitals + 0.8 * numbered + 0.9 * known
-    votes += 0.3 * (len(block.lines) == 1 and not wide) + 0.2 * bool(below)
-    votes -= (
-        0.7 * ends + 0.5 * (not below and not larger) + 0.3 * (len(words) > 14) + 0.4 * (text[-1] == ":") * (bold < 0.5)
-    )
-    votes -= 0.5 * (block.size < _SMALL * look.size and not capitals and bold < 0.5)
-    votes += 0.6 * (not ends and len(words) <= 8 and _stands_alone(block, blocks, below, look))
+    votes += 0.3 * (not wide) + 0.2 * bool(below)
+    votes -= 0.7 * ends + 0.5 * (not below and not larger) + 0.4 * (text[-1] == ":") * (bold < 0.5)
+    votes += 0.6 * (not ends and _stands_alone(block, blocks, below, look))
     return votes >= 1.05
 
 
@@ -399,14 +360,9 @@ def _stands_alone(block: Block, blocks: list[Block], below: list[Block], look: P
     under = [
         other for other in below if abs(other.box[0] - block.box[0]) < 2 * look.size and other.width > 1.5 * block.width
     ]
-    if len(block.lines) > 1 or not under or not any(len(other.lines) > 1 for other in under):
+    if not any(len(other.lines) > 1 for other in under):
         return False
-    above = [
-        block.box[1] - other.box[3]
-        for other in blocks
-        if other.box[3] < block.box[1] + 0.3 * look.size
-        and min(other.box[2], block.box[2]) > max(other.box[0], block.box[0])
-    ]
+    above = [block.box[1] - other.box[3] for other in blocks if other.box[3] < block.box[1] + 0.3 * look.size]
     return min(above, default=look.height) > 0.8 * look.size
 
 
@@ -427,7 +383,7 @@ def _kind_of_mark(block: Block) -> str:
 
 def _find_items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     for index, block in enumerate(blocks):
-        if kinds[index] is not None or len(block.lines[0].texts) < 2:
+        if kinds[index] is not None:
             continue
         mark = block.lines[0].texts[0]
         if MARK.match(mark) and not DECIMAL_MARK.match(mark):
@@ -453,19 +409,7 @@ def _find_items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
                 continue
             down = _distance(block.box, other.box)[1]
             behind = min(line.box[0] for line in other.lines[1:]) if len(other.lines) > 1 else None
-            above_text = [
-                candidate
-                for candidate in blocks
-                if candidate.is_prose
-                and candidate.box[0] < block.box[0] - 0.5 * look.size
-                and min(candidate.box[2], block.box[2]) > block.box[0]
-            ]
-            if (
-                behind is not None
-                and abs(block.box[0] - behind) < 0.4 * look.size
-                and down < 1.0 * look.size
-                and above_text
-            ):
+            if behind is not None and abs(block.box[0] - behind) < 0.4 * look.size and down < look.size:
                 kinds[index] = ("List-item", 0.5)
                 break
 

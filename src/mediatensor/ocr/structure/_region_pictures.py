@@ -12,8 +12,7 @@ __all__ = ["pictures_of"]
 
 # The largest distance between two pieces of a picture, in type sizes.
 _NEAR = 2.0
-# The smallest width or height of a picture in type sizes, and its smallest area in square type sizes.
-_MIN_SIDE = 3.0
+# The smallest area of a picture, in square type sizes.
 _MIN_AREA = 12.0
 # Only this many pieces, the largest, are kept.
 _MAX_PIECES = 300
@@ -43,7 +42,6 @@ def pictures_of(
         return [], []
     areas = (pieces[:, 2] - pieces[:, 0]) * (pieces[:, 3] - pieces[:, 1])
     pieces = pieces[np.argsort(-areas, kind="stable")[:_MAX_PIECES]]
-    pieces = pieces[(pieces[:, 2] - pieces[:, 0] > 0.3 * size) | (pieces[:, 3] - pieces[:, 1] > 0.3 * size)]
     pieces = pieces[np.array([not _is_covered(piece, obstacles) for piece in pieces], dtype=bool)]
     outer = np.array([block.box for block in blocks]).reshape(-1, 4)
     fixed = outer[[index for index, label in enumerate(is_label) if not label]] if blocks else outer
@@ -57,13 +55,8 @@ def pictures_of(
         changed |= _merge(boxes, members, walls, size)
         if not changed:
             break
-    kept = [
-        index
-        for index, box in enumerate(boxes)
-        if max(box[2] - box[0], box[3] - box[1]) >= _MIN_SIDE * size
-        and (box[2] - box[0]) * (box[3] - box[1]) >= _MIN_AREA * size**2
-    ]
-    return [_cut_text_at_ends(boxes[index], fixed) for index in kept], [sorted(members[index]) for index in kept]
+    kept = [index for index, box in enumerate(boxes) if (box[2] - box[0]) * (box[3] - box[1]) >= _MIN_AREA * size**2]
+    return [boxes[index] for index in kept], [sorted(members[index]) for index in kept]
 
 
 def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: float) -> Boxes:
@@ -99,19 +92,6 @@ def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: f
         if touching and float(areas[inside].sum()) < _MAX_TEXT_SHARE * area:
             frames.append(cluster)
     return np.array(frames).reshape(-1, 4)
-
-
-def _cut_text_at_ends(box: Box, texts: Boxes) -> Box:
-    """Cut text off the top and bottom of a picture, such as a caption inside the frame."""
-    left, top, right, bottom = (float(value) for value in box)
-    middles = (texts[:, :2] + texts[:, 2:]) / 2
-    inside = (middles[:, 0] > left) & (middles[:, 0] < right) & (middles[:, 1] > top) & (middles[:, 1] < bottom)
-    for text in texts[inside & (texts[:, 2] - texts[:, 0] > 0.3 * (right - left))]:
-        if text[1] > top + 0.6 * (bottom - top):
-            bottom = min(bottom, float(text[1]))
-        elif text[3] < top + 0.4 * (bottom - top):
-            top = max(top, float(text[3]))
-    return left, top, right, bottom
 
 
 def _is_covered(piece: NDArray[np.float64], obstacles: Boxes) -> bool:

@@ -212,9 +212,7 @@ def _join_regions(regions: list[FoundRegion], size: float) -> list[FoundRegion]:
     """Join parts of the same formula, title, caption or margin row."""
     joined: list[FoundRegion] = []
     for region in regions:
-        # Margin text may come at any position in the column order.
-        reach = len(joined) if region.kind.startswith("Page-") else 6
-        for index in range(len(joined) - 1, max(-1, len(joined) - 1 - reach), -1):
+        for index in range(len(joined) - 1, -1, -1):
             other = joined[index]
             if other.kind == region.kind and _are_one(other, region, size):
                 box = box_around([other.box, region.box])
@@ -230,11 +228,9 @@ def _are_one(first: FoundRegion, second: FoundRegion, size: float) -> bool:
     across, down = max(other[0] - right, left - other[2], 0.0), max(other[1] - bottom, top - other[3], 0.0)
     level = min(bottom, other[3]) - max(top, other[1]) > 0.3 * min(bottom - top, other[3] - other[1])
     if first.kind in ("Page-header", "Page-footer"):
-        return level or (across == 0 and down < 0.8 * size)
+        return level
     if first.kind == "Formula":
         return level or (across < 3 * size and down < 0.8 * size)
-    if first.kind == "Caption":
-        return across == 0 and down < 0.6 * size
     return first.kind == "Title" and across == 0 and down < 1.2 * (other[3] - other[1])
 
 
@@ -302,7 +298,7 @@ def order_of(boxes: Boxes, height: float, columns: Boxes) -> list[int]:
             # Overlapping parts can form a cycle. Break it at the part that must follow the fewest other parts.
             candidates = np.flatnonzero(pending)
             ready = candidates[waiting[candidates] == waiting[candidates].min()]
-        chosen = _choose_next(ready, order[-1] if order else None, boxes)
+        chosen = int(ready[np.lexsort((boxes[ready, 0], boxes[ready, 1]))[0]])
         order.append(chosen)
         pending[chosen] = False
         waiting = waiting - before[chosen]
@@ -343,23 +339,10 @@ def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
         spans = stacked[part]
         if not spans.any():
             continue
-        higher, lower = spans & (middles < middles[part]) & (bottom <= bottom[part]), spans & (middles > middles[part])
-        lower &= top >= top[part]
-        both = np.outer(higher, lower)
-        parted |= both | both.T
+        parted |= np.outer(spans & (middles > middles[part]), spans & (middles < middles[part]))
     before: NDArray[np.bool_] = above | (to_left & ~parted)
     np.fill_diagonal(before, False)
     return before
-
-
-def _choose_next(ready: NDArray[np.int64], last: int | None, boxes: Boxes) -> int:
-    """Choose the topmost of the parts below ``last`` in the same column, or of all parts if there are none."""
-    if last is not None:
-        across = np.minimum(boxes[ready, 2], boxes[last, 2]) - np.maximum(boxes[ready, 0], boxes[last, 0])
-        below = ready[(across > 0) & (boxes[ready, 1] >= boxes[last, 1])]
-        if len(below):
-            ready = below
-    return int(ready[np.lexsort((boxes[ready, 0], boxes[ready, 1]))[0]])
 
 
 def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
