@@ -23,9 +23,8 @@ MARK = re.compile(
 # Two words on one line overlap vertically by this share of the smaller height. Words read as one line need less.
 _LEVEL_OVERLAP = 0.5
 _LEVEL_OVERLAP_KNOWN = 0.25
-# In heights: the largest gap between words of a line, the largest gap after an item mark, and the largest overlap.
+# In heights: the largest gap between words of a line, and the largest overlap.
 _MAX_GAP = 2.2
-_MAX_GAP_AFTER_MARK = 3.5
 _MAX_OVERLAP = 0.6
 # (width of a gap in heights, number of lines that it must run along to be a gutter).
 _GUTTERS = ((0.6, 6.0), (1.0, 3.0), (1.6, 2.0))
@@ -81,8 +80,8 @@ def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list
     extents = _full_extents(boxes, texts)
     heights = np.maximum(extents[:, 1] - extents[:, 0], 1e-6)
     height = float(np.median(heights))
-    following = _next_words(boxes, heights, height, page.line_ids[chosen], texts)
-    following = _cut_at_gutters(following, boxes, heights, height, texts, walls, page)
+    following = _next_words(boxes, heights, height, page.line_ids[chosen])
+    following = _cut_at_gutters(following, boxes, heights, height, walls, page)
     groups = _join_strays(_chains(following), boxes, height)
     sizes = page.font_sizes[chosen]
     sizes = np.where(np.isfinite(sizes), sizes, _type_sizes(boxes, extents, texts))
@@ -172,7 +171,7 @@ def _weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) 
 
 
 def _next_words(
-    boxes: Boxes, heights: NDArray[np.float64], height: float, line_ids: NDArray[np.int64], texts: list[str]
+    boxes: Boxes, heights: NDArray[np.float64], height: float, line_ids: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the index of the next word to the right in the same line, int64 (N,); -1 for the last word of a line."""
     middles = (boxes[:, 1] + boxes[:, 3]) / 2
@@ -184,7 +183,7 @@ def _next_words(
     best: dict[int, tuple[float, int]] = {}
     for word in range(len(boxes)):
         own = max(heights[word], height)
-        reach = own * (_MAX_GAP_AFTER_MARK if MARK.match(texts[word]) else _MAX_GAP)
+        reach = own * _MAX_GAP
         found: tuple[float, int] | None = None
         for row in range(int(rows[word]) - 1, int(rows[word]) + 2):
             start, stop = row_starts[row - first_row], row_starts[row - first_row + 1]
@@ -216,29 +215,25 @@ def _cut_at_gutters(
     boxes: Boxes,
     heights: NDArray[np.float64],
     height: float,
-    texts: list[str],
     walls: Boxes,
     page: PageContent,
 ) -> NDArray[np.int64]:
-    """Cut lines at gutters, but not between the mark of a list item and its text."""
+    """Cut lines at gutters."""
     firsts = np.flatnonzero(following >= 0)
     gaps = boxes[following[firsts], 0] - boxes[firsts, 2]
     wide = gaps >= _GUTTERS[0][0] * heights[firsts]
     firsts, gaps = firsts[wide], gaps[wide]
     if len(firsts) == 0:
         return following
-    begins = set(range(len(boxes))) - set(following.tolist())
     lengths, cell = _gutter_lengths(boxes, height, walls, page)
     following = following.copy()
     for first, gap in zip(firsts.tolist(), gaps.tolist(), strict=True):
-        if first in begins and MARK.match(texts[first]):
-            continue
         second = int(following[first])
         row = int((boxes[first, 1] + boxes[first, 3]) / 2 / cell)
         start, stop = round(boxes[first, 2] / cell), max(round(boxes[second, 0] / cell), 1)
         run = lengths[min(row, len(lengths) - 1), min(start, stop - 1) : stop].max(initial=0) / _CELLS
         size = max(height, min(heights[first], heights[second]))
-        if gap > _MAX_GAP * size or any(gap >= least * size and run >= lines for least, lines in _GUTTERS):
+        if any(gap >= least * size and run >= lines for least, lines in _GUTTERS):
             following[first] = -1
     return following
 
