@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from ...errors import InvalidArgumentError
 
@@ -16,9 +16,7 @@ from ...errors import InvalidArgumentError
 FieldKind: TypeAlias = Literal[
     "text", "amount", "date", "number", "percent", "code", "iban", "email", "phone", "company", "address"
 ]
-FIELD_KINDS: tuple[FieldKind, ...] = (
-    "text", "amount", "date", "number", "percent", "code", "iban", "email", "phone", "company", "address",
-)  # fmt: skip
+FIELD_KINDS: tuple[FieldKind, ...] = get_args(FieldKind)
 
 _SIGN = r"(?:[$€£¥₹] ?)"
 _CURRENCY = r"(?:RM|MYR|US\$|S\$|A\$|C\$|\$|€|£|¥|₹|USD|EUR|GBP|CHF|CAD|AUD|SGD|INR|JPY|Rs\.?|kr\.?|R\$)"

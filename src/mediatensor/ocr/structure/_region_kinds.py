@@ -131,69 +131,75 @@ def _sureness(block: Block) -> float:
 
 def _find_margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     """Find headers and footers: up to three rows at the top and bottom edges of the page, apart from the text."""
-    if not blocks:
-        return
-    outer = np.array([block.box for block in blocks])
-    others = np.array([*look.pictures, *look.tables]).reshape(-1, 4)
     for top in (True, False):
+        # Footers are the headers of a page that is turned over.
+        parts, others, rules = (
+            _turned_over(np.array(boxes).reshape(-1, 4), not top)
+            for boxes in ([block.box for block in blocks], [*look.pictures, *look.tables], look.rules)
+        )
         last = None
         for edge in range(3):
-            free = np.array([kind is None for kind in kinds])
+            free = np.array([kind is None for kind in kinds], bool)
             if not free.any():
                 return
-            ends = np.where(free, outer[:, 1] if top else -outer[:, 3], np.inf)
-            first = int(ends.argmin())
-            low, high = outer[first, 1], outer[first, 3]
+            first = int(np.where(free, parts[:, 1], np.inf).argmin())
+            low, high = parts[first, 1], parts[first, 3]
             row = [
                 index
                 for index in np.flatnonzero(free).tolist()
                 if index == first
-                or min(outer[index, 3], high) - max(outer[index, 1], low)
-                > 0.3 * min(high - low, outer[index, 3] - outer[index, 1])
+                or min(parts[index, 3], high) - max(parts[index, 1], low)
+                > 0.3 * min(high - low, parts[index, 3] - parts[index, 1])
             ]
-            away = 0.0 if last is None else float(low - last if top else last - high)
-            if not _is_margin(row, first, blocks, outer, others, look, top, edge, away):
+            away = 0.0 if last is None else float(low - last)
+            zones = (_HEADER_ZONE, 0.06) if top else (-_FOOTER_ZONE, -0.94)
+            if not _is_margin(row, first, blocks, parts, others, rules, look, zones, edge, away):
                 break
-            last = float(outer[row, 3].max() if top else outer[row, 1].min())
+            last = float(parts[row, 3].max())
             for index in row:
                 sure = 0.9 if PAGE_NUMBER.match(blocks[index].text) else 0.75
                 kinds[index] = ("Page-header" if top else "Page-footer", sure)
+
+
+def _turned_over(boxes: Boxes, is_turned: bool) -> Boxes:
+    return boxes[:, [0, 3, 2, 1]] * [1, -1, 1, -1] if is_turned else boxes
 
 
 def _is_margin(
     row: list[int],
     first: int,
     blocks: list[Block],
-    outer: Boxes,
+    parts: Boxes,
     others: Boxes,
+    rules: Boxes,
     look: PageLook,
-    top: bool,
+    zones: tuple[float, float],
     edge: int,
     away: float,
 ) -> bool:
-    """Whether a row of blocks at the top or bottom edge of the page is a header or a footer."""
+    """Whether a row of blocks at the top edge of the page is a header.
+
+    Args:
+        row: Indices of the blocks.
+        first: Index of the uppermost block.
+        blocks: All blocks.
+        parts, others, rules: Boxes of all blocks, of pictures and tables, and of horizontal rules.
+        look: Properties of the page.
+        zones: Ends of the zone of headers and of its outer part, as shares of the height of the page.
+        edge: Number of rows above this one.
+        away: Distance from the row above.
+    """
     size = look.size
-    low, high = float(outer[row, 1].min()), float(outer[row, 3].max())
-    if high > _HEADER_ZONE * look.height if top else low < _FOOTER_ZONE * look.height:
+    high = float(parts[row, 3].max())
+    if high > zones[0] * look.height:
         return False
     if any(len(blocks[index].lines) > 3 or blocks[index].size > _TITLE * size for index in row):
         return False
-    inner = [index for index in range(len(blocks)) if (outer[index, 1] >= high if top else outer[index, 3] <= low)]
-    # Distances from the row to everything between it and the middle of the page.
-    edges = [float(outer[index, 1] - high) if top else float(low - outer[index, 3]) for index in inner]
-    edges += [
-        float(box[1] - high) if top else float(low - box[3])
-        for box in others
-        if (box[1] >= high - size if top else box[3] <= low + size)
-    ]
-    gap = min(edges, default=np.inf)
-    rules = look.rules
+    # The distance from the row to everything below it.
+    below = np.concatenate([parts[parts[:, 1] >= high], others[others[:, 1] >= high - size]])
+    gap = float((below[:, 1] - high).min(initial=np.inf))
     middles = (rules[:, 1] + rules[:, 3]) / 2
-    between = (
-        (middles >= high - 0.2 * size) & (middles <= high + min(gap, 3 * size))
-        if top
-        else (middles <= low + 0.2 * size) & (middles >= low - min(gap, 3 * size))
-    )
+    between = (middles >= high - 0.2 * size) & (middles <= high + min(gap, 3 * size))
     ruled = bool((between & (rules[:, 2] - rules[:, 0] > 0.25 * look.width)).any())
     numbered = any(PAGE_NUMBER.match(blocks[index].text) for index in row)
     texts = " ".join(blocks[index].text for index in row)
@@ -211,7 +217,7 @@ def _is_margin(
     if edge == 0 and (numbered or ends_numbered) and narrow and 2 <= len(tokens) <= 12 and gap > 0.3 * size:
         return True
     votes = 1.0 * ruled + 1.0 * (numbered or ends_numbered) + 0.7 * small + 1.0 * furniture + 0.5 * (len(row) > 1)
-    votes += 0.6 * (gap > 2.5 * size) + 0.5 * (edge > 0) + 0.3 * (high < 0.06 * look.height or low > 0.94 * look.height)
+    votes += 0.6 * (gap > 2.5 * size) + 0.5 * (edge > 0) + 0.3 * (high < zones[1] * look.height)
     return (gap > _MARGIN_GAP * size and votes >= 0.9) or (ruled and gap > 0.3 * size and votes >= 1.5)
 
 
