@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._page import Box, Boxes, FoundRegion, FoundTable, PageContent, box_around, turned_back
-from ._region_blocks import Block, blocks_of
+from ._region_blocks import Block, blocks_of, pictures_of
 from ._region_kinds import FIGURE, PageLook, is_captioned, kinds_of, levels_of
 from ._region_lines import lines_of
-from ._region_pictures import pictures_of
 
 # The largest number of words in one line of a picture label.
 _MAX_LABEL_WORDS = 12

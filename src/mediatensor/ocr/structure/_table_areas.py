@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._page import Box, PageContent
-from ._table_columns import Segments, TableArea, clusters, column_gaps
-from ._table_text import Run, is_number, lines_of, runs_of
+from ._table_text import Run, Segments, TableArea, clusters, column_gaps, is_number, lines_of, runs_of
 
 # Only this many rules, the longest, are kept, because the number of crossings grows quadratically.
 _MAX_RULES = 4_000

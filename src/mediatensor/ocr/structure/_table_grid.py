@@ -11,8 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._page import FoundCell, FoundTable, PageContent
-from ._table_columns import TableArea, column_edges, drop_sign_columns, drop_slits, rule_places
-from ._table_text import Run, is_number, is_right_to_left, join_run, lines_of, runs_of
+from ._table_text import (
+    Run,
+    TableArea,
+    column_edges,
+    drop_sign_columns,
+    drop_slits,
+    is_number,
+    is_right_to_left,
+    join_run,
+    lines_of,
+    rule_places,
+    runs_of,
+)
 
 # The smallest gap between two cells of a line, in type heights.
 _CELL_GAP = 0.55

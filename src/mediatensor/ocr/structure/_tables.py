@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from ._page import FoundTable, PageContent
 from ._table_areas import join_rules, lattice_areas, open_areas, stack_areas, words_inside
-from ._table_columns import Segments, TableArea
 from ._table_grid import build_table
-from ._table_text import Run, cut_leaders, is_wrapped, lines_of, prose_runs, runs_of, type_height
+from ._table_text import Run, Segments, TableArea, cut_leaders, is_wrapped, lines_of, prose_runs, runs_of, type_height
 
 # Words beyond this number are ignored.
 _MAX_WORDS = 100_000
