@@ -254,17 +254,21 @@ def _find_writer(page: _Page, rule: FieldRule) -> FoundField | None:
     """Find the company name at the top of the page, or the address after the name."""
     texts = [row.text for row in page.rows]
     if rule.kind == "company":
-        company = _find_company(texts)
+        company = _company_row(texts)
         if company is None:
             return None
-        value, sureness = company.value, company.confidence
-        words = page.rows[company.row].words_between(0, company.length)
+        number, sureness = company
+        name = _strip_number(texts[number])
+        # OCR often misreads "SDN BHD".
+        value = re.sub(r"\bS[O0D]N(\.?) [B8]H[DO0](?!\w)", r"SDN\1 BHD", re.sub(r" {2,}", " ", name))
+        words = page.rows[number].words_between(0, len(name))
     else:
-        address = _find_address(texts, [(row.box[1], row.box[3]) for row in page.rows])
-        if address is None:
+        numbers, sureness = _address_rows(texts, [(row.box[1], row.box[3]) for row in page.rows])
+        if not numbers:
             return None
-        value, sureness = address.value, address.confidence
-        words = tuple(word for number in address.rows for word in page.rows[number].words)
+        # OCR reads specks as quotation marks.
+        value = " ".join(re.sub(r" {2,}", " ", texts[number].strip("\"'`|*~_ ")) for number in numbers)
+        words = tuple(word for number in numbers for word in page.rows[number].words)
     return FoundField(rule.name, "", value, (), words, round(sureness * _mean_confidence(page.content, words), 4))
 
 
@@ -425,35 +429,6 @@ def _amounts(page: _Page, labels: tuple[str, ...]) -> Iterator[Decimal]:
                 yield amount
 
 
-@dataclass(frozen=True)
-class _Company:
-    """A company name: its row, its length in the text of the row, and its confidence."""
-
-    value: str
-    row: int
-    length: int
-    confidence: float
-
-
-@dataclass(frozen=True)
-class _Address:
-    value: str
-    rows: tuple[int, ...]
-    confidence: float
-
-
-def _find_company(texts: Sequence[str]) -> _Company | None:
-    """Find the first row that can be a company name. Rows with a legal form such as "Ltd" have priority."""
-    found = _company_row(texts)
-    if found is None:
-        return None
-    row, confidence = found
-    name = _strip_number(texts[row])
-    # OCR often misreads "SDN BHD".
-    value = re.sub(r"\bS[O0D]N(\.?) [B8]H[DO0](?!\w)", r"SDN\1 BHD", re.sub(r" {2,}", " ", name))
-    return _Company(value, row, len(name), confidence)
-
-
 def _strip_number(text: str) -> str:
     """Strip a registration number, and isolated misread specks after the number, from the end of a row."""
     name = text
@@ -463,6 +438,7 @@ def _strip_number(text: str) -> str:
 
 
 def _company_row(texts: Sequence[str]) -> tuple[int, float] | None:
+    """Return the first row that can be a company name, and its confidence. Legal forms such as "Ltd" have priority."""
     names: list[tuple[int, bool]] = []
     for number, row in enumerate(texts[:_TOP_ROWS]):
         text = plain(_strip_number(row))
@@ -480,8 +456,11 @@ def _company_row(texts: Sequence[str]) -> tuple[int, float] | None:
     return (firms[0], 0.9) if firms else (names[0][0], 0.6)
 
 
-def _find_address(texts: Sequence[str], spans: Sequence[tuple[float, float]]) -> _Address | None:
-    """Find the rows of the address below the company name. ``spans`` has the top and bottom of each row."""
+def _address_rows(texts: Sequence[str], spans: Sequence[tuple[float, float]]) -> tuple[list[int], float]:
+    """Return the rows of the address below the company name, and the confidence; no rows if there is none.
+
+    ``spans`` has the top and bottom of each row.
+    """
     company = _company_row(texts)
     start = 0 if company is None else company[0] + 1
     taken: list[int] = []
@@ -502,11 +481,7 @@ def _find_address(texts: Sequence[str], spans: Sequence[tuple[float, float]]) ->
             break
         taken.append(number)
         evidence += _is_address(text)
-    if not evidence:
-        return None
-    # OCR reads specks as quotation marks.
-    value = " ".join(re.sub(r" {2,}", " ", texts[number].strip("\"'`|*~_ ")) for number in taken)
-    return _Address(value, tuple(taken), min(0.9, 0.4 + 0.2 * evidence))
+    return (taken if evidence else []), min(0.9, 0.4 + 0.2 * evidence)
 
 
 def _ends_address(text: str) -> bool:

@@ -157,7 +157,7 @@ def _is_figure(table: FoundTable, content: PageContent) -> bool:
     return FIGURE.match(content.texts[row[content.boxes[row, 0].argmin()]]) is not None
 
 
-def _boxes(parts: Sequence[Block]) -> Boxes:
+def _boxes(parts: Sequence[Block | FoundRegion]) -> Boxes:
     return np.array([part.box for part in parts], dtype=np.float64).reshape(-1, 4)
 
 
@@ -235,11 +235,19 @@ def _are_one(first: FoundRegion, second: FoundRegion, size: float) -> bool:
 
 def _order_regions(regions: list[FoundRegion], size: float, columns: Boxes) -> list[FoundRegion]:
     """Sort regions into reading order: headers, body (captions next to their figures), footnotes, footers."""
-    order = _order_kind(regions, "Page-header", size, columns)
-    body = [region for region in regions if region.kind not in ("Page-header", "Page-footer", "Footnote")]
+
+    def sort(chosen: list[FoundRegion]) -> list[FoundRegion]:
+        return [chosen[index] for index in order_of(_boxes(chosen), size, columns)]
+
+    by_kind: dict[str, list[FoundRegion]] = {kind: [] for kind in ("Page-header", "Caption", "Footnote", "Page-footer")}
     # A figure or table is sorted together with its captions.
-    groups = [[region] for region in body if region.kind != "Caption"]
-    for caption in (region for region in body if region.kind == "Caption"):
+    groups: list[list[FoundRegion]] = []
+    for region in regions:
+        if region.kind in by_kind:
+            by_kind[region.kind].append(region)
+        else:
+            groups.append([region])
+    for caption in by_kind["Caption"]:
         distances = [
             _caption_distance(caption.box, group[0].box) if group[0].kind in ("Picture", "Table") else np.inf
             for group in groups
@@ -250,17 +258,8 @@ def _order_regions(regions: list[FoundRegion], size: float, columns: Boxes) -> l
         else:
             groups.append([caption])
     outer = np.array([box_around([region.box for region in group]) for group in groups]).reshape(-1, 4)
-    for index in order_of(outer, size, columns):
-        inner = np.array([region.box for region in groups[index]])
-        order += [groups[index][place] for place in order_of(inner, size, columns)]
-    return order + _order_kind(regions, "Footnote", size, columns) + _order_kind(regions, "Page-footer", size, columns)
-
-
-def _order_kind(regions: list[FoundRegion], kind: str, size: float, columns: Boxes) -> list[FoundRegion]:
-    chosen = [region for region in regions if region.kind == kind]
-    return [
-        chosen[index] for index in order_of(np.array([region.box for region in chosen]).reshape(-1, 4), size, columns)
-    ]
+    body = [region for index in order_of(outer, size, columns) for region in sort(groups[index])]
+    return sort(by_kind["Page-header"]) + body + sort(by_kind["Footnote"]) + sort(by_kind["Page-footer"])
 
 
 def _caption_distance(caption: Box, other: Box) -> float:

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ._page import Box, PageContent
+from ._page import Box, PageContent, box_around
 from ._table_text import Run, Segments, TableArea, clusters, column_gaps, is_number, lines_of, runs_of
 
 # Only this many rules, the longest, are kept, because the number of crossings grows quadratically.
@@ -93,12 +93,7 @@ def find_lattices(horizontal: Segments, vertical: Segments, em: float) -> list[L
     for across, down in groups.values():
         if across and down:
             own, posts = horizontal[across], vertical[down]
-            box = (
-                float(min(own[:, 1].min(), posts[:, 0].min())),
-                float(min(own[:, 0].min(), posts[:, 1].min())),
-                float(max(own[:, 2].max(), posts[:, 0].max())),
-                float(max(own[:, 0].max(), posts[:, 2].max())),
-            )
+            box = box_around(np.concatenate([own[:, [1, 0, 2, 0]], posts[:, [0, 1, 0, 2]]]))
             found.append(Lattice(box, own, posts))
     return found
 
@@ -276,12 +271,8 @@ def open_areas(
     for group in _groups(_segments(runs, walls, em), em):
         for part in _columnar_parts(content, group):
             own = [run for line in part for run in line]
-            box = (
-                min(run.x0 for run in own), min(run.y0 for run in own),
-                max(run.x1 for run in own), max(run.y1 for run in own),
-            )  # fmt: skip
             words = [word for run in own for word in run.words]
-            areas.append(TableArea(box, words, np.zeros((0, 3)), np.zeros((0, 3)), False))
+            areas.append(TableArea(box_around(_boxes_of_runs(own)), words, np.zeros((0, 3)), np.zeros((0, 3)), False))
     return areas
 
 
