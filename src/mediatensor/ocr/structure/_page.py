@@ -36,6 +36,14 @@ def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:
     return np.stack([left, top, right, bottom], axis=1)
 
 
+def _no_boxes() -> Boxes:
+    return np.zeros((0, 4))
+
+
+def _no_turns() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class PageContent:
     """An upright page as words, rules and pictures.
@@ -68,10 +76,10 @@ class PageContent:
     confidences: NDArray[np.float64]
     font_sizes: NDArray[np.float64]
     is_bold: NDArray[np.bool_]
-    horizontal_rules: Boxes = field(default_factory=lambda: np.zeros((0, 4)))
-    vertical_rules: Boxes = field(default_factory=lambda: np.zeros((0, 4)))
-    pictures: Boxes = field(default_factory=lambda: np.zeros((0, 4)))
-    turns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    horizontal_rules: Boxes = field(default_factory=_no_boxes)
+    vertical_rules: Boxes = field(default_factory=_no_boxes)
+    pictures: Boxes = field(default_factory=_no_boxes)
+    turns: NDArray[np.int64] = field(default_factory=_no_turns)
     is_unread_scan: bool = False
 
     def __post_init__(self) -> None:
