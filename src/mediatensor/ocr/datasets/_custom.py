@@ -108,8 +108,7 @@ class DetectionDataset(_BoxesByClass):
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) The folder, the file or a page is missing.
-        OpenError: The file is not JSON.
+        SourceNotFoundError, OpenError: As for `RecognitionDataset`.
         InvalidArgumentError: The file does not have polygons for each page.
 
     Example:
@@ -167,8 +166,7 @@ class LayoutDataset(_BoxesByClass):
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) The folder, the file or a page is missing.
-        OpenError: The file is not JSON.
+        SourceNotFoundError, OpenError: As for `RecognitionDataset`.
         InvalidArgumentError: The file does not have polygons and their classes for each page.
 
     Example:
@@ -223,8 +221,7 @@ class OCRDataset(AbstractDataset):
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) The folder, the file or a page is missing.
-        OpenError: The file is not JSON.
+        SourceNotFoundError, OpenError: As for `RecognitionDataset`.
         InvalidArgumentError: The file does not have words for each page.
 
     Example:
@@ -266,8 +263,7 @@ class TableStructureDataset(AbstractDataset):
         **kwargs: ``img_transforms`` and ``sample_transforms``. Both get samples whose target is the cell boxes.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
-        OpenError: The file is not JSON.
+        SourceNotFoundError, OpenError: As for `RecognitionDataset`.
         InvalidArgumentError: The file does not have cells for each image. On access: a transform removes cells.
 
     Example:

@@ -143,7 +143,7 @@ def read_html(url: str, **kwargs: Any) -> bytes:
     """
     weasyprint = _import_weasyprint()
     if web_scheme(url) and "url_fetcher" not in kwargs:
-        return _print(weasyprint, fetch(url), kwargs)
+        return print_page(fetch(url), **kwargs)
     try:
         pdf: bytes = weasyprint.HTML(url, **{"url_fetcher": _local_fetcher(weasyprint, url), **kwargs}).write_pdf()
     except FileNotFoundError:
@@ -153,9 +153,12 @@ def read_html(url: str, **kwargs: Any) -> bytes:
     return pdf
 
 
-def print_page(page: Fetched) -> bytes:
-    """Print a fetched web page to a PDF file; needs weasyprint."""
-    return _print(_import_weasyprint(), page, {})
+def print_page(page: Fetched, **kwargs: Any) -> bytes:
+    """Print a fetched web page to a PDF file, with arguments of ``weasyprint.HTML``."""
+    weasyprint = _import_weasyprint()
+    wanted = {"encoding": page.charset, "base_url": page.url, "url_fetcher": _fetcher(weasyprint, page), **kwargs}
+    pdf: bytes = weasyprint.HTML(file_obj=io.BytesIO(page.data), **wanted).write_pdf()
+    return pdf
 
 
 def _import_weasyprint() -> Any:
@@ -167,12 +170,6 @@ def _import_weasyprint() -> Any:
             'Reading web pages needs weasyprint, 68 or newer: pip install "mediatensor[html]".'
         ) from None
     return weasyprint
-
-
-def _print(weasyprint: Any, page: Fetched, arguments: dict[str, Any]) -> bytes:
-    wanted = {"encoding": page.charset, "base_url": page.url, "url_fetcher": _fetcher(weasyprint, page), **arguments}
-    pdf: bytes = weasyprint.HTML(file_obj=io.BytesIO(page.data), **wanted).write_pdf()
-    return pdf
 
 
 def _local_fetcher(weasyprint: Any, page: str) -> Any:

@@ -214,7 +214,18 @@ class AltoExporter:
         tags = _add_tags(root, pages)
         layout = SubElement(root, "Layout")
         for number, page in enumerate(pages, start=1):
-            _add_page(layout, page, number, page_regions(page, direction, reading_order), tags)
+            height, width = page.dimensions
+            size = {"WIDTH": str(width), "HEIGHT": str(height)}
+            name = f"page_{number}"
+            node = SubElement(layout, "Page", {"ID": name, "PHYSICAL_IMG_NR": str(page.page_idx + 1), **size})
+            space = SubElement(node, "PrintSpace", {"HPOS": "0", "VPOS": "0", **size})
+            tag = language_tag(page)
+            language = {} if tag is None else {"LANG": tag}
+            for index, region in enumerate(page_regions(page, direction, reading_order), start=1):
+                attributes = language
+                if region.unread is not None:
+                    attributes = {"TAGREFS": tags[region.unread.reason, region.unread.script]}
+                _add_block(space, region, f"{name}_block_{index}", attributes, (width, height))
         return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True), ElementTree.ElementTree(root)
 
 
@@ -229,23 +240,6 @@ def _add_tags(root: ElementTree.Element, pages: Sequence[Any]) -> dict[tuple[str
         description = {} if script is None else {"DESCRIPTION": one_line(script)}
         SubElement(node, "OtherTag", {"ID": name, "TYPE": "unread", "LABEL": one_line(reason), **description})
     return names
-
-
-def _add_page(
-    layout: ElementTree.Element, page: Any, number: int, regions: Any, tags: dict[tuple[str, str | None], str]
-) -> None:
-    height, width = page.dimensions
-    size = {"WIDTH": str(width), "HEIGHT": str(height)}
-    name = f"page_{number}"
-    node = SubElement(layout, "Page", {"ID": name, "PHYSICAL_IMG_NR": str(page.page_idx + 1), **size})
-    space = SubElement(node, "PrintSpace", {"HPOS": "0", "VPOS": "0", **size})
-    tag = language_tag(page)
-    language = {} if tag is None else {"LANG": tag}
-    for index, region in enumerate(regions, start=1):
-        attributes = language
-        if region.unread is not None:
-            attributes = {"TAGREFS": tags[region.unread.reason, region.unread.script]}
-        _add_block(space, region, f"{name}_block_{index}", attributes, (width, height))
 
 
 def _add_block(
