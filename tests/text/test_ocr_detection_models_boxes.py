@@ -14,7 +14,6 @@ from mediatensor.errors import InvalidArgumentError, MissingDependencyError
 from mediatensor.ocr.models.detection._boxes import (
     MAX_REGIONS,
     boxes_from_bitmap,
-    boxes_from_map,
     find_regions,
     least_area_rectangles,
     open_bitmap,
@@ -32,6 +31,10 @@ POSTPROCESSORS = {"db": DBPostProcessor, "fast": FASTPostProcessor, "linknet": L
 RECORDS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "records" / "ocr" / "detection_boxes.json").read_text(encoding="utf-8")
 )
+
+
+def boxes_from_map(probabilities: np.ndarray, bin_thresh: float, **options: Any) -> np.ndarray:
+    return boxes_from_bitmap(probabilities, open_bitmap(probabilities >= bin_thresh), **options)
 
 
 def found(record: dict[str, Any]) -> np.ndarray:

@@ -10,7 +10,7 @@ import torch
 
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection
-from mediatensor.ocr.models.detection._boxes import boxes_from_map
+from mediatensor.ocr.models.detection._boxes import boxes_from_bitmap, open_bitmap
 from mediatensor.ocr.models.detection._targets import (
     TargetMaps,
     dice_loss,
@@ -74,9 +74,8 @@ def test_turned_box_has_the_area_of_the_shrunken_rectangle() -> None:
 def test_boxes_grow_back_to_what_was_shrunken(angle: float) -> None:
     corners = quadrangle((100, 60), 90, 24, angle)
     maps = draw((corners / (200, 120))[None].astype(np.float32), (120, 200))
-    found = boxes_from_map(
-        maps.kernel[0, 0].astype(float), bin_thresh=0.5, box_thresh=0.5, unclip_ratio=1.5, straight=False
-    )
+    kernel = maps.kernel[0, 0]
+    found = boxes_from_bitmap(kernel.astype(float), open_bitmap(kernel), 0.5, unclip_ratio=1.5, straight=False)
     assert len(found) == 1
     # An unclip ratio of 1.5 gives back a little less than shrinking by 0.4 takes.
     assert np.abs(found[0, :4] * (200, 120) - corners).max() < 5

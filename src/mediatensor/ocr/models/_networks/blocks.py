@@ -190,6 +190,24 @@ def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
     return [layer for module in modules for layer in module.modules() if isinstance(layer, _WITH_PARAMETERS)]
 
 
+def initialize_convolutions(network: nn.Module, zero_bias: bool = False) -> None:
+    """Initialise the weights of convolutions as He et al. (2015), and with ``zero_bias`` their biases by zero."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            if zero_bias and module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
+def initialize_truncated(network: nn.Module, *kinds: type[nn.Module]) -> None:
+    """Initialise the weights of layers of these kinds by a truncated normal distribution, and their biases by zero."""
+    for module in network.modules():
+        if isinstance(module, kinds):
+            nn.init.trunc_normal_(module.get_parameter("weight"), std=0.02)
+            if getattr(module, "bias", None) is not None:
+                nn.init.zeros_(module.get_parameter("bias"))
+
+
 def conv_sequence_pt(
     in_channels: int,
     out_channels: int,

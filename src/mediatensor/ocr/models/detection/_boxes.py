@@ -262,26 +262,24 @@ def _try_hull_edges(points: NDArray[np.float64], group: NDArray[np.int64]) -> Re
     return Rectangles(center, axis, sizes[best, 0], sizes[best, 1])
 
 
-def boxes_from_map(
+def boxes_from_bitmap(
     prob_map: NDArray[np.floating],
-    *,
-    bin_thresh: float,
+    bitmap: NDArray[np.bool_],
     box_thresh: float,
     unclip_ratio: float,
+    *,
     straight: bool = True,
-    opening: bool = True,
     clip: bool = True,
 ) -> NDArray[np.float64]:
-    """Return boxes around the regions of high probability.
+    """Return boxes around the regions of ``bitmap``.
 
     Args:
         prob_map: Probabilities in [0, 1], float (H, W). NaN counts as 0.
-        bin_thresh: Pixels of at least this probability are text.
+        bitmap: The pixels of text, (H, W).
         box_thresh: Boxes with a lower score are dropped.
         unclip_ratio: Distance by which sides move outwards, as a factor of area over perimeter. Detectors are trained
             on shrunken words, so that neighbouring words stay separate.
         straight: Return axis-aligned boxes; otherwise return least-area rectangles at any angle.
-        opening: First remove shapes and bridges thinner than 3 pixels.
         clip: Clip coordinates to [0, 1].
 
     Returns:
@@ -291,36 +289,12 @@ def boxes_from_map(
         mean within the region's outline. Straight boxes equal docTR's exactly. Rotated boxes differ from docTR's by up
         to two pixels of the map, because docTR rounds corners to whole pixels.
 
-    Raises:
-        MissingDependencyError: SciPy is not installed.
-
     >>> import numpy as np
     >>> page = np.zeros((32, 64)); page[8:16, 8:40] = 0.9
-    >>> boxes = boxes_from_map(page, bin_thresh=0.3, box_thresh=0.1, unclip_ratio=1.5)
+    >>> boxes = boxes_from_bitmap(page, page > 0.3, box_thresh=0.1, unclip_ratio=1.5)
     >>> (boxes[0] * [64, 32, 64, 32, 1]).round(2).tolist()
     [3.0, 3.0, 46.0, 22.0, 0.78]
     """
-    bitmap = prob_map >= bin_thresh
-    return boxes_from_bitmap(
-        prob_map,
-        open_bitmap(bitmap) if opening else bitmap,
-        box_thresh=box_thresh,
-        unclip_ratio=unclip_ratio,
-        straight=straight,
-        clip=clip,
-    )
-
-
-def boxes_from_bitmap(
-    prob_map: NDArray[np.floating],
-    bitmap: NDArray[np.bool_],
-    *,
-    box_thresh: float,
-    unclip_ratio: float,
-    straight: bool = True,
-    clip: bool = True,
-) -> NDArray[np.float64]:
-    """Return boxes as `boxes_from_map`, for given text pixels ``bitmap`` (H, W), bool."""
     # Scores are computed from cumulative sums, in which one NaN would affect the rest of its row.
     prob_map = np.nan_to_num(prob_map)
     regions = find_regions(bitmap)

@@ -167,6 +167,8 @@ def focal_loss(
         gamma: Reduces the weight of confident pixels, at least 0.
         alpha: Weight of text, in [0, 1]; background has weight ``1 - alpha``.
     """
+    if gamma < 0:
+        raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")
     entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
     # The cross-entropy is minus the logarithm of the probability of the correct class.
     unsure = (1 - torch.exp(-entropy)) ** gamma

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,15 +12,17 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
-from .._networks.blocks import FeatureExtractor
+from .._networks.blocks import FeatureExtractor, initialize_convolutions
 from .._networks.transfers import not_compiled, widen_floats
 from .._networks.weights import load_pretrained_params, load_weights
-from ._boxes import boxes_from_bitmap, boxes_from_map
+from ._boxes import boxes_from_bitmap, open_bitmap
 
 __all__ = ["DetectionPostProcessor"]
 
 Targets = Sequence[dict[str, NDArray[np.floating[Any]]]]
 """For each image, the relative boxes of each class: straight (K, 4) or quadrangles (K, 4, 2)."""
+RESNET_LAYERS = ("layer1", "layer2", "layer3", "layer4")
+DetectorT = TypeVar("DetectorT", bound="SegmentationDetector")
 
 
 class DetectionPostProcessor:
@@ -57,9 +59,9 @@ class DetectionPostProcessor:
         """
         return boxes_from_bitmap(
             pred,
-            bitmap.astype(bool),
-            box_thresh=self.box_thresh,
-            unclip_ratio=self.unclip_ratio,
+            bitmap.astype(bool, copy=False),
+            self.box_thresh,
+            self.unclip_ratio,
             straight=self.assume_straight_pages,
         )
 
@@ -82,17 +84,12 @@ class DetectionPostProcessor:
         return [[self._boxes(image[..., index]) for index in range(image.shape[-1])] for image in proba_map]
 
     def _boxes(self, prob_map: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        return boxes_from_map(
-            prob_map,
-            bin_thresh=self.bin_thresh,
-            box_thresh=self.box_thresh,
-            unclip_ratio=self.unclip_ratio,
-            straight=self.assume_straight_pages,
-        )
+        # NaN is not text. Opening removes shapes and bridges thinner than 3 pixels.
+        return self.bitmap_to_boxes(prob_map, open_bitmap(prob_map >= self.bin_thresh))
 
 
-class SegmentationDetector(nn.Module):
-    """A network that scores every pixel; subclasses implement ``features``, ``logits`` and ``loss``.
+class Detector(nn.Module):
+    """A network that scores every pixel; subclasses implement ``_score`` and ``loss``.
 
     Args:
         postprocessor: Converts probability maps to boxes.
@@ -100,8 +97,6 @@ class SegmentationDetector(nn.Module):
         cfg: The configuration of the model: ``mean``, ``std``, ``input_shape``, ``url``.
         class_names: Names of the classes; each class has one probability map.
     """
-
-    feat_extractor: FeatureExtractor
 
     def __init__(
         self,
@@ -126,12 +121,8 @@ class SegmentationDetector(nn.Module):
         """Whether ``preds`` are straight boxes."""
         self.postprocessor.assume_straight_pages = straight
 
-    def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the features of images (N, 3, H, W), which are the input of ``logits`` and ``loss``."""
-        raise NotImplementedError
-
-    def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Return scores before the sigmoid, (N, classes, H, W), for images of ``size`` (height, width)."""
+    def _score(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return features of images (N, 3, H, W) for ``loss``, and scores before the sigmoid, (N, classes, H, W)."""
         raise NotImplementedError
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
@@ -141,10 +132,6 @@ class SegmentationDetector(nn.Module):
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
         """Return probabilities (N, classes, H, W), at least float32."""
         return widen_floats(logits).sigmoid()
-
-    def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file with `load_pretrained_params`."""
-        load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
         self,
@@ -168,8 +155,7 @@ class SegmentationDetector(nn.Module):
             ``preds``: for each image the boxes of each class, see `DetectionPostProcessor`; ``out_map`` if requested;
             ``loss`` if there is a target. An exportable model returns only ``logits``.
         """
-        features = self.features(x)
-        logits = self.logits(features, (x.shape[-2], x.shape[-1]))
+        features, logits = self._score(x)
         if self.exportable:
             return {"logits": logits}
         if maps_only:
@@ -191,13 +177,33 @@ class SegmentationDetector(nn.Module):
         maps = prob_map.detach().permute(0, 2, 3, 1).cpu().numpy()
         return [dict(zip(self.class_names, boxes, strict=True)) for boxes in self.postprocessor(maps)]
 
+
+class SegmentationDetector(Detector):
+    """A docTR detector: a backbone, ``features`` that merge its resolutions, and ``logits`` computed from these."""
+
+    feat_extractor: FeatureExtractor
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the features of images (N, 3, H, W), which are the input of ``logits`` and ``loss``."""
+        raise NotImplementedError
+
+    def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+        """Return scores before the sigmoid, (N, classes, H, W), for images of ``size`` (height, width)."""
+        raise NotImplementedError
+
+    def _score(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        features = self.features(x)
+        return features, self.logits(features, (x.shape[-2], x.shape[-1]))
+
+    def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
+        """Load a checkpoint file with `load_pretrained_params`."""
+        load_pretrained_params(self, path_or_url, **kwargs)
+
     def _initialize_all_but_backbone(self) -> None:
         """Initialise weights by Kaiming and biases by zero, except in the backbone."""
-        for name, module in self.named_modules():
-            if isinstance(module, nn.Conv2d) and not name.startswith("feat_extractor."):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        for name, part in self.named_children():
+            if name != "feat_extractor":
+                initialize_convolutions(part, zero_bias=True)
 
 
 def detector_cfg(
@@ -218,11 +224,25 @@ def detector_cfg(
     }
 
 
-def class_names_of(kwargs: dict[str, Any]) -> list[str]:
-    """Pop ``class_names`` from the arguments of a factory and sort them; the default is the class of words."""
-    return sorted(kwargs.pop("class_names", None) or [CLASS_NAME])
+def build_detector(
+    network: Callable[..., DetectorT],
+    cfgs: dict[str, dict[str, Any]],
+    layers: Sequence[str],
+    head: Sequence[str],
+    arch: str,
+    make_backbone: Callable[[bool], nn.Module],
+    pretrained: bool,
+    pretrained_backbone: bool,
+    kwargs: dict[str, Any],
+) -> DetectorT:
+    """Build a detector on ``layers`` of a backbone, and load its weights if requested.
 
-
-def load_detector_weights(model: SegmentationDetector, arch: str, head: Sequence[str]) -> None:
-    """Load the published weights of ``arch``, without the layers ``head`` if the model has other classes."""
-    load_weights(model, arch, ignore_keys=() if model.class_names == [CLASS_NAME] else head)
+    ``class_names`` in ``kwargs`` are sorted; the default is the class of words. The weights ``head`` are not loaded if
+    there are other classes.
+    """
+    class_names = sorted(kwargs.pop("class_names", None) or [CLASS_NAME])
+    backbone = FeatureExtractor(make_backbone(pretrained_backbone and not pretrained), layers)
+    model = network(backbone, cfg=dict(cfgs[arch]), class_names=class_names, **kwargs)
+    if pretrained:
+        load_weights(model, arch, ignore_keys=() if class_names == [CLASS_NAME] else head)
+    return model

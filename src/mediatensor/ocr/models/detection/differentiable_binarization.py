@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,17 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
-from .._networks.blocks import FeatureExtractor
+from .._networks.blocks import FeatureExtractor, conv_sequence_pt
 from ..classification.mobilenet import mobilenet_v3_large
-from ..classification.resnet import NamedResNet, resnet34, resnet50
+from ..classification.resnet import resnet34, resnet50
 from ._targets import dice_loss, draw_targets, focal_loss, masked_l1_loss
 from .core import (
+    RESNET_LAYERS,
     DetectionPostProcessor,
     SegmentationDetector,
     Targets,
-    class_names_of,
+    build_detector,
     detector_cfg,
-    load_detector_weights,
 )
 
 __all__ = ["DBNet", "DBPostProcessor", "db_mobilenet_v3_large", "db_resnet34", "db_resnet50"]
@@ -172,8 +173,6 @@ class DBNet(SegmentationDetector):
         Returns:
             The scalar loss; 0 if there are no known pixels.
         """
-        if gamma < 0:
-            raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         text, text_mask, thresholds, thresholds_mask = (
             torch.from_numpy(drawn).to(out_map.device) for drawn in self.build_target(target, shape)
@@ -191,11 +190,8 @@ class DBNet(SegmentationDetector):
 
 
 def _conv_norm(in_channels: int, out_channels: int, kernel: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(in_channels, out_channels, kernel, padding=kernel // 2, bias=False),
-        nn.BatchNorm2d(out_channels),
-        nn.ReLU(inplace=True),
-    )
+    layers = conv_sequence_pt(in_channels, out_channels, True, True, kernel_size=kernel, padding=kernel // 2)
+    return nn.Sequential(*layers)
 
 
 def _head(channels: int, num_classes: int) -> nn.Sequential:
@@ -210,16 +206,7 @@ def _head(channels: int, num_classes: int) -> nn.Sequential:
     )
 
 
-def _dbnet(arch: str, pretrained: bool, backbone: nn.Module, layers: Sequence[str], kwargs: dict[str, Any]) -> DBNet:
-    class_names = class_names_of(kwargs)
-    model = DBNet(FeatureExtractor(backbone, layers), cfg=dict(default_cfgs[arch]), class_names=class_names, **kwargs)
-    if pretrained:
-        load_detector_weights(model, arch, _HEAD)
-    return model
-
-
-def _resnet_dbnet(arch: str, pretrained: bool, backbone: NamedResNet, kwargs: dict[str, Any]) -> DBNet:
-    return _dbnet(arch, pretrained, backbone, ("layer1", "layer2", "layer3", "layer4"), kwargs)
+_build = partial(build_detector, DBNet, default_cfgs, RESNET_LAYERS, _HEAD)
 
 
 def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
@@ -233,17 +220,21 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
     Raises:
         WeightsNotFoundError: Weights are requested but not on this machine.
     """
-    backbone = resnet34(pretrained_backbone and not pretrained)
-    return _resnet_dbnet("db_resnet34", pretrained, backbone, kwargs)
+    return _build("db_resnet34", resnet34, pretrained, pretrained_backbone, kwargs)
 
 
 def db_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
     """Return a DBNet with a ResNet-50 backbone. Takes the arguments of `db_resnet34`."""
-    backbone = resnet50(pretrained_backbone and not pretrained)
-    return _resnet_dbnet("db_resnet50", pretrained, backbone, kwargs)
+    return _build("db_resnet50", resnet50, pretrained, pretrained_backbone, kwargs)
 
 
 def db_mobilenet_v3_large(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
     """Return a DBNet with a MobileNetV3-Large backbone. Takes the arguments of `db_resnet34`."""
-    backbone = mobilenet_v3_large(pretrained_backbone and not pretrained)
-    return _dbnet("db_mobilenet_v3_large", pretrained, backbone.features, ("3", "6", "12", "16"), kwargs)
+
+    def make_backbone(is_pretrained: bool) -> nn.Module:
+        return mobilenet_v3_large(is_pretrained).features
+
+    arch, layers = "db_mobilenet_v3_large", ("3", "6", "12", "16")
+    return build_detector(
+        DBNet, default_cfgs, layers, _HEAD, arch, make_backbone, pretrained, pretrained_backbone, kwargs
+    )

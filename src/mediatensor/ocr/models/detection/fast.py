@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,16 +14,9 @@ from torch import nn
 
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import FeatureExtractor
-from ..classification.textnet import FASTConvLayer, TextNet, fuse_conv_norm, textnet_base, textnet_small, textnet_tiny
+from ..classification.textnet import FASTConvLayer, fuse_conv_norm, textnet_base, textnet_small, textnet_tiny
 from ._targets import dice_loss, draw_targets, hard_negative_mask
-from .core import (
-    DetectionPostProcessor,
-    SegmentationDetector,
-    Targets,
-    class_names_of,
-    detector_cfg,
-    load_detector_weights,
-)
+from .core import DetectionPostProcessor, SegmentationDetector, Targets, build_detector, detector_cfg
 
 __all__ = ["FAST", "FASTPostProcessor", "fast_base", "fast_small", "fast_tiny", "reparameterize"]
 
@@ -190,15 +184,7 @@ def reparameterize(model: ModuleT) -> ModuleT:
     return model
 
 
-def _fast(
-    arch: str, pretrained: bool, backbone: Callable[[bool], TextNet], pretrained_backbone: bool, kwargs: dict[str, Any]
-) -> FAST:
-    class_names = class_names_of(kwargs)
-    extractor = FeatureExtractor(backbone(pretrained_backbone and not pretrained), ("3", "4", "5", "6"))
-    model = FAST(extractor, cfg=dict(default_cfgs[arch]), class_names=class_names, **kwargs)
-    if pretrained:
-        load_detector_weights(model, arch, _HEAD)
-    return model
+_build = partial(build_detector, FAST, default_cfgs, ("3", "4", "5", "6"), _HEAD)
 
 
 def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
@@ -206,14 +192,14 @@ def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwa
 
     Takes the arguments of `db_resnet34`, with the options of `FAST`.
     """
-    return _fast("fast_tiny", pretrained, textnet_tiny, pretrained_backbone, kwargs)
+    return _build("fast_tiny", textnet_tiny, pretrained, pretrained_backbone, kwargs)
 
 
 def fast_small(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
     """Return a FAST with a TextNet-Small backbone. Takes the arguments of `fast_tiny`."""
-    return _fast("fast_small", pretrained, textnet_small, pretrained_backbone, kwargs)
+    return _build("fast_small", textnet_small, pretrained, pretrained_backbone, kwargs)
 
 
 def fast_base(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
     """Return a FAST with a TextNet-Base backbone. Takes the arguments of `fast_tiny`."""
-    return _fast("fast_base", pretrained, textnet_base, pretrained_backbone, kwargs)
+    return _build("fast_base", textnet_base, pretrained, pretrained_backbone, kwargs)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
-from .._networks.blocks import FeatureExtractor
-from ..classification.resnet import NamedResNet, resnet18, resnet34, resnet50
+from .._networks.blocks import FeatureExtractor, conv_sequence_pt
+from ..classification.resnet import resnet18, resnet34, resnet50
 from ._targets import dice_loss, draw_targets, focal_loss
 from .core import (
+    RESNET_LAYERS,
     DetectionPostProcessor,
     SegmentationDetector,
     Targets,
-    class_names_of,
+    build_detector,
     detector_cfg,
-    load_detector_weights,
 )
 
 __all__ = ["LinkNet", "LinkNetPostProcessor", "linknet_resnet18", "linknet_resnet34", "linknet_resnet50"]
@@ -104,9 +104,7 @@ class LinkNet(SegmentationDetector):
             nn.ConvTranspose2d(channels[0], head_chans, 3, 2, padding=1, output_padding=1, bias=False),
             nn.BatchNorm2d(head_chans),
             nn.ReLU(inplace=True),
-            nn.Conv2d(head_chans, head_chans, 3, padding=1, bias=False),
-            nn.BatchNorm2d(head_chans),
-            nn.ReLU(inplace=True),
+            *conv_sequence_pt(head_chans, head_chans, True, True, kernel_size=3, padding=1),
             nn.ConvTranspose2d(head_chans, len(self.class_names), 2, 2),
         )
         self._initialize_all_but_backbone()
@@ -151,8 +149,6 @@ class LinkNet(SegmentationDetector):
         Returns:
             The scalar loss; 0 if there are no known pixels.
         """
-        if gamma < 0:
-            raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         drawn, known = self.build_target(target, shape)
         scores = out_map.float()
@@ -164,33 +160,15 @@ class LinkNet(SegmentationDetector):
 def _decoder(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:
     reduced = in_channels // 4
     return nn.Sequential(
-        nn.Conv2d(in_channels, reduced, 1, bias=False),
-        nn.BatchNorm2d(reduced),
-        nn.ReLU(inplace=True),
+        *conv_sequence_pt(in_channels, reduced, True, True, kernel_size=1),
         nn.ConvTranspose2d(reduced, reduced, 3, stride, padding=1, output_padding=stride - 1, bias=False),
         nn.BatchNorm2d(reduced),
         nn.ReLU(inplace=True),
-        nn.Conv2d(reduced, out_channels, 1, bias=False),
-        nn.BatchNorm2d(out_channels),
-        nn.ReLU(inplace=True),
+        *conv_sequence_pt(reduced, out_channels, True, True, kernel_size=1),
     )
 
 
-def _linknet(
-    arch: str,
-    pretrained: bool,
-    backbone: Callable[[bool], NamedResNet],
-    pretrained_backbone: bool,
-    kwargs: dict[str, Any],
-) -> LinkNet:
-    class_names = class_names_of(kwargs)
-    extractor = FeatureExtractor(
-        backbone(pretrained_backbone and not pretrained), ("layer1", "layer2", "layer3", "layer4")
-    )
-    model = LinkNet(extractor, cfg=dict(default_cfgs[arch]), class_names=class_names, **kwargs)
-    if pretrained:
-        load_detector_weights(model, arch, _HEAD)
-    return model
+_build = partial(build_detector, LinkNet, default_cfgs, RESNET_LAYERS, _HEAD)
 
 
 def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
@@ -198,14 +176,14 @@ def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False
 
     Takes the arguments of `db_resnet34`, with the options of `LinkNet`.
     """
-    return _linknet("linknet_resnet18", pretrained, resnet18, pretrained_backbone, kwargs)
+    return _build("linknet_resnet18", resnet18, pretrained, pretrained_backbone, kwargs)
 
 
 def linknet_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
     """Return a LinkNet with a ResNet-34 backbone. Takes the arguments of `linknet_resnet18`."""
-    return _linknet("linknet_resnet34", pretrained, resnet34, pretrained_backbone, kwargs)
+    return _build("linknet_resnet34", resnet34, pretrained, pretrained_backbone, kwargs)
 
 
 def linknet_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
     """Return a LinkNet with a ResNet-50 backbone. Takes the arguments of `linknet_resnet18`."""
-    return _linknet("linknet_resnet50", pretrained, resnet50, pretrained_backbone, kwargs)
+    return _build("linknet_resnet50", resnet50, pretrained, pretrained_backbone, kwargs)

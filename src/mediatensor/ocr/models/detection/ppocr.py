@@ -19,15 +19,12 @@ from torch import Tensor, nn
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import SqueezeExcitation, Stem, convolve, make_stage, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
-from .._networks.transfers import not_compiled, widen_floats
 from .._networks.weights import load_weights
 from ._boxes import boxes_from_bitmap
 from ._targets import dice_loss, draw_targets, focal_loss
-from .core import DetectionPostProcessor
+from .core import DetectionPostProcessor, Detector, Targets
 
 __all__ = ["PPOCRDetector", "default_cfgs", "ppocr_v6_small_det"]
-
-Targets = list[dict[str, npt.NDArray[np.floating[Any]]]]
 
 
 class PPOCRPostProcessor(DetectionPostProcessor):
@@ -43,31 +40,10 @@ class PPOCRPostProcessor(DetectionPostProcessor):
         grown = text.copy()
         grown[1:] |= text[:-1]
         grown[:, 1:] |= grown[:, :-1]
-        return boxes_from_bitmap(
-            proba_map,
-            grown,
-            box_thresh=self.box_thresh,
-            unclip_ratio=self.unclip_ratio,
-            straight=straight,
-            clip=straight,
-        )
+        return boxes_from_bitmap(proba_map, grown, self.box_thresh, self.unclip_ratio, straight=straight, clip=straight)
 
     def _boxes(self, prob_map: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
         return self.boxes(prob_map, self.assume_straight_pages)
-
-
-def text_region_loss(
-    logits: torch.Tensor, target: Targets, class_names: Sequence[str], shrink_ratio: float = 0.4
-) -> torch.Tensor:
-    """Return ten times the focal loss plus the dice loss of the map of shrunken lines.
-
-    These are the terms of the probability map in "Real-time Scene Text Detection with Differentiable Binarization"
-    (Liao et al., 2020). The fused network does not have a threshold map. ``logits`` are (N, 1, H, W).
-    """
-    maps = draw_targets(target, class_names, (logits.shape[2], logits.shape[3]), shrink_ratio)
-    text = torch.from_numpy(maps.kernel).to(logits)
-    mask = torch.from_numpy(maps.known).to(logits.device)
-    return 10 * focal_loss(logits, text, mask) + dice_loss(torch.sigmoid(logits), text, mask)
 
 
 default_cfgs: dict[str, dict[str, Any]] = {
@@ -89,7 +65,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
 }
 
 
-class PPOCRDetector(nn.Module):
+class PPOCRDetector(Detector):
     """Detector of text lines, for pages of any size.
 
     Args:
@@ -124,11 +100,8 @@ class PPOCRDetector(nn.Module):
         cfg: dict[str, Any] | None = None,
         class_names: Sequence[str] = (CLASS_NAME,),
     ) -> None:
-        super().__init__()
-        self.cfg = dict(cfg or default_cfgs["ppocr_v6_small_det"])
-        self.class_names = list(class_names)
-        self.exportable = exportable
-        self.postprocessor = PPOCRPostProcessor(box_thresh, bin_thresh, assume_straight_pages)
+        postprocessor = PPOCRPostProcessor(box_thresh, bin_thresh, assume_straight_pages)
+        super().__init__(postprocessor, exportable, dict(cfg or default_cfgs["ppocr_v6_small_det"]), class_names)
         self.stem = Stem(24, 48)
         self.stages = nn.ModuleList(
             [
@@ -150,16 +123,6 @@ class PPOCRDetector(nn.Module):
         self.enlarge = nn.ConvTranspose2d(24, 24, 2, 2)
         self.enlarge_again = nn.ConvTranspose2d(24, 1, 2, 2)
 
-    @property
-    def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` are straight boxes rather than rotated boxes."""
-        return self.postprocessor.assume_straight_pages
-
-    @assume_straight_pages.setter
-    def assume_straight_pages(self, straight: bool) -> None:
-        """Whether ``preds`` are straight boxes."""
-        self.postprocessor.assume_straight_pages = straight
-
     def logits(self, x: Tensor) -> Tensor:
         """Return scores before the sigmoid, (N, 1, H, W), of normalised pages (N, 3, H, W)."""
         x = self.stem(x)
@@ -175,48 +138,20 @@ class PPOCRDetector(nn.Module):
         scores: Tensor = self.enlarge_again(F.relu_(self.enlarge(convolve(self.head, x, "relu"))))
         return scores
 
-    def forward(
-        self,
-        x: Tensor,
-        target: list[dict[str, npt.NDArray[np.float32]]] | None = None,
-        return_model_output: bool = False,
-        return_preds: bool = False,
-        maps_only: bool = False,
-    ) -> dict[str, Any]:
-        """Find text lines.
-
-        Args:
-            x: Pages (N, 3, H, W), normalised with the mean and std in ``cfg``; H and W must be multiples of 32.
-            target: For each page, a dict from class name to relative boxes (K, 4) or (K, 4, 2), to compute the loss.
-            return_model_output: Also return ``"out_map"``, probabilities (N, 1, H, W), at least float32.
-            return_preds: Return ``"preds"`` even if there is a target.
-            maps_only: Return ``"out_map"`` and skip the boxes.
-
-        Returns:
-            ``"preds"``: for each page, boxes (K, 5) or (K, 5, 2) by class name, with their score last; ``"out_map"`` if
-            requested; ``"loss"`` if there is a target.
-        """
+    def _score(self, x: Tensor) -> tuple[Tensor, Tensor]:
         logits = self.logits(x)
-        if self.exportable:
-            return {"logits": logits}
-        if maps_only:
-            return {"out_map": widen_floats(logits).sigmoid()}
-        out: dict[str, Any] = {}
-        if target is not None:
-            out["loss"] = text_region_loss(logits, target, self.class_names)
-        if return_model_output or target is None or return_preds:
-            probabilities = widen_floats(logits.detach() if target is not None else logits).sigmoid()
-            if return_model_output:
-                out["out_map"] = probabilities
-            if target is None or return_preds:
-                out["preds"] = self._predictions(probabilities)
-        return out
+        return logits, logits
 
-    # Boxes are computed with NumPy, which torch.compile must not trace.
-    @not_compiled
-    def _predictions(self, probabilities: Tensor) -> list[dict[str, npt.NDArray[np.float64]]]:
-        maps = probabilities.detach().permute(0, 2, 3, 1).cpu().numpy()
-        return [dict(zip(self.class_names, page, strict=True)) for page in self.postprocessor(maps)]
+    def loss(self, features: Tensor, logits: Tensor, target: Targets) -> Tensor:
+        """Return ten times the focal loss plus the dice loss of the map of shrunken lines.
+
+        These are the terms of the probability map in "Real-time Scene Text Detection with Differentiable Binarization"
+        (Liao et al., 2020). The fused network does not have a threshold map.
+        """
+        maps = draw_targets(target, self.class_names, (logits.shape[2], logits.shape[3]), shrink_ratio=0.4)
+        text = torch.from_numpy(maps.kernel).to(logits)
+        mask = torch.from_numpy(maps.known).to(logits.device)
+        return 10 * focal_loss(logits, text, mask) + dice_loss(torch.sigmoid(logits), text, mask)
 
     def from_pretrained(self, path: str, **kwargs: Any) -> None:
         """Load weights from a file: PaddleOCR's ONNX export, or a state dict of this module."""

@@ -24,7 +24,7 @@ from ._leftovers import (
     remove_screens,
     windows_around,
 )
-from .core import SegmentationDetector
+from .core import Detector
 from .ppocr import PPOCRDetector
 
 __all__ = ["DetectionPredictor", "Located"]
@@ -233,7 +233,7 @@ class DetectionPredictor(nn.Module):
 
     def _network_arguments(self, rotated: bool, return_maps: bool) -> dict[str, bool]:
         """Return arguments for the network; known networks then return only the map, so that only it is downloaded."""
-        if isinstance(uncompiled_module(self.model), SegmentationDetector | PPOCRDetector):
+        if isinstance(uncompiled_module(self.model), Detector):
             return {"maps_only": True}
         return {"return_preds": not rotated, "return_model_output": return_maps or rotated}
 
