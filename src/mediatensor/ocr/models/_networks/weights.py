@@ -481,23 +481,26 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
 
 
 def choose_network(
-    arch: str | os.PathLike[str] | nn.Module, pretrained: bool, archs: Sequence[str], kind: type[nn.Module]
+    arch: str | os.PathLike[str] | nn.Module,
+    pretrained: bool,
+    archs: Sequence[str],
+    kind: type[nn.Module] = nn.Module,
+    **options: Any,
 ) -> Any:
-    """Return a network, given a name from ``archs``, a path to a checkpoint or state dict, or the network itself.
+    """Return a network, given a name from ``archs``, a path to a checkpoint, or the network itself.
 
-    Raises:
-        InvalidArgumentError: The architecture is unknown, or the network is not of type ``kind``.
-        WeightsNotFoundError, WeightsError: See `load_checkpoint`.
+    If ``kind`` is given, a network must be of this type, and the file may be a bare state dict. ``options`` are further
+    arguments of the factory for a name.
     """
     if isinstance(arch, nn.Module):
         if not isinstance(uncompiled_module(arch), kind):
             raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not of class {kind.__name__}.")
         return arch
     if is_checkpoint(arch):
-        return load_checkpoint(arch, model_card(archs[0]).task, archs)
+        return load_checkpoint(arch, model_card(archs[0]).task, () if kind is nn.Module else archs)
     if arch not in archs:
         raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(archs)}, or a .pt file.")
-    return network_factory(os.fspath(arch))(pretrained=pretrained)
+    return network_factory(os.fspath(arch))(pretrained=pretrained, **options)
 
 
 def _bare_network(file: Path, stored: dict[Any, Any], archs: Sequence[str]) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from .._networks.blocks import initialize_convolutions
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = [
@@ -126,17 +127,11 @@ class MobileNetV3(Classifier):
             nn.Dropout(dropout, inplace=True),
             nn.Linear(hidden, num_classes),
         )
-        self._initialize()
-
-    def _initialize(self) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out")
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, 0, 0.01)
-                nn.init.zeros_(module.bias)
+        initialize_convolutions(self, zero_bias=True)
+        for layer in self.classifier:
+            if isinstance(layer, nn.Linear):
+                nn.init.normal_(layer.weight, 0, 0.01)
+                nn.init.zeros_(layer.bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return (N, classes) scores of (N, 3, H, W) images."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._networks.blocks import conv_sequence_pt
+from .._networks.blocks import conv_sequence_pt, initialize_convolutions
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = [
@@ -56,9 +56,7 @@ class NamedResNet(Classifier):
         self.layer4 = _stage(block, 256 * block.expansion, 512, depths[3], 2)
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.fc = nn.Linear(512 * block.expansion, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        initialize_convolutions(self)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return (N, classes) scores of (N, 3, H, W) images."""
@@ -204,9 +202,7 @@ class ResNet(nn.Sequential, Classifier):
         super().__init__(*layers)
         if cfg is not None:
             self.cfg = cfg
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        initialize_convolutions(self)
 
 
 RESNET31: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._networks.blocks import DropPath
+from .._networks.blocks import DropPath, initialize_truncated
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = ["StarNet", "starnet_s3"]
@@ -91,11 +91,7 @@ class StarNet(nn.Sequential, Classifier):
         self.channels = widths
         if cfg is not None:
             self.cfg = cfg
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Conv2d):
-                nn.init.trunc_normal_(module.weight, std=0.02)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        initialize_truncated(self, nn.Linear, nn.Conv2d)
 
 
 def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .._networks.blocks import initialize_convolutions
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = ["TextNet", "textnet_base", "textnet_small", "textnet_tiny"]
@@ -60,14 +61,16 @@ class FASTConvLayer(nn.Module):
             total = self.fused_conv(x)
         else:
             total = self.bn(self.conv(x))
-            if self.ver_conv is not None and self.ver_bn is not None:
-                total = total + self.ver_bn(self.ver_conv(x))
-            if self.hor_conv is not None and self.hor_bn is not None:
-                total = total + self.hor_bn(self.hor_conv(x))
+            for conv, norm in self._branches():
+                total = total + norm(conv(x))
             if self.rbr_identity is not None:
                 total = total + self.rbr_identity(x)
         activated: torch.Tensor = self.activation(total)
         return activated
+
+    def _branches(self) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
+        pairs = ((self.ver_conv, self.ver_bn), (self.hor_conv, self.hor_bn))
+        return [(conv, norm) for conv, norm in pairs if conv is not None and norm is not None]
 
     @torch.no_grad()
     def reparameterize_layer(self) -> None:
@@ -77,20 +80,15 @@ class FASTConvLayer(nn.Module):
         height, width = self.conv.weight.shape[2:]
         weight, bias = fuse_conv_norm(self.conv.weight, None, self.bn)
         weight, bias = weight.clone(), bias.clone()
-        if self.ver_conv is not None and self.ver_bn is not None:
-            column_weight, column_bias = fuse_conv_norm(self.ver_conv.weight, None, self.ver_bn)
-            weight[:, :, :, width // 2] += column_weight[:, :, :, 0]
-            bias += column_bias
-        if self.hor_conv is not None and self.hor_bn is not None:
-            row_weight, row_bias = fuse_conv_norm(self.hor_conv.weight, None, self.hor_bn)
-            weight[:, :, height // 2] += row_weight[:, :, 0]
-            bias += row_bias
+        branches: list[tuple[torch.Tensor, nn.BatchNorm2d]] = [(conv.weight, norm) for conv, norm in self._branches()]
         if self.rbr_identity is not None:
-            channels = weight.shape[0]
-            identity = torch.eye(channels, dtype=weight.dtype, device=weight.device)[:, :, None, None]
-            identity_weight, identity_bias = fuse_conv_norm(identity, None, self.rbr_identity)
-            weight[:, :, height // 2, width // 2] += identity_weight[:, :, 0, 0]
-            bias += identity_bias
+            identity = torch.eye(len(weight), dtype=weight.dtype, device=weight.device)[:, :, None, None]
+            branches.append((identity, self.rbr_identity))
+        for kernel, norm in branches:
+            branch_weight, branch_bias = fuse_conv_norm(kernel, None, norm)
+            top, left = (height - kernel.shape[2]) // 2, (width - kernel.shape[3]) // 2
+            weight[:, :, top : top + kernel.shape[2], left : left + kernel.shape[3]] += branch_weight
+            bias += branch_bias
         # The meta device avoids an initialization, which would consume random numbers.
         fused = nn.Conv2d(
             weight.shape[1],
@@ -151,9 +149,7 @@ class TextNet(Classifier, nn.Sequential):
         if include_top:
             layers.append(nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(1), nn.Linear(in_channels, num_classes)))
         super().__init__(*layers)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        initialize_convolutions(self)
 
 
 def _textnet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> TextNet:

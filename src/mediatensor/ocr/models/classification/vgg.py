@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .._networks.blocks import conv_sequence_pt, initialize_convolutions
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = ["VGG", "vgg16_bn_r"]
@@ -33,11 +34,7 @@ class VGG(Classifier):
         self.features = nn.Sequential(*_convolutions())
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(_STAGES[-1][0], num_classes)
-        for module in self.features:
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        initialize_convolutions(self, zero_bias=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return (N, classes) scores of (N, 3, H, W) images."""
@@ -50,11 +47,7 @@ def _convolutions() -> list[nn.Module]:
     channels_in = 3
     for stage, (channels, repeats) in enumerate(_STAGES):
         for _ in range(repeats):
-            layers += [
-                nn.Conv2d(channels_in, channels, 3, padding=1),
-                nn.BatchNorm2d(channels),
-                nn.ReLU(inplace=True),
-            ]
+            layers += conv_sequence_pt(channels_in, channels, True, True, kernel_size=3, padding=1, bias=True)
             channels_in = channels
         layers.append(nn.MaxPool2d(2 if stage < _SQUARE_POOLS else (2, 1)))
     return layers

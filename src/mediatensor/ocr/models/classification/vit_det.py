@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ....errors import InvalidArgumentError
-from .._networks.blocks import DropPath
+from .._networks.blocks import DropPath, initialize_truncated
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = ["VisionDetectionTransformer", "vit_det_m", "vit_det_s"]
@@ -25,31 +26,19 @@ _WINDOWS = 4
 """Number of windows along each side of the image."""
 
 
-class _PatchEmbed(nn.Module):
-    """Embeds the patches of (N, C, H, W) as vectors (N, rows, columns, D)."""
-
-    def __init__(self, in_channels: int, embed_dim: int, patch_size: tuple[int, int]) -> None:
-        super().__init__()
-        self.proj = nn.Conv2d(in_channels, embed_dim, patch_size, patch_size)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        vectors: torch.Tensor = self.proj(x).permute(0, 2, 3, 1)
-        return vectors
-
-
 class _Patches(nn.Module):
-    """Patch embeddings with learnt position embeddings, which are interpolated for other sizes."""
+    """Embeddings (N, rows, columns, D) of the patches of (N, C, H, W), with positions interpolated for other sizes."""
 
     def __init__(self, input_shape: tuple[int, int, int], embed_dim: int, patch_size: tuple[int, int]) -> None:
         super().__init__()
         channels, height, width = input_shape
         self.grid_size = (height // patch_size[0], width // patch_size[1])
-        self.patch_embed = _PatchEmbed(channels, embed_dim, patch_size)
+        self.patch_embed = nn.Sequential(OrderedDict(proj=nn.Conv2d(channels, embed_dim, patch_size, patch_size)))
         # The first embedding belongs to a class token, which is in the published weights but unused.
         self.pos_embed = nn.Parameter(torch.zeros(1, self.grid_size[0] * self.grid_size[1] + 1, embed_dim))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        patches: torch.Tensor = self.patch_embed(x)
+        patches: torch.Tensor = self.patch_embed(x).permute(0, 2, 3, 1)
         rows, columns = patches.shape[1:3]
         positions: torch.Tensor = self.pos_embed[:, 1:].unflatten(1, self.grid_size)  # type: ignore[no-untyped-call]
         if (rows, columns) != self.grid_size:
@@ -98,16 +87,6 @@ class _Attention(nn.Module):
         return projected
 
 
-class _FeedForward(nn.Module):
-    def __init__(self, dim: int, inner: int) -> None:
-        super().__init__()
-        self.net = nn.Sequential(nn.Linear(dim, inner), nn.GELU(), nn.Linear(inner, dim))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self.net(x)
-        return out
-
-
 class _Block(nn.Module):
     """A transformer layer with scaled branches; windows (N, 16, h, w, D) attend separately or all together."""
 
@@ -115,7 +94,9 @@ class _Block(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
         self.attn = _Attention(dim, num_heads)
-        self.mlp = _FeedForward(dim, int(dim * mlp_ratio))
+        inner = int(dim * mlp_ratio)
+        layers = nn.Sequential(nn.Linear(dim, inner), nn.GELU(), nn.Linear(inner, dim))
+        self.mlp = nn.Sequential(OrderedDict(net=layers))
         self.drop_path = DropPath(drop_path)
         self.windowed = windowed
         self.gamma_1, self.gamma_2 = (nn.Parameter(torch.full((dim,), 0.1)) for _ in range(2))
@@ -147,19 +128,14 @@ class _Stage(nn.Module):
         return features
 
 
-class _Last(nn.Module):
-    def forward(self, features: list[torch.Tensor]) -> torch.Tensor:
-        return features[-1]
-
-
 class _Head(nn.Module):
     def __init__(self, in_channels: int, num_classes: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(in_channels)
         self.fc = nn.Linear(in_channels, num_classes)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        scores: torch.Tensor = self.fc(self.norm(x.flatten(2).mean(dim=-1)))
+    def forward(self, features: list[torch.Tensor]) -> torch.Tensor:
+        scores: torch.Tensor = self.fc(self.norm(features[-1].flatten(2).mean(dim=-1)))
         return scores
 
 
@@ -205,19 +181,16 @@ class VisionDetectionTransformer(nn.Sequential, Classifier):
             for index, drop in enumerate(torch.linspace(0, dropout, num_layers, device="cpu").tolist())
         ]
         out = {index % num_layers for index in out_feature_indexes}
-        layers: list[nn.Module] = [_Patches(input_shape, d_model, patch_size), _Windows(), _Stage(blocks, out)]
+        patches = _Patches(input_shape, d_model, patch_size)
+        layers: list[nn.Module] = [patches, _Windows(), _Stage(blocks, out)]
         if include_top:
-            layers += [_Last(), _Head(d_model, num_classes)]
+            # The published weights of the head have the index 4.
+            layers += [nn.Identity(), _Head(d_model, num_classes)]
         super().__init__(*layers)
         if cfg is not None:
             self.cfg = cfg
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Conv2d):
-                nn.init.trunc_normal_(module.weight, std=0.02)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, _Patches):
-                nn.init.trunc_normal_(module.pos_embed, std=0.02)
+        nn.init.trunc_normal_(patches.pos_embed, std=0.02)
+        initialize_truncated(self, nn.Linear, nn.Conv2d)
 
 
 def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) -> VisionDetectionTransformer:

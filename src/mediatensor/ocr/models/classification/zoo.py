@@ -7,10 +7,9 @@ from typing import Any
 
 from torch import nn
 
-from ...._engine.common.checks import shown
 from ....errors import InvalidArgumentError
-from .._networks.registry import list_models, make_predictor, network_factory, refuse_unknown
-from .._networks.weights import is_checkpoint, load_checkpoint
+from .._networks.registry import list_models, make_predictor, refuse_unknown
+from .._networks.weights import choose_network
 from .._pages.preprocessing import make_pre_processor
 from .ppocr import ppocr_mobile_v2_line_orientation
 from .predictor import LinePageOrientation, OrientationPredictor
@@ -80,16 +79,7 @@ def _predictor(
         return OrientationPredictor(None, None)
     scales = {name: kwargs.pop(name, None) for name in ("mean", "std")}
     refuse_unknown(kwargs)
-    model: Any = arch
-    if isinstance(arch, str | os.PathLike) and is_checkpoint(arch):
-        model = load_checkpoint(arch, "classification")
-    elif isinstance(arch, str):
-        if arch not in ARCHS:
-            known = ", ".join(ARCHS)
-            raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {known}, or a .pt file.")
-        model = network_factory(arch)(pretrained=pretrained)
-    if not isinstance(model, nn.Module):
-        raise InvalidArgumentError(f"arch must be one of {', '.join(ARCHS)}, or a model (got {shown(arch)}).")
+    model = choose_network(arch, pretrained, ARCHS)
     cfg: Any = getattr(model, "cfg", {})
     if not set(cfg.get("classes") or [None]) <= TURNS:
         raise InvalidArgumentError(

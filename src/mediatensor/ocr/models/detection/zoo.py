@@ -8,9 +8,9 @@ from typing import Any
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._networks.registry import list_models, network_factory, refuse_unknown, register_predictor
+from .._networks.registry import list_models, refuse_unknown, register_predictor
 from .._networks.transfers import uncompiled_module
-from .._networks.weights import is_checkpoint, load_checkpoint
+from .._networks.weights import choose_network
 from .._pages.preprocessing import FlexiblePreProcessor, PreProcessor
 from .fast import FAST, reparameterize
 from .predictor import DetectionPredictor
@@ -57,7 +57,15 @@ def detection_predictor(
         >>> [list(page) for page in predictor([np.zeros((64, 96, 3), np.uint8)])]
         [['words']]
     """
-    model = _model(arch, pretrained, assume_straight_pages, kwargs.pop("pretrained_backbone", False))
+    network = uncompiled_module(arch)
+    if isinstance(arch, nn.Module) and not (hasattr(network, "postprocessor") and hasattr(network, "class_names")):
+        raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not a detection model.")
+    backbone = {"pretrained_backbone": kwargs.pop("pretrained_backbone", False)}
+    takes_backbone = isinstance(arch, str) and not arch.startswith("ppocr")
+    model = choose_network(arch, pretrained, ARCHS, **(backbone if takes_backbone else {}))
+    uncompiled_module(model).assume_straight_pages = assume_straight_pages
+    if isinstance(model, FAST) and model is not arch:
+        reparameterize(model)
     cfg = model.cfg
     options = {"batch_size": batch_size, "mean": kwargs.pop("mean", cfg["mean"]), "std": kwargs.pop("std", cfg["std"])}
     multiple = getattr(model, "size_multiple", None)
@@ -74,26 +82,6 @@ def detection_predictor(
     }
     refuse_unknown(kwargs)
     return DetectionPredictor(FlexiblePreProcessor(multiple=multiple, **sides, **options), model)
-
-
-def _model(
-    arch: str | os.PathLike[str] | nn.Module, pretrained: bool, assume_straight_pages: bool, pretrained_backbone: bool
-) -> Any:
-    if isinstance(arch, nn.Module):
-        model = uncompiled_module(arch)
-        if not (hasattr(model, "postprocessor") and hasattr(model, "class_names")):
-            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not a detection model.")
-        model.assume_straight_pages = assume_straight_pages
-        return arch
-    if is_checkpoint(arch):
-        model = load_checkpoint(arch, "detection")
-        model.assume_straight_pages = assume_straight_pages
-        return reparameterize(model) if isinstance(model, FAST) else model
-    if arch not in ARCHS:
-        raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}, or a .pt file.")
-    kwargs = {} if arch.startswith("ppocr") else {"pretrained_backbone": pretrained_backbone}
-    model = network_factory(arch)(pretrained=pretrained, assume_straight_pages=assume_straight_pages, **kwargs)
-    return reparameterize(model) if isinstance(model, FAST) else model
 
 
 register_predictor("detection", detection_predictor)

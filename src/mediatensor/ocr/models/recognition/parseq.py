@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .._networks.blocks import MultiHeadAttention, PositionwiseFeedForward
+from .._networks.blocks import MultiHeadAttention, PositionwiseFeedForward, initialize_truncated
 from .._networks.transfers import have_all_ended
 from ..classification.vit import vit_s
 from .core import (
@@ -177,17 +177,10 @@ class PARSeq(RecognitionModel):
         self.embed = CharEmbedding(len(vocab) + 3, embedding_units)
         self.pos_queries = nn.Parameter(torch.empty(1, max_length + 1, embedding_units))
         self.dropout = nn.Dropout(dropout_prob)
-        self._initialize()
-
-    def _initialize(self) -> None:
-        """Initialise all layers except the backbone as in the paper."""
+        # As in the paper, the backbone is not initialised.
         nn.init.trunc_normal_(self.pos_queries, std=0.02)
         for part in (self.decoder, self.head, self.embed):
-            for module in part.modules():
-                if isinstance(module, nn.Linear | nn.Embedding):
-                    nn.init.trunc_normal_(module.weight, std=0.02)
-                if isinstance(module, nn.Linear):
-                    nn.init.zeros_(module.bias)
+            initialize_truncated(part, nn.Linear, nn.Embedding)
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
         """Load a checkpoint file; files from before docTR 0.11.1 are accepted."""
