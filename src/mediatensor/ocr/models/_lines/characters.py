@@ -113,9 +113,6 @@ def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor
             greatest probability and its class. Any device and any floating-point type.
         blank: The class that means "no character here".
 
-    Raises:
-        InvalidArgumentError: The tensors have other shapes.
-
     >>> import torch
     >>> best = torch.tensor([[0.9, 0.6, 0.8, 0.7, 0.9]]), torch.tensor([[0, 1, 1, 2, 1]])
     >>> characters = ctc_best_path(best, blank=2)

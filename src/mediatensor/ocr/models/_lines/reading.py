@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -110,9 +111,6 @@ def script_classifier_for(*parameters: Tensor) -> ScriptClassifier | None:
     """Return the classifier fitted for a recogniser with these parameters.
 
     Return ``None`` for other parameters, such as those after training.
-
-    Raises:
-        WeightsError: The classifier file is damaged.
     """
     if any(parameter.dtype != torch.float32 or parameter.device.type == "meta" for parameter in parameters):
         return None
@@ -207,24 +205,14 @@ class SeenBatch:
     Attributes:
         indices: Index of each line among the lines of the page.
         widths: Width of each line in columns, without padding.
-        probabilities: Greatest probability at each step, (N, T), see `CtcLineRecognizer.best_of_steps`.
-        classes: The class with this probability, (N, T), int32.
-        spaces: Probability of a space at each step, (N, T).
-        inks: Ink masks; see `inks_of_lines`.
-        scores: Scores of alternatives, (N, T, K), see `CtcLineRecognizer.alternatives`; K is 0 for models without them.
-        others: Classes of the alternatives, (N, T, K), int16, or int32 if int16 is too small for the classes.
-        scripts: Scores of the `ScriptClassifier`; (N, 0) for models without a classifier.
+        arrays: The result of `CtcLineRecognizer.best_of_steps`, with classes as int32; the ink of the lines, see
+            `inks_of_lines`; the result of `CtcLineRecognizer.alternatives`, (N, T, 0) for models without alternatives,
+            with classes as int16 if possible; scores of the `ScriptClassifier`, (N, 0) for models without it.
     """
 
     indices: list[int]
     widths: list[int]
-    probabilities: Tensor
-    classes: Tensor
-    spaces: Tensor
-    inks: Tensor
-    scores: Tensor
-    others: Tensor
-    scripts: Tensor
+    arrays: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
@@ -238,8 +226,8 @@ def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
     scores, others = found.get("alternatives") or (probabilities[..., None][..., :0], classes[..., None][..., :0])
     scripts = found.get("scripts", probabilities[:, :0])
     narrow = others.to(torch.int16 if len(model.characters) < 1 << 15 else torch.int32)
-    inks = inks_of_lines(batch.data)
-    return SeenBatch(batch.indices, batch.widths, probabilities, classes.int(), spaces, inks, scores, narrow, scripts)
+    arrays = (probabilities, classes.int(), spaces, inks_of_lines(batch.data), scores, narrow, scripts)
+    return SeenBatch(batch.indices, batch.widths, arrays)
 
 
 def readings_of(
@@ -250,25 +238,11 @@ def readings_of(
     ``number`` is the number of lines. A line that is in none of the batches has an empty reading.
     """
     readings: list[LineReading] = [LineReading([], 0.0)] * number
-    arrays = download(
-        *(
-            part
-            for batch in seen
-            for part in (
-                batch.probabilities,
-                batch.classes,
-                batch.spaces,
-                batch.inks,
-                batch.scores,
-                batch.others,
-                batch.scripts,
-            )
-        )
-    )
+    arrays = iter(download(*(array for batch in seen for array in batch.arrays)))
     classifier = getattr(uncompiled_module(model), "script_classifier", None)
     names = () if classifier is None else classifier.names
-    for place, batch in enumerate(seen):
-        probabilities, classes, spaces, inks, scores, others, scripts = arrays[7 * place : 7 * place + 7]
+    for batch in seen:
+        probabilities, classes, spaces, inks, scores, others, scripts = islice(arrays, 7)
         found = ctc_best_path((torch.from_numpy(probabilities), torch.from_numpy(classes)), BLANK)
         for position, (index, width) in enumerate(zip(batch.indices, batch.widths, strict=True)):
             ink = ink_of_line(inks, position, width)

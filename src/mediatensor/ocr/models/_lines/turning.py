@@ -96,9 +96,6 @@ class LineEvidence:
             is probably wrong.
         upside_down: Probability that the crop, rotated if ``tall``, is upside down; ``None`` if unknown.
         confidences: The recogniser's mean confidence on this line for each turn of the page that was tried.
-
-    Raises:
-        InvalidArgumentError: A value is out of range.
     """
 
     length: float
@@ -126,9 +123,6 @@ def line_evidence(
     """Collect the evidence of lines from relative quads (N, 4, 2), clockwise on the page.
 
     Lines selected by `lines_are_tall` must have been rotated before classification and recognition.
-
-    Raises:
-        InvalidArgumentError: Lengths differ or a value is out of range.
     """
     for name, argument in (("upside_down", upside_down), ("confidences", confidences)):
         if argument is not None and len(argument) != len(quads):
@@ -184,9 +178,6 @@ def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[
     >>> page, note = LineEvidence(300.0, False, 12.0, 0.9), LineEvidence(200.0, True, 8.0)
     >>> decide_line_turns([page, note], page_turn=0)
     [0, 270]
-
-    Raises:
-        InvalidArgumentError: The turn is not 0, 90, 180 or 270.
     """
     if page_turn not in TURNS:
         raise InvalidArgumentError(f"page_turn={page_turn}: it must be one of {TURNS}")

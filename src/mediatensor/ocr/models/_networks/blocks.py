@@ -243,11 +243,7 @@ def conv_sequence_pt(
 
 
 class MultiHeadAttention(nn.Module):
-    """Multi-head scaled dot-product attention (Vaswani et al., "Attention Is All You Need", 2017).
-
-    Raises:
-        InvalidArgumentError: ``d_model`` is not a multiple of ``num_heads``.
-    """
+    """Multi-head scaled dot-product attention (Vaswani et al., "Attention Is All You Need", 2017)."""
 
     def __init__(self, num_heads: int, d_model: int) -> None:
         super().__init__()

@@ -6,6 +6,7 @@ modules take their parameters from it in the order in which the graph uses them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,9 @@ MAX_FILE_BYTES = 2**31 - 1
 _DTYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8"}
 
 _NOT_RAW = 2**20
-"""Limit on the numbers of a tensor that are listed one by one, which is slow. Exporters write parameters as bytes."""
+"""Limit on the numbers of a tensor that are listed one by one, which is slow, and on the fields of a message. Exporters
+write parameters as bytes.
+"""
 
 _MOST_NODES = 2**17
 """Limit on the operations and tensors of a graph; the largest known network has 5,000."""
@@ -62,11 +65,7 @@ class OnnxGraph:
 
 
 def read_onnx(path: Path) -> OnnxGraph:
-    """Read an ONNX file, which must contain its tensors; the arrays are views of the file's bytes.
-
-    Raises:
-        WeightsError: The file is damaged or not an ONNX file.
-    """
+    """Read an ONNX file, which must contain its tensors; the arrays are views of the file's bytes."""
     if path.stat().st_size > MAX_FILE_BYTES:
         raise WeightsError(f"{path} is larger than an ONNX file can be ({MAX_FILE_BYTES} bytes).")
     try:
@@ -87,11 +86,7 @@ def add_output(data: bytes, name: str) -> bytes:
 
 
 def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
-    """Copy a graph's parameters into layers, given in the order in which the graph uses them.
-
-    Raises:
-        WeightsError: The layers of the graph do not match.
-    """
+    """Copy a graph's parameters into layers, given in the order in which the graph uses them."""
     try:
         found = list(_layers_of(graph))
     except LookupError as error:
@@ -155,29 +150,23 @@ def _layers_of(graph: OnnxGraph) -> Iterator[list[Array]]:
 def _parse_model(data: memoryview) -> OnnxGraph:
     tensors: dict[str, Array] = {}
     nodes: list[OnnxNode] = []
-    metadata: dict[str, str] = {}
     inputs: list[str] = []
     outputs: list[str] = []
-    for number, value in _fields(data):
-        if number == 14:
-            pair = {key: _text(text) for key, text in _fields(_message(value))}
-            metadata[pair.get(1, "")] = pair.get(2, "")
-        elif number == 7:
-            for part, content in _fields(_message(value)):
-                if len(nodes) + len(tensors) > _MOST_NODES:
-                    raise ValueError(f"its graph has more than {_MOST_NODES} parts")
-                if part == 5:
-                    name, array = _parse_tensor(_message(content))
-                    tensors[name] = array
-                elif part == 1:
-                    node, constant = _parse_node(_message(content))
-                    if constant is not None:
-                        tensors[node.output] = constant
-                    else:
-                        nodes.append(node)
-                elif part in (11, 12):
-                    names = inputs if part == 11 else outputs
-                    names += [_text(text) for key, text in _fields(_message(content)) if key == 1]
+    model = _fields(data)
+    pairs = [_fields(_message(pair)) for pair in model[14]]
+    for graph in model[7]:
+        parts = _fields(_message(graph))
+        if len(nodes) + len(tensors) + len(parts[1]) + len(parts[5]) > _MOST_NODES:
+            raise ValueError(f"its graph has more than {_MOST_NODES} parts")
+        tensors.update(_parse_tensor(_message(content)) for content in parts[5])
+        for content in parts[1]:
+            node, constant = _parse_node(_message(content))
+            if constant is not None:
+                tensors[node.output] = constant
+            else:
+                nodes.append(node)
+        for names, values in ((inputs, parts[11]), (outputs, parts[12])):
+            names += [_text(name) for value in values for name in _fields(_message(value))[1]]
     if not nodes:
         raise ValueError("it has no graph")
     source = _sources_of_identities(nodes)
@@ -189,7 +178,7 @@ def _parse_model(data: memoryview) -> OnnxGraph:
     return OnnxGraph(
         tensors,
         kept,
-        metadata,
+        {_last_text(pair[1]): _last_text(pair[2]) for pair in pairs},
         tuple(name for name in inputs if name not in tensors),
         tuple(source.get(name, name) for name in outputs),
     )
@@ -205,75 +194,52 @@ def _sources_of_identities(nodes: Sequence[OnnxNode]) -> dict[str, str]:
 
 def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:
     """Return a node, and its value if it is a constant."""
-    inputs, outputs, op = [], [], ""
-    constant: Array | None = None
-    for number, value in _fields(data):
-        if number == 1:
-            inputs.append(_text(value))
-        elif number == 2:
-            outputs.append(_text(value))
-        elif number == 4:
-            op = _text(value)
-        elif number == 5:
-            constant = _parse_attribute(_message(value)) if constant is None else constant
-    return OnnxNode(op, tuple(inputs), outputs[0]), constant if op == "Constant" else None
+    fields = _fields(data)
+    node = OnnxNode(_last_text(fields[4]), tuple(map(_text, fields[1])), _text(fields[2][0]))
+    values = map(_parse_attribute, map(_message, fields[5])) if node.op == "Constant" else ()
+    return node, next((value for value in values if value is not None), None)
 
 
 def _parse_attribute(data: memoryview) -> Array | None:
     """Return the value of an attribute if it is a number, a tensor or a list of numbers."""
-    value: Array | None = None
-    floats: list[memoryview] = []
-    integers: list[int] = []
-    for number, content in _fields(data):
-        if number == 2:
-            value = np.frombuffer(_message(content), "<f4")[0]
-        elif number == 3:
-            value = np.array(_integers(content)[0])
-        elif number == 5:
-            value = _parse_tensor(_message(content))[1]
-        elif number == 7:
-            floats.append(_message(content))
-        elif number == 8:
-            integers += _integers(content)
-    if floats:
-        value = np.frombuffer(b"".join(floats), "<f4")
-    return np.array(integers) if integers else value
+    fields = _fields(data)
+    if fields[8]:
+        return np.array([number for value in fields[8] for number in _integers(value)])
+    if fields[7]:
+        return np.frombuffer(b"".join(map(_message, fields[7])), "<f4")
+    if fields[5]:
+        return _parse_tensor(_message(fields[5][-1]))[1]
+    if fields[3]:
+        return np.array(_integers(fields[3][-1])[0])
+    return np.frombuffer(_message(fields[2][-1]), "<f4")[0] if fields[2] else None
 
 
 def _parse_tensor(data: memoryview) -> tuple[str, Array]:
-    shape: list[int] = []
-    dtype, name = 1, ""
-    raw: memoryview | None = None
+    fields = _fields(data)
+    if fields[13]:
+        raise ValueError("its tensors are in another file, which is not read")
+    shape = [size for value in fields[1] for size in _integers(value)]
+    dtype = _integers(fields[2][-1])[0] if fields[2] else 1
     integers: list[int] = []
-    floats: list[memoryview] = []
-    for number, value in _fields(data):
-        if number == 1:
-            shape += _integers(value)
-        elif number == 2:
-            dtype = _integers(value)[0]
-        elif number == 4:
-            floats.append(_message(value))
-        elif number in (5, 7):
-            integers += _integers(value)
-        elif number == 8:
-            name = _text(value)
-        elif number == 9:
-            raw = _message(value)
-        elif number == 13:
-            raise ValueError("its tensors are in another file, which is not read")
-        if max(len(integers), len(floats)) > _NOT_RAW:
+    for value in (*fields[5], *fields[7]):
+        integers += _integers(value)
+        if len(integers) > _NOT_RAW:
             raise ValueError(f"a tensor lists more than {_NOT_RAW} numbers one by one")
-    if raw is not None:
-        array = np.frombuffer(raw, _DTYPES[dtype])
-    elif floats:
-        array = np.frombuffer(b"".join(floats), "<f4")
+    if fields[9]:
+        array = np.frombuffer(_message(fields[9][-1]), _DTYPES[dtype])
+    elif fields[4]:
+        array = np.frombuffer(b"".join(map(_message, fields[4])), "<f4")
     else:
         array = np.array(integers, _DTYPES[dtype])
-    return name, array.reshape(shape)
+    return _last_text(fields[8]), array.reshape(shape)
 
 
 def _text(value: FieldValue) -> str:
     return bytes(_message(value)).decode()
+
+
+def _last_text(values: Sequence[FieldValue]) -> str:
+    return _text(values[-1]) if values else ""
 
 
 def _message(value: FieldValue) -> memoryview:
@@ -282,17 +248,20 @@ def _message(value: FieldValue) -> memoryview:
     return value
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, FieldValue]]:
-    """Yield the field number and the value of each field of a protocol-buffer message."""
-    position, size = 0, len(data)
+def _fields(data: memoryview) -> defaultdict[int, list[FieldValue]]:
+    """Return the values of the fields of a protocol-buffer message by field number, in the order of the message."""
+    fields: defaultdict[int, list[FieldValue]] = defaultdict(list)
+    position, size, count = 0, len(data), 0
     while position < size:
         key, position = _varint(data, position)
-        wire_type = key & 7
+        wire_type, count = key & 7, count + 1
         if key < 8:
             raise ValueError("a field without a number")
+        if count > _NOT_RAW:
+            raise ValueError(f"a message has more than {_NOT_RAW} fields")
         if wire_type == 0:
             number, position = _varint(data, position)
-            yield key >> 3, number
+            fields[key >> 3].append(number)
             continue
         if wire_type == 2:
             length, position = _varint(data, position)
@@ -302,8 +271,9 @@ def _fields(data: memoryview) -> Iterator[tuple[int, FieldValue]]:
             raise ValueError(f"wire type {wire_type}")
         if position + length > size:
             raise ValueError("it ends too early")
-        yield key >> 3, data[position : position + length]
+        fields[key >> 3].append(data[position : position + length])
         position += length
+    return fields
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:

@@ -21,61 +21,45 @@ __all__ = [
     "register_predictor",
 ]
 
-_MODULES: dict[str, str] = {
-    "crnn_mobilenet_v3_large": "recognition.crnn",
-    "crnn_mobilenet_v3_small": "recognition.crnn",
-    "crnn_vgg16_bn": "recognition.crnn",
-    "db_mobilenet_v3_large": "detection.differentiable_binarization",
-    "db_resnet34": "detection.differentiable_binarization",
-    "db_resnet50": "detection.differentiable_binarization",
-    "fast_base": "detection.fast",
-    "fast_small": "detection.fast",
-    "fast_tiny": "detection.fast",
-    "linknet_resnet18": "detection.linknet",
-    "linknet_resnet34": "detection.linknet",
-    "linknet_resnet50": "detection.linknet",
-    "lw_detr_m": "layout.lw_detr",
-    "lw_detr_s": "layout.lw_detr",
-    "master": "recognition.master",
-    "mobilenet_v3_small_crop_orientation": "classification.mobilenet",
-    "mobilenet_v3_small_page_orientation": "classification.mobilenet",
-    "parseq": "recognition.parseq",
-    "ppocr_mobile_v2_line_orientation": "classification.ppocr",
-    "ppocr_v6_small_det": "detection.ppocr",
-    "ppocr_v6_small_reco": "recognition.ppocr",
-    "sar_resnet31": "recognition.sar",
-    "tablecenternet": "table_structure.tablecenternet",
-    "viptr_tiny": "recognition.viptr",
-    "vitstr_base": "recognition.vitstr",
-    "vitstr_small": "recognition.vitstr",
+_NETWORKS = {
+    "classification.mobilenet": ("mobilenet_v3_small_crop_orientation", "mobilenet_v3_small_page_orientation"),
+    "classification.ppocr": ("ppocr_mobile_v2_line_orientation",),
+    "detection.differentiable_binarization": ("db_mobilenet_v3_large", "db_resnet34", "db_resnet50"),
+    "detection.fast": ("fast_base", "fast_small", "fast_tiny"),
+    "detection.linknet": ("linknet_resnet18", "linknet_resnet34", "linknet_resnet50"),
+    "detection.ppocr": ("ppocr_v6_small_det",),
+    "layout.lw_detr": ("lw_detr_m", "lw_detr_s"),
+    "recognition.crnn": ("crnn_mobilenet_v3_large", "crnn_mobilenet_v3_small", "crnn_vgg16_bn"),
+    "recognition.master": ("master",),
+    "recognition.parseq": ("parseq",),
+    "recognition.ppocr": ("ppocr_v6_small_reco",),
+    "recognition.sar": ("sar_resnet31",),
+    "recognition.viptr": ("viptr_tiny",),
+    "recognition.vitstr": ("vitstr_base", "vitstr_small"),
+    "table_structure.tablecenternet": ("tablecenternet",),
 }
-"""Module of each architecture; the module's ``default_cfgs`` describes the architecture."""
+"""Architectures by module; the module's ``default_cfgs`` describes them."""
 
-_BACKBONES: dict[str, str] = {
-    "magc_resnet31": "classification.magc_resnet",
-    "mobilenet_v3_large": "classification.mobilenet",
-    "mobilenet_v3_large_r": "classification.mobilenet",
-    "mobilenet_v3_small": "classification.mobilenet",
-    "mobilenet_v3_small_r": "classification.mobilenet",
-    "resnet18": "classification.resnet",
-    "resnet31": "classification.resnet",
-    "resnet34": "classification.resnet",
-    "resnet34_wide": "classification.resnet",
-    "resnet50": "classification.resnet",
-    "starnet_s3": "classification.starnet",
-    "textnet_base": "classification.textnet",
-    "textnet_small": "classification.textnet",
-    "textnet_tiny": "classification.textnet",
-    "vgg16_bn_r": "classification.vgg",
-    "vip_base": "classification.vip",
-    "vip_tiny": "classification.vip",
-    "vit_b": "classification.vit",
-    "vit_det_m": "classification.vit_det",
-    "vit_det_s": "classification.vit_det",
-    "vit_s": "classification.vit",
+_BACKBONES = {
+    "classification.magc_resnet": ("magc_resnet31",),
+    "classification.mobilenet": (
+        "mobilenet_v3_large",
+        "mobilenet_v3_large_r",
+        "mobilenet_v3_small",
+        "mobilenet_v3_small_r",
+    ),
+    "classification.resnet": ("resnet18", "resnet31", "resnet34", "resnet34_wide", "resnet50"),
+    "classification.starnet": ("starnet_s3",),
+    "classification.textnet": ("textnet_base", "textnet_small", "textnet_tiny"),
+    "classification.vgg": ("vgg16_bn_r",),
+    "classification.vip": ("vip_base", "vip_tiny"),
+    "classification.vit": ("vit_b", "vit_s"),
+    "classification.vit_det": ("vit_det_m", "vit_det_s"),
 }
 """Character classifiers that are only used as parts of other networks; `list_models` does not list them."""
 
+_MODULES = {name: module for module, names in _NETWORKS.items() for name in names}
+_BACKBONE_MODULES = {name: module for module, names in _BACKBONES.items() for name in names}
 _FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
 
 _PREFIXES = {
@@ -158,7 +142,7 @@ def model_card(name: str) -> ModelCard:
         >>> model_card("ppocr_v6_small_det").license
         'Apache-2.0'
     """
-    module = _MODULES.get(name) or _BACKBONES.get(name)
+    module = _MODULES.get(name) or _BACKBONE_MODULES.get(name)
     if module is None:
         raise InvalidArgumentError(f"unknown architecture {name!r}: choose one of {', '.join(list_models())}.")
     cfg: dict[str, Any] = importlib.import_module(f"mediatensor.ocr.models.{module}").default_cfgs[name]
@@ -200,11 +184,7 @@ def make_predictor(task: str, **options: Any) -> Any:
 
 
 def refuse_unknown(kwargs: dict[str, Any]) -> None:
-    """Raise an error if a factory did not use all arguments, for example because a name is misspelled.
-
-    Raises:
-        InvalidArgumentError: There are unused arguments.
-    """
+    """Raise an error if a factory did not use all arguments, for example because a name is misspelled."""
     if kwargs:
         raise InvalidArgumentError(f"unknown arguments: {', '.join(sorted(kwargs))}.")
 

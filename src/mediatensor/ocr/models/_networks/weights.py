@@ -84,10 +84,6 @@ def load_weights(
         arch: The architecture of the model.
         path: The file; ``None`` finds it with `find_weights`.
         ignore_keys: Names of the state dict that are not loaded, such as a head with other classes.
-
-    Raises:
-        WeightsNotFoundError: The file does not exist.
-        WeightsError: The file is damaged, is another file, or does not fit the model.
     """
     if path is not None:
         file = check_file(path)
@@ -169,13 +165,7 @@ def is_file(name: str) -> bool:
 
 
 def check_file(path: str | os.PathLike[str]) -> Path:
-    """Check that a path is an existing file, and return it.
-
-    Raises:
-        InvalidArgumentError: The path is a URL.
-        SourceTypeError: ``path`` is not a path.
-        WeightsNotFoundError: The file does not exist.
-    """
+    """Check that a path is an existing file, and return it."""
     name = path_text("the weights file", path)
     if _URL.match(name):
         raise InvalidArgumentError(f"{name}: nothing is downloaded here. Save the file and give its path.")
@@ -191,11 +181,7 @@ def checksum_in_name(file: Path) -> str:
 
 
 def compare_checksum(file: Path, expected: str) -> None:
-    """Check that a file's SHA-256 begins with ``expected``, in hexadecimal; an empty string is not compared.
-
-    Raises:
-        WeightsError: The file is damaged or is another file.
-    """
+    """Check that a file's SHA-256 begins with ``expected``, in hexadecimal; an empty string is not compared."""
     if not expected:
         return
     with file.open("rb") as stream:
@@ -251,11 +237,7 @@ def _check_tensors(file: Path, value: Any) -> None:
 
 
 def check_network(network: nn.Module) -> nn.Module:
-    """Check that the parameters of a network are finite, and return the network.
-
-    Raises:
-        WeightsError: A parameter or buffer has a number that is not finite.
-    """
+    """Check that the parameters of a network are finite, and return the network."""
     for name, value in uncompiled_module(network).state_dict().items():
         is_number = isinstance(value, Tensor) and value.is_floating_point() and not value.is_meta
         if is_number and not value.isfinite().all():
@@ -279,11 +261,7 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def read_safely(file: Path) -> Any:
-    """Read a file of ``torch.save`` that contains only tensors and plain values, without running code.
-
-    Raises:
-        WeightsError: The file is damaged, or contains other values.
-    """
+    """Read a file of ``torch.save`` that contains only tensors and plain values, without running code."""
     _check_container(file)
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
@@ -296,11 +274,7 @@ def read_safely(file: Path) -> Any:
 
 
 def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[str]) -> None:
-    """Load a state dict of ``torch.save`` into a model, except ``ignore_keys``.
-
-    Raises:
-        WeightsError: The file is damaged, not a state dict, or does not fit the model.
-    """
+    """Load a state dict of ``torch.save`` into a model, except ``ignore_keys``."""
     loaded = read_safely(file)
     if not isinstance(loaded, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in loaded.items()
@@ -343,11 +317,7 @@ class Checkpoint:
     card: Mapping[str, Any] = field(default_factory=dict)
 
     def network(self) -> Any:
-        """Return the network in evaluation mode.
-
-        Raises:
-            WeightsError: The architecture is unknown, or the parameters do not fit it.
-        """
+        """Return the network in evaluation mode."""
         if self.arch not in list_models():
             raise WeightsError(
                 f"The checkpoint is of the architecture {shown(self.arch)}; there are {', '.join(list_models())}."
@@ -385,11 +355,7 @@ def is_checkpoint(name: str | os.PathLike[str]) -> bool:
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a checkpoint atomically.
-
-    Raises:
-        WriteError: The file cannot be written.
-    """
+    """Write a checkpoint atomically."""
     state = {name: value.detach().cpu().contiguous() for name, value in checkpoint.state_dict.items()}
     stored = {
         "format": _FORMAT,
@@ -408,12 +374,7 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint that contains only tensors and plain values, without running code.
-
-    Raises:
-        WeightsNotFoundError: The file does not exist.
-        WeightsError: The file is damaged, or is not a checkpoint.
-    """
+    """Read a checkpoint that contains only tensors and plain values, without running code."""
     return _as_checkpoint(*_read_stored(path))
 
 

@@ -61,9 +61,6 @@ def build_classifier(
     ``network`` is called with ``num_classes`` and the rest of ``kwargs``. ``head`` is the state-dict name of the last
     layers, which are not loaded if the number of classes differs. If ``takes_input_shape`` is true, the network is
     built for one image size; otherwise it accepts any size.
-
-    Raises:
-        WeightsNotFoundError: ``pretrained`` is true, and the weights are not on this machine.
     """
     kwargs = dict(kwargs)
     classes = list(kwargs.pop("classes", default_cfg["classes"]))

@@ -163,11 +163,7 @@ class StripeAttention(nn.Module):
         self.get_v = nn.Conv2d(dim, dim, 3, padding=1, groups=dim)
 
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """Mix features (N, H, W, C).
-
-        Raises:
-            InvalidArgumentError: The size of the image is not a multiple of the stripe width.
-        """
+        """Mix features (N, H, W, C)."""
         count, height, width, channels = query.shape
         tall, wide = (height, self.split_size) if self.upright else (self.split_size, width)
         if height % tall or width % wide:

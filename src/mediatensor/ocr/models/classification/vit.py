@@ -37,11 +37,7 @@ class PatchEmbedding(nn.Module):
         self.projection = nn.Conv2d(channels, embed_dim, kernel_size=patch_size, stride=patch_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the embeddings of images.
-
-        Raises:
-            InvalidArgumentError: The size of the images is not a multiple of the patch size.
-        """
+        """Return the embeddings of images."""
         height, width = x.shape[-2:]
         if height % self.patch_size[0] or width % self.patch_size[1]:
             raise InvalidArgumentError(

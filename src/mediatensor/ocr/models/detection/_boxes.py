@@ -99,11 +99,7 @@ def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def image_tools() -> ModuleType:
-    """Import ``scipy.ndimage``.
-
-    Raises:
-        MissingDependencyError: SciPy is not installed.
-    """
+    """Import ``scipy.ndimage``."""
     try:
         from scipy import ndimage
     except ImportError as error:
@@ -118,9 +114,6 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
     """Return the 8-connected regions of a bitmap (H, W) with holes filled; regions inside a hole are dropped.
 
     If there are more than `MAX_REGIONS`, only the largest are returned.
-
-    Raises:
-        MissingDependencyError: SciPy is not installed.
     """
     ndimage = image_tools()
     # Unset pixels that are not connected to the outside are holes. The padding connects all outside pixels.

@@ -166,9 +166,6 @@ def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
     """Find the ink of a page ``gray`` (H, W) outside all boxes, without the smallest specks.
 
     The page may be dark on light, light on dark, or both. ``quads`` are boxes (N, 4, 2), in pixels.
-
-    Raises:
-        MissingDependencyError: SciPy is not installed.
     """
     ndimage = image_tools()
     left_over = np.zeros(gray.shape, dtype=bool)

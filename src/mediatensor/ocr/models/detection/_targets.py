@@ -50,9 +50,6 @@ def draw_targets(
     Boxes are shrunken by ``(1 - shrink_ratio ** 2) * area / perimeter`` (Vatti clipping, as in Liao et al., "Real-time
     Scene Text Detection with Differentiable Binarization", 2019). ``target`` has, for each image, the relative boxes of
     each class, (K, 4) or (K, 4, 2).
-
-    Raises:
-        InvalidArgumentError: A class is unknown, or boxes have another shape or lie outside [0, 1].
     """
     shape = (len(target), len(class_names), *size)
     maps = TargetMaps(

@@ -34,10 +34,6 @@ class FeatureSession:
     """The body of a recogniser, run by onnxruntime on one thread; callers parallelise over pages and lines.
 
     ``features_name`` is the name of the last linear layer's input tensor. Errors mention ``file``.
-
-    Raises:
-        MissingDependencyError: onnxruntime is not installed.
-        WeightsError: onnxruntime does not accept the file.
     """
 
     def __init__(self, data: bytes, input_name: str, features_name: str, file: Path) -> None:
@@ -64,11 +60,7 @@ class FeatureSession:
         self.__init__(*state)  # type: ignore[misc]
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return features (N, T, width), float32, on the CPU, for lines (N, 3, 48, W).
-
-        Raises:
-            WeightsError: The network does not accept lines of this size.
-        """
+        """Return features (N, T, width), float32, on the CPU, for lines (N, 3, 48, W)."""
         _, input_name, features_name, file = self._state
         lines = x.detach().to("cpu", torch.float32).contiguous().numpy()
         try:
@@ -217,11 +209,6 @@ def readers_by_script(
     """Return recognisers of lines by script; each file is loaded only once.
 
     ``recogniser`` reads all other lines and detects scripts.
-
-    Raises:
-        InvalidArgumentError: ``recogniser`` does not detect one of the scripts, or a reader does not read lines.
-        WeightsNotFoundError: There is no such file.
-        WeightsError: A file cannot be used.
     """
     if not isinstance(readers, Mapping) or not all(isinstance(script, str) for script in readers):
         raise InvalidArgumentError(f"script_readers={shown(readers)}: give a dict of readers by the name of a script.")

@@ -51,9 +51,6 @@ def split_crops(
     Returns:
         All pieces, and for each crop the range of its pieces. A crop that is not cut is its own only piece.
 
-    Raises:
-        InvalidArgumentError: ``split_overlap_ratio`` is not between 0 and 1.
-
     >>> import torch
     >>> pieces, of_crop = split_crops([torch.zeros(3, 10, 100)], max_ratio=8, target_ratio=6, split_overlap_ratio=0.5)
     >>> [piece.shape[-1] for piece in pieces], of_crop[0].stop, round(of_crop[0].last_overlap, 3)
