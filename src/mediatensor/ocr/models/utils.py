@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -135,12 +135,17 @@ def add_whitelist(
         allowed = frozenset("".join(vocabs))
     except TypeError:
         raise InvalidArgumentError(f"vocabs must be a string or several (got {shown(vocabs)}).") from None
-    vocab: str = recognizer.vocab  # type: ignore[assignment]
+    vocab: str = recognizer.vocab
     if allowed.isdisjoint(vocab):
         raise InvalidArgumentError(
             f"vocabs has none of the {len(vocab)} characters of {type(recognizer).__name__}; expected some of them"
         )
-    layer, offset = _score_layer(recognizer)
+    if not hasattr(recognizer, "score_layer"):
+        raise InvalidArgumentError(
+            f"{type(recognizer).__name__} has no score layer; expected a method "
+            "score_layer() that returns the layer and the class of vocab[0]"
+        )
+    layer, offset = recognizer.score_layer()
     if strategy == "mask":
         closest: dict[str, str] = {}
     elif mapping == "weights":
@@ -160,28 +165,13 @@ def _check_strategy(strategy: str, mapping: str | Mapping[str, str] | None) -> N
         raise InvalidArgumentError(f"mapping={mapping!r}; expected one of {_MAPPINGS}, a dict or None")
 
 
-def _recognizer_of(model: nn.Module) -> nn.Module:
+def _recognizer_of(model: nn.Module) -> Any:
     for candidate in (model, getattr(getattr(model, "reco_predictor", model), "model", None)):
         if isinstance(candidate, nn.Module) and isinstance(getattr(candidate, "vocab", None), str):
             return candidate
     raise InvalidArgumentError(
         f"model is a {type(model).__name__} without a recogniser; expected a recognition model or a predictor with one"
     )
-
-
-@runtime_checkable
-class _NamesItsScores(Protocol):
-    def score_layer(self) -> tuple[nn.Linear, int]: ...
-
-
-def _score_layer(recognizer: nn.Module) -> tuple[nn.Linear, int]:
-    """Return the layer that scores the classes, and the class index of the first character."""
-    if not isinstance(recognizer, _NamesItsScores):
-        raise InvalidArgumentError(
-            f"{type(recognizer).__name__} has no score layer; expected a method "
-            "score_layer() that returns the layer and the class of vocab[0]"
-        )
-    return recognizer.score_layer()
 
 
 def _restriction(

@@ -228,7 +228,12 @@ class _Sequences:
     ) -> None:
         self._tables = []
         for length in range(1, SEQUENCE_LENGTH + 1):
-            own_keys, own_counts = _shorten_sequences(keys, counts, length)
+            if length in keys:
+                own_keys, own_counts = keys[length], counts[length]
+            else:
+                # Not stored: summed from longer sequences.
+                own_keys, places = np.unique(keys[min(keys)] & ((1 << SYMBOL_BITS * length) - 1), return_inverse=True)
+                own_counts = np.bincount(places.reshape(-1), counts[min(keys)]).astype(np.float64)
             contexts, starts = np.unique(own_keys >> SYMBOL_BITS, return_index=True)
             totals = np.add.reduceat(own_counts, starts)
             self._tables.append((own_keys, own_counts, contexts, totals, np.diff(np.append(starts, len(own_keys)))))
@@ -246,18 +251,6 @@ class _Sequences:
             count = 0.0 if found is None else counts[found]
             probability = (count + kinds[place] * probability) / (totals[place] + kinds[place])
         return float(np.log(probability))
-
-
-def _shorten_sequences(
-    keys: Mapping[int, npt.NDArray[np.int64]], counts: Mapping[int, npt.NDArray[np.float64]], length: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return keys and counts of the sequences of ``length`` symbols, summed from longer ones if they are not stored."""
-    if length in keys:
-        return keys[length], counts[length]
-    shortest = min(keys)
-    own, places = np.unique(keys[shortest] & ((1 << SYMBOL_BITS * length) - 1), return_inverse=True)
-    summed: npt.NDArray[np.float64] = np.bincount(places.reshape(-1), counts[shortest]).astype(np.float64)
-    return own, summed
 
 
 def _key(symbols: Sequence[int]) -> int:
@@ -348,20 +341,11 @@ def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) ->
     if not letters + digits or not all(map(is_spelled, sure)):
         return None
     if letters and digits:
-        return _is_not_small if values[place].islower() and not any(map(str.islower, sure)) else None
-    return _is_no_digit if letters else _is_in_numbers
-
-
-def _is_no_digit(character: str) -> bool:
-    return not character.isdecimal()
-
-
-def _is_not_small(character: str) -> bool:
-    return not character.islower()
-
-
-def _is_in_numbers(character: str) -> bool:
-    return character.isdecimal() or character in _SPELLED_IN_NUMBERS
+        is_doubtful = values[place].islower() and not any(map(str.islower, sure))
+        return (lambda character: not character.islower()) if is_doubtful else None
+    if letters:
+        return lambda character: not character.isdecimal()
+    return lambda character: character.isdecimal() or character in _SPELLED_IN_NUMBERS
 
 
 def _find_likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[str, float]]]) -> list[str]:

@@ -105,7 +105,11 @@ def inks_of_lines(pictures: Tensor) -> Tensor:
     """
     grays = pictures.mean(1)
     if grays.device.type != "cpu":
-        return _pack_bits(_map_ink(grays))
+        flags = _map_ink(grays)
+        packed = torch.zeros((*flags.shape[:2], flags.shape[2] // 8), dtype=torch.uint8, device=flags.device)
+        for place, bit in enumerate(BITS):
+            packed += flags[..., place::8].to(torch.uint8) * bit
+        return packed
     inks = torch.zeros(grays.shape, dtype=torch.bool)
     for gray, ink in zip(grays.numpy(), inks.numpy(), strict=True):
         width = int((~np.isnan(gray[0])).sum())
@@ -139,11 +143,3 @@ def _map_ink(grays: Tensor) -> Tensor:
 
 def _select_ordered(ordered: Tensor, places: Tensor) -> Tensor:
     return ordered.gather(1, places.long())
-
-
-def _pack_bits(inks: Tensor) -> Tensor:
-    """Pack bool (N, H, W) into uint8 (N, H, W / 8), the first pixel in the lowest bit."""
-    packed = torch.zeros((*inks.shape[:2], inks.shape[2] // 8), dtype=torch.uint8, device=inks.device)
-    for place, bit in enumerate(BITS):
-        packed += inks[..., place::8].to(torch.uint8) * bit
-    return packed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
@@ -282,24 +282,20 @@ def read_page_lines(
         known |= _read_by_script(script, reader, page, lines, known, min_confidence, split_after)
     if not report_scripts:
         known = {index: replace(reading, script=None) for index, reading in known.items()}
-    kept = [
-        index
+    # A dict keeps the order, and finds an index fast.
+    kept = {
+        index: None
         for index in range(len(quads))
         if known[index].words and known[index].share_right >= min_confidence and known[index].script is None
-    ]
+    }
     words = _words_of(lines, scores, turns, known, kept, straight)
-    is_kept = set(kept)
-    reasons = [_reason_unread(known[index], index in is_kept) for index in range(len(lines))]
-    words.unread = _unread_of(lines.clip(0, 1), known, reasons, straight)
-    words.found = [
-        FoundLine(
-            line,
-            " ".join(word.value for word in known[index].words),
-            line_confidence(word.confidence for word in known[index].words),
-            reasons[index],
-        )
-        for index, line in enumerate(lines)
-    ]
+    for index, (line, visible) in enumerate(zip(lines, lines.clip(0, 1), strict=True)):
+        reading, reason = known[index], _reason_unread(known[index], index in kept)
+        confidence = line_confidence(word.confidence for word in reading.words)
+        words.found.append(FoundLine(line, reading.text, confidence, reason))
+        if reason is not None:
+            geometry: Any = to_corners(box_around(visible)) if straight else tuple(map(tuple, visible.tolist()))
+            words.unread.append(UnreadLine(geometry, reason, reading.text, reading.share_right, reading.script))
     return words
 
 
@@ -333,21 +329,6 @@ def _reason_unread(reading: LineReading, is_kept: bool) -> str | None:
     return "low confidence" if reading.words else "no text"
 
 
-def _unread_of(
-    lines: FloatArray, readings: Mapping[int, LineReading], reasons: Sequence[str | None], straight: bool
-) -> list[UnreadLine]:
-    """Return the lines whose text is missing in the page's text, completely or in part, with the reason."""
-    found = []
-    for index, (line, reason) in enumerate(zip(lines, reasons, strict=True)):
-        reading = readings[index]
-        if reason is None:
-            continue
-        geometry: Any = to_corners(box_around(line)) if straight else tuple(map(tuple, line.tolist()))
-        value = " ".join(word.value for word in reading.words)
-        found.append(UnreadLine(geometry, reason, value, reading.share_right, reading.script))
-    return found
-
-
 def _turn_bad_lines(
     model: LineRecognizer,
     page: Tensor,
@@ -375,27 +356,20 @@ def _words_of(
     lines: FloatArray,
     scores: npt.NDArray[np.floating],
     turns: IntArray,
-    readings: dict[int, LineReading],
-    kept: Sequence[int],
+    readings: Mapping[int, LineReading],
+    kept: Iterable[int],
     straight: bool,
 ) -> ClassWords:
-    quads, word_scores, texts, orientations, line_ids, characters = [], [], [], [], [], []
-    for index in kept:
-        for word in readings[index].words:
-            quads.append(place_boxes(lines[index], np.array([word.box]))[0])
-            word_scores.append(float(scores[index]))
-            texts.append((word.value, word.confidence))
-            orientations.append({"value": signed_turn(int(turns[index])), "confidence": None})
-            line_ids.append(index)
-            characters.append(
-                characters_of(word.value, word.confidences, place_boxes(lines[index], np.array(word.boxes)), straight)
-            )
-    corners = np.array(quads).reshape(-1, 4, 2)
+    found = [(index, word) for index in kept for word in readings[index].words]
+    corners = np.array([place_boxes(lines[index], np.array([word.box]))[0] for index, word in found]).reshape(-1, 4, 2)
     return ClassWords(
         boxes_around(corners) if straight else corners,
-        np.array(word_scores),
-        texts,
-        orientations,
-        np.array(line_ids, dtype=np.int64),
-        list(characters),
+        np.array([float(scores[index]) for index, _ in found]),
+        [(word.value, word.confidence) for _, word in found],
+        [{"value": signed_turn(int(turns[index])), "confidence": None} for index, _ in found],
+        np.array([index for index, _ in found], dtype=np.int64),
+        [
+            characters_of(word.value, word.confidences, place_boxes(lines[index], np.array(word.boxes)), straight)
+            for index, word in found
+        ],
     )

@@ -173,6 +173,10 @@ class LineReading:
     script: str | None = None
 
     @property
+    def text(self) -> str:
+        return " ".join(word.value for word in self.words)
+
+    @property
     def share_right(self) -> float:
         """The expected share of correct words; 0 if there are no words."""
         return sum(word.confidence for word in self.words) / max(len(self.words), 1)

@@ -304,16 +304,11 @@ def turns_of_straight_lines(
     widths, heights = line_sizes(scale_to_pixels(quads, shape))
     for index, own in enumerate(readings):
         if len(own) > 1:
-            turns[index] = _choose_tall(own, float(heights[index] / max(widths[index], 1e-6)))
+            sideways = 90 if own[90].confidence >= own[270].confidence else 270
+            is_line = heights[index] / max(widths[index], 1e-6) >= LONG_LINE
+            is_line |= sum(len(word.value) for word in own[sideways].words) >= 3
+            turns[index] = sideways if is_line and own[sideways].confidence >= own[0].confidence else 0
     return turns, {index: own[int(turns[index])] for index, own in enumerate(readings)}
-
-
-def _choose_tall(readings: Readings, aspect: float) -> int:
-    """Choose among the readings at 0, 90 and 270 degrees."""
-    sideways = 90 if readings[90].confidence >= readings[270].confidence else 270
-    length = sum(len(word.value) for word in readings[sideways].words)
-    is_line = aspect >= LONG_LINE or length >= 3
-    return sideways if is_line and readings[sideways].confidence >= readings[0].confidence else 0
 
 
 def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:

@@ -419,21 +419,15 @@ def sort_words(words: Sequence[LineWord]) -> list[LineWord]:
     PaddleOCR's networks are trained on reversed right-to-left lines, in which runs of Latin letters, digits and number
     signs keep their order. A line without right-to-left letters is not changed.
     """
-    if not any(_is_right_to_left(character) for word in words for character in word.value):
+    if not any(is_right_to_left(character) for word in words for character in word.value):
         return list(words)
-    turned = [_reverse_word(word) for word in words]
+    turned = []
+    for word in words:
+        order = _reverse_order([_LEFT_TO_RIGHT.fullmatch(character) is not None for character in word.value])
+        value, boxes = "".join(word.value[index] for index in order), tuple(word.boxes[index] for index in order)
+        turned.append(LineWord(value, word.box, boxes, tuple(word.confidences[index] for index in order)))
     are_kept = [all(map(_LEFT_TO_RIGHT.fullmatch, word.value)) for word in turned]
     return [turned[index] for index in _reverse_order(are_kept)]
-
-
-def _reverse_word(word: LineWord) -> LineWord:
-    order = _reverse_order([_LEFT_TO_RIGHT.fullmatch(character) is not None for character in word.value])
-    return LineWord(
-        "".join(word.value[index] for index in order),
-        word.box,
-        tuple(word.boxes[index] for index in order),
-        tuple(word.confidences[index] for index in order),
-    )
 
 
 def _reverse_order(are_kept: Sequence[bool]) -> list[int]:
@@ -449,5 +443,5 @@ def _reverse_order(are_kept: Sequence[bool]) -> list[int]:
     return order + run
 
 
-def _is_right_to_left(character: str) -> bool:
-    return unicodedata.bidirectional(character) in ("R", "AL")
+def is_right_to_left(character: str) -> bool:
+    return bool(character) and unicodedata.bidirectional(character[0]) in ("R", "AL")

@@ -28,7 +28,10 @@ _WITH_PARAMETERS = (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear, nn
 
 def convolve(layer: nn.Conv2d, x: Tensor, activation: Activation = "none", added: Tensor | None = None) -> Tensor:
     """Return either ``activation(layer(x))`` or ``layer(x) + added``; fusing these calls changes only the rounding."""
-    if not _can_fuse(layer, x):
+    # Hooks, and layers that replace the convolution, must be called.
+    is_plain = type(layer) is nn.Conv2d and not layer._forward_hooks and not layer._forward_pre_hooks
+    is_plain = is_plain and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    if not is_plain or not _is_plain(x, layer.weight):
         y: Tensor = layer(x)
         return (y if activation == "none" else _ACTIVATIONS[activation](y)) if added is None else y + added
     shape = (layer.padding, layer.stride, layer.dilation, layer.groups)
@@ -46,13 +49,6 @@ def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return F.linear(rows, weight, bias)
     product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
     return product
-
-
-def _can_fuse(layer: nn.Conv2d, x: Tensor) -> bool:
-    # Hooks, and layers that replace the convolution, must be called.
-    return type(layer) is nn.Conv2d and not layer._forward_hooks and not layer._forward_pre_hooks and (
-        layer.padding_mode == "zeros" and not isinstance(layer.padding, str) and _is_plain(x, layer.weight)
-    )  # fmt: skip
 
 
 def _is_plain(x: Tensor, weight: Tensor) -> bool:
@@ -180,9 +176,10 @@ def _pool(x: Tensor) -> Tensor:
     return torch.maximum(rows[..., :-1], rows[..., 1:])
 
 
-def make_stage(*rows: tuple[int, int, int | tuple[int, int], bool]) -> nn.Sequential:
-    """Return one block for each row of (input channels, output channels, stride, gated)."""
-    return nn.Sequential(*(Block(*row) for row in rows))
+def make_stage(in_channels: int, channels: int, stride: int | tuple[int, int], gated: Sequence[bool]) -> list[Block]:
+    """Return blocks, the first of which has the stride; ``gated`` has one item for each block."""
+    following = [Block(channels, channels, 1, has_gates) for has_gates in gated[1:]]
+    return [Block(in_channels, channels, stride, gated[0]), *following]
 
 
 def parameter_layers(*modules: nn.Module) -> list[nn.Module]:

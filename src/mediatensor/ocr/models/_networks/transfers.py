@@ -187,19 +187,19 @@ def spread(work: Callable[[ItemT], ResultT], items: Iterable[ItemT], num_workers
 
     ``work`` runs in inference mode. Items are taken in the calling thread, at most two per worker in advance.
     """
+
+    @torch.inference_mode()
+    def run(item: ItemT) -> ResultT:
+        return work(item)
+
     with _workers(num_workers) as pool:
         waiting: deque[Future[ResultT]] = deque()
         for item in items:
-            waiting.append(pool.submit(_run_without_gradients, work, item))
+            waiting.append(pool.submit(run, item))
             if len(waiting) > 2 * num_workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-def _run_without_gradients(work: Callable[[ItemT], ResultT], item: ItemT) -> ResultT:
-    with torch.inference_mode():
-        return work(item)
 
 
 @contextmanager

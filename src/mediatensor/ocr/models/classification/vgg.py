@@ -31,7 +31,14 @@ class VGG(Classifier):
 
     def __init__(self, num_classes: int) -> None:
         super().__init__()
-        self.features = nn.Sequential(*_convolutions())
+        layers: list[nn.Module] = []
+        channels_in = 3
+        for stage, (channels, repeats) in enumerate(_STAGES):
+            for _ in range(repeats):
+                layers += conv_sequence_pt(channels_in, channels, True, True, kernel_size=3, padding=1, bias=True)
+                channels_in = channels
+            layers.append(nn.MaxPool2d(2 if stage < _SQUARE_POOLS else (2, 1)))
+        self.features = nn.Sequential(*layers)
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(_STAGES[-1][0], num_classes)
         initialize_convolutions(self, zero_bias=True)
@@ -40,17 +47,6 @@ class VGG(Classifier):
         """Return (N, classes) scores of (N, 3, H, W) images."""
         scores: torch.Tensor = self.classifier(self.avgpool(self.features(x)).flatten(1))
         return scores
-
-
-def _convolutions() -> list[nn.Module]:
-    layers: list[nn.Module] = []
-    channels_in = 3
-    for stage, (channels, repeats) in enumerate(_STAGES):
-        for _ in range(repeats):
-            layers += conv_sequence_pt(channels_in, channels, True, True, kernel_size=3, padding=1, bias=True)
-            channels_in = channels
-        layers.append(nn.MaxPool2d(2 if stage < _SQUARE_POOLS else (2, 1)))
-    return layers
 
 
 def vgg16_bn_r(pretrained: bool = False, **kwargs: Any) -> VGG:

@@ -104,18 +104,13 @@ class PPOCRDetector(Detector):
         super().__init__(postprocessor, exportable, dict(cfg or default_cfgs["ppocr_v6_small_det"]), class_names)
         self.stem = Stem(24, 48)
         self.stages = nn.ModuleList(
-            [
-                make_stage((48, 48, 1, True), (48, 48, 1, False)),
-                make_stage((48, 96, 2, False), (96, 96, 1, True), (96, 96, 1, False)),
-                make_stage(
-                    (96, 192, 2, False),
-                    (192, 192, 1, True),
-                    (192, 192, 1, False),
-                    (192, 192, 1, True),
-                    (192, 192, 1, False),
-                ),
-                make_stage((192, 384, 2, False), (384, 384, 1, True), (384, 384, 1, False)),
-            ]
+            nn.Sequential(*blocks)
+            for blocks in (
+                make_stage(48, 48, 1, (True, False)),
+                make_stage(48, 96, 2, (False, True, False)),
+                make_stage(96, 192, 2, (False, True, False, True, False)),
+                make_stage(192, 384, 2, (False, True, False)),
+            )
         )
         self.laterals = nn.ModuleList(Lateral(channels) for channels in (384, 192, 96, 48))
         self.smoothers = nn.ModuleList(Smoother() for _ in range(4))

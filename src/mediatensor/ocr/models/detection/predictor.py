@@ -131,19 +131,22 @@ class DetectionPredictor(nn.Module):
         # One tile at a time, because all tiles of a very long page may not fit into memory.
         for view, (start, _) in zip(views, tiles, strict=True):
             located = next(self.locate([view], rotated=True, **kwargs))
-            scale = np.concatenate([np.tile([view.shape[2], view.shape[1]], (4, 1)), [[1, 1]]])
-            shift = np.concatenate([np.tile([start, 0] if axis == 0 else [0, start], (4, 1)), [[0, 0]]])
+            scale = _corner_factors(view.shape[2], view.shape[1])
+            shift = np.array([[start, 0] if axis == 0 else [0, start]] * 4 + [[0, 0]])
             for name, boxes in located.boxes.items():
                 parts.setdefault(name, []).append(np.asarray(boxes * scale + shift, dtype=np.float64))
-        whole = np.concatenate([np.tile([page.shape[2], page.shape[1]], (4, 1)), [[1, 1]]])
+        whole = _corner_factors(page.shape[2], page.shape[1])
         shades = page.float().mean(0)
         (gray,) = download((shades if page.dtype == torch.uint8 else shades * 255).to(torch.uint8))
         lines = {name: cut_long_lines(gray, join_tiles(own, tiles, axis), axis) for name, own in parts.items()}
         return Located({name: boxes / whole for name, boxes in lines.items()}, None)
 
-    def _open_sizes(self) -> tuple[int, ...]:
-        """Return the dimensions of the network's input whose sizes differ between batches."""
-        return (0, 2, 3) if isinstance(self.pre_processor, FlexiblePreProcessor) else (0,)
+    def _prepare(self, data: Tensor) -> Tensor:
+        """Return normalised pages as the network takes them, with the dimensions marked whose sizes differ."""
+        if self.model.cfg.get("color_order") == "BGR":
+            data = data.flip(1)
+        open_sizes = (0, 2, 3) if isinstance(self.pre_processor, FlexiblePreProcessor) else (0,)
+        return mark_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), *open_sizes)
 
     def _locate_batch(
         self,
@@ -157,10 +160,7 @@ class DetectionPredictor(nn.Module):
         # Grey pages are downloaded with their maps, to search them for ink outside all boxes.
         looks_again = rotated and self._can_look_again
         grays = ((data.float().mean(1) * 127.5 + 127.5).clamp(0, 255).to(torch.uint8),) if looks_again else ()
-        if self.model.cfg.get("color_order") == "BGR":
-            data = data.flip(1)
-        data = mark_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), *self._open_sizes())
-        out = self.model(data, **self._network_arguments(rotated, return_maps), **kwargs)
+        out = self.model(self._prepare(data), **self._network_arguments(rotated, return_maps), **kwargs)
         maps: npt.NDArray[np.floating] | None = None
         if "out_map" in out:
             # A single download for each batch, for which the host waits. Boxes are computed on the host.
@@ -187,8 +187,7 @@ class DetectionPredictor(nn.Module):
     ) -> dict[str, npt.NDArray[np.floating]]:
         """Add lines found around leftover letters to the relative boxes, and extend boxes to colons."""
         name, first = next(iter(boxes.items()))
-        size = np.array([gray.shape[1], gray.shape[0]])
-        scale = np.concatenate([np.tile(size, (4, 1)), [[1, 1]]])
+        scale = _corner_factors(gray.shape[1], gray.shape[0])
         in_pixels = remove_screens(first * scale)
         changed, seen = in_pixels[:, :4], set[Window]()
         for look in range(MOST_LOOKS):
@@ -202,8 +201,8 @@ class DetectionPredictor(nn.Module):
             parts = self._map_windows(page, gray.shape, windows)
             found = [
                 self.model.postprocessor.boxes(part, straight=False)
-                * np.concatenate([np.tile([w.right - w.left, w.bottom - w.top], (4, 1)), [[1, 1]]])
-                + np.concatenate([np.tile([w.left, w.top], (4, 1)), [[0, 0]]])
+                * _corner_factors(w.right - w.left, w.bottom - w.top)
+                + np.array([[w.left, w.top]] * 4 + [[0, 0]])
                 for w, part in zip(windows, parts, strict=True)
             ]
             before = {box.tobytes() for box in in_pixels}
@@ -225,10 +224,7 @@ class DetectionPredictor(nn.Module):
             box = (window.left, window.top, window.right, window.bottom)
             levels = (window.dark / 255, window.light / 255)
             data = part_of_page(page, shape, box, window.scale, levels, self.pre_processor, parameter.dtype)
-            if self.model.cfg.get("color_order") == "BGR":
-                data = data.flip(1)
-            data = mark_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), 2, 3)
-            maps.append(self.model(data, maps_only=True)["out_map"].float()[0, 0])
+            maps.append(self.model(self._prepare(data), maps_only=True)["out_map"].float()[0, 0])
         return download(*maps)
 
     def _network_arguments(self, rotated: bool, return_maps: bool) -> dict[str, bool]:
@@ -245,6 +241,11 @@ class DetectionPredictor(nn.Module):
             name: self.model.postprocessor.boxes(page_map[:, :, layer], straight=False)
             for layer, name in enumerate(self.model.class_names)
         }
+
+
+def _corner_factors(width: float, height: float) -> npt.NDArray[np.float64]:
+    """Return factors (5, 2) that scale the corners of a box, but not its score."""
+    return np.array([[width, height]] * 4 + [[1, 1]], dtype=np.float64)
 
 
 def _overlaps(window: Window, quads: npt.NDArray[np.floating]) -> bool:

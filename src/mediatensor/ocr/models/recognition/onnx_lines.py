@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from ...._engine.common.checks import path_text, shown
 from ....errors import InvalidArgumentError, MissingDependencyError, WeightsError
+from .._lines.words import is_right_to_left
 from .._networks.onnx import OnnxGraph, add_output, read_onnx
 from .._networks.transfers import not_compiled, uncompiled_module
 from .._networks.weights import check_file, is_file
@@ -196,7 +196,7 @@ def load_line_recognizer(
         characters, source = _find_dictionary(file, dictionary, graph.metadata.get("character"))
     characters = _fit_to_classes(characters, head.out_features, file, source)
     if right_to_left is None:
-        right_to_left = sum(map(_is_right_to_left, characters)) >= RIGHT_TO_LEFT_LETTERS
+        right_to_left = sum(map(is_right_to_left, characters)) >= RIGHT_TO_LEFT_LETTERS
     model = OnnxLineRecognizer(network, head, characters, step_pixels, right_to_left)
     if vocab is not None:
         model.restrict_vocab(vocab)
@@ -325,7 +325,3 @@ def _fit_to_classes(characters: list[str], num_classes: int, file: Path, source:
         f"{source} lists {len(characters)} characters, and the network of {file} has {num_classes} classes: a blank, "
         f"{num_classes - 2} characters and a space. Give the dictionary that belongs to it."
     )
-
-
-def _is_right_to_left(character: str) -> bool:
-    return bool(character) and unicodedata.bidirectional(character[0]) in ("R", "AL")

@@ -436,20 +436,10 @@ class PPOCRRecognizer(CtcLineRecognizer):
         self.cfg = dict(cfg or default_cfgs["ppocr_v6_small_reco"])
         self.exportable = exportable
         self.stem = Stem(48, 96)
-        self.blocks = make_stage(
-            (96, 96, 1, True),
-            (96, 96, 1, False),
-            (96, 96, 1, False),
-            (96, 192, (2, 1), False),
-            (192, 192, 1, True),
-            (192, 192, 1, False),
-            (192, 192, 1, True),
-            (192, 192, 1, False),
-            (192, 192, 1, True),
-            (192, 192, 1, False),
-            (192, 384, (2, 1), False),
-            (384, 384, 1, True),
-            (384, 384, 1, False),
+        self.blocks = nn.Sequential(
+            *make_stage(96, 96, 1, (True, False, False)),
+            *make_stage(96, 192, (2, 1), (False, True, False, True, False, True, False)),
+            *make_stage(192, 384, (2, 1), (False, True, False)),
         )
         self.shortcut, self.reduce = ConvNorm(384, 120), ConvNorm(384, 120)
         self.local = ConvNorm(120, 120, (1, 7), groups=120)

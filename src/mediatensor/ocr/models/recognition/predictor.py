@@ -115,4 +115,4 @@ class RecognitionPredictor(nn.Module):
                 data = torch.stack([F.pad(row, (0, padded - row.shape[2]), value=torch.nan) for row in rows])
                 seen.append(see_batch(self.model, LineBatch(data, chosen, [widths[index] for index in chosen])))
         readings = readings_of(self.model, seen, len(images))
-        return [(" ".join(word.value for word in reading.words), reading.confidence) for reading in readings]
+        return [(reading.text, reading.confidence) for reading in readings]
