@@ -283,47 +283,32 @@ def _letters(language: str) -> set[str]:
     return {character for character in VOCABS[language] if character.isalpha()}
 
 
-def _make_predictor(
-    kind: type[_Predictor],
-    /,
-    det_arch: str | os.PathLike[str] | nn.Module,
-    reco_arch: str | os.PathLike[str] | nn.Module,
-    pretrained: bool,
-    pretrained_backbone: bool,
-    preserve_aspect_ratio: bool,
-    symmetric_pad: bool,
-    layout_arch: str | os.PathLike[str] | nn.Module | None,
-    table_arch: str | os.PathLike[str] | nn.Module | None,
-    vocab: str | Sequence[str] | None,
-    det_bs: int,
-    reco_bs: int,
-    shorter_side: int | None,
-    longer_side: int | None,
-    unknown: Mapping[str, Any],
-    **options: Any,
-) -> _Predictor:
-    """Create a predictor of the given class from its networks; ``options`` are further arguments of the class."""
+def _make_predictor(kind: type[_Predictor], /, unknown: Mapping[str, Any], **options: Any) -> _Predictor:
+    """Create a predictor of the given class from its networks, given the arguments of `ocr_predictor`."""
     _refuse_unknown(kind, unknown)
-    sides = {"shorter_side": shorter_side, "longer_side": longer_side}
+    pretrained, det_arch, reco_arch = (options.pop(name) for name in ("pretrained", "det_arch", "reco_arch"))
+    backbone = {"pretrained_backbone": options.pop("pretrained_backbone")}
+    sides = {name: options.pop(name) for name in ("shorter_side", "longer_side")}
     detector = detection_predictor(
         det_arch,
         pretrained=pretrained,
         assume_straight_pages=options["assume_straight_pages"],
-        preserve_aspect_ratio=preserve_aspect_ratio,
-        symmetric_pad=symmetric_pad,
-        batch_size=det_bs,
-        pretrained_backbone=pretrained_backbone,
+        preserve_aspect_ratio=options.pop("preserve_aspect_ratio"),
+        symmetric_pad=options.pop("symmetric_pad"),
+        batch_size=options.pop("det_bs"),
+        **backbone,
         **{name: side for name, side in sides.items() if side is not None},
     )
+    vocab = options.pop("vocab")
     reading: dict[str, Any] = {} if vocab is None else {"vocab": vocab}
     if isinstance(reco_arch, str | os.PathLike):
-        reading["pretrained_backbone"] = pretrained_backbone
-    recogniser = recognition_predictor(reco_arch, pretrained=pretrained, batch_size=reco_bs, **reading)
-    # The layout and table networks get upright pages.
-    if layout_arch is not None:
-        options["layout_predictor"] = layout_predictor(layout_arch, pretrained=pretrained, assume_straight_pages=True)
-    if table_arch is not None:
-        options["table_predictor"] = table_predictor(table_arch, pretrained=pretrained, assume_straight_pages=True)
+        reading |= backbone
+    recogniser = recognition_predictor(reco_arch, pretrained=pretrained, batch_size=options.pop("reco_bs"), **reading)
+    for name, make in (("layout", layout_predictor), ("table", table_predictor)):
+        arch = options.pop(f"{name}_arch")
+        if arch is not None:
+            # These networks get upright pages.
+            options[f"{name}_predictor"] = make(arch, pretrained=pretrained, assume_straight_pages=True)
     needs_turns = not options["assume_straight_pages"] or options["detect_orientation"] or options["straighten_pages"]
     # docTR always loads its orientation models with weights. This model does the same, and takes 0.6 MB.
     classifier = ppocr_mobile_v2_line_orientation(pretrained=True) if needs_turns else None

@@ -130,16 +130,12 @@ def line_evidence(
     widths, heights = (sides.clip(1e-6) for sides in side_lengths(quads, page_shape))
     tall = lines_are_tall(quads, page_shape)
     aspects = np.where(tall, heights / widths, widths / heights)
+    known = [None] * len(quads) if upside_down is None else upside_down
+    lengths, of_lines = np.maximum(widths, heights), confidences or [{}] * len(quads)
     return [
-        LineEvidence(
-            length,
-            is_tall,
-            aspect,
-            None if upside_down is None or upside_down[index] is None else float(upside_down[index]),  # type: ignore[arg-type]
-            {} if confidences is None else confidences[index],
-        )
-        for index, (length, is_tall, aspect) in enumerate(
-            zip(np.maximum(widths, heights).tolist(), tall.tolist(), aspects.tolist(), strict=True)
+        LineEvidence(length, is_tall, aspect, None if probability is None else float(probability), own)
+        for length, is_tall, aspect, probability, own in zip(
+            lengths.tolist(), tall.tolist(), aspects.tolist(), known, of_lines, strict=True
         )
     ]
 
@@ -359,8 +355,12 @@ def turn_of_read_page(
         line_evidence(quads[asked], shape, None, [confidences[index] for index in asked])
     )
     voters = [index for index in asked if turn in confidences[index]]
-    if not turn or not voters or _is_vertical_writing(readings, voters, turn):
-        return 0, probability if not turn else 0.0
+    if not turn:
+        return 0, probability
+    letters = "".join(word.value for index in voters if turn % 180 for word in readings[index][turn].words)
+    if not voters or 2 * sum(map(is_east_asian, letters)) > len(letters):
+        # Tall lines of East Asian letters are vertical writing, and no evidence of the page's turn.
+        return 0, 0.0
     # 90 and 270 degrees are compared with each other: at 0 degrees a tall box can only be read as a character.
     against = 0 if turn == 180 else 360 - turn
     upright = _mean(confidences, weights, voters, turn)
@@ -382,12 +382,6 @@ def _mean(
     """Return the mean confidence of lines at a turn, weighted by their lengths."""
     total = sum(weights[index] for index in chosen)
     return sum(weights[index] * confidences[index][turn] for index in chosen) / max(total, 1e-9)
-
-
-def _is_vertical_writing(readings: Sequence[Readings], lines: Sequence[int], turn: int) -> bool:
-    """Return whether tall lines have East Asian letters; tall lines are then no evidence of the page's turn."""
-    letters = "".join(word.value for index in lines if turn % 180 for word in readings[index][turn].words)
-    return 2 * sum(map(is_east_asian, letters)) > len(letters)
 
 
 def page_turn(

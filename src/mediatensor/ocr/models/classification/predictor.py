@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._lines.cutting import WHOLE_CROP, lines_are_tall, longest_lines, page_quads, signed_turn
-from .._lines.turning import LineEvidence, line_evidence, upside_down_crops, upside_down_probabilities, vote_page_turn
+from .._lines.cutting import WHOLE_CROP, lines_are_tall, page_quads, signed_turn
+from .._lines.turning import page_turn, upside_down_crops
 from .._networks.transfers import compile_network, download, mark_open_sizes, uncompiled_module, upload_images
 from .._networks.weights import check_network
 from .._pages.preprocessing import Image, PreProcessor, as_images
@@ -115,16 +115,10 @@ class LinePageOrientation(nn.Module):
         images = upload_images(as_images(inputs), next(self.classifier.parameters()).device)
         located = self.detector.locate(images, rotated=True)
         turns = [
-            vote_page_turn(_evidence(self.classifier, image, page_quads(found.boxes)))
+            page_turn(None, self.classifier, image, page_quads(found.boxes))
             for image, found in zip(images, located, strict=True)
         ]
         return _make_result([(signed_turn(turn), confidence) for turn, confidence in turns])
-
-
-def _evidence(classifier: LineOrientationClassifier, image: Tensor, quads: np.ndarray) -> list[LineEvidence]:
-    shape = (image.shape[1], image.shape[2])
-    sample = quads[longest_lines(quads, shape)]
-    return line_evidence(sample, shape, upside_down_probabilities(classifier, image, sample))
 
 
 def _line_turns(
@@ -135,9 +129,7 @@ def _line_turns(
     probabilities = upside_down_crops(classifier, crops, batch_size)
     uprights = [90 if lines_are_tall(WHOLE_CROP, (image.shape[1], image.shape[2]))[0] else 0 for image in images]
     return [
-        (signed_turn(upright), 1 - probability)
-        if probability <= 0.5
-        else (signed_turn((upright + 180) % 360), probability)
+        (signed_turn((upright + 180 * (probability > 0.5)) % 360), max(probability, 1 - probability))
         for upright, probability in zip(uprights, probabilities.tolist(), strict=True)
     ]
 

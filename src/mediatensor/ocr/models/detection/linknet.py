@@ -126,11 +126,9 @@ class LinkNet(SegmentationDetector):
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Draw the target maps: shrunken text (uint8, 0 or 1) and its mask (bool).
+        """Draw the target maps, each (N, C, H, W): shrunken text (uint8, 0 or 1) and its mask (bool).
 
-        Args:
-            target: For each image, the relative boxes of each class, (K, 4) or (K, 4, 2).
-            output_shape: Classes, height and width of the maps, each (N, classes, H, W).
+        Takes the arguments of `DBNet.build_target`.
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         return maps.kernel.astype(np.uint8), maps.known

@@ -157,10 +157,15 @@ class DetectionPredictor(nn.Module):
         kwargs: dict[str, Any],
     ) -> Iterator[tuple[int, Located]]:
         data = batch.data
+        # Known networks return only the map, so that only it is downloaded.
+        arguments = {"maps_only": True}
+        if not isinstance(uncompiled_module(self.model), Detector):
+            arguments = {"return_preds": not rotated, "return_model_output": return_maps or rotated}
         # Grey pages are downloaded with their maps, to search them for ink outside all boxes.
-        looks_again = rotated and self._can_look_again
+        is_default = isinstance(uncompiled_module(self.model), PPOCRDetector)
+        looks_again = rotated and is_default and isinstance(self.pre_processor, FlexiblePreProcessor)
         grays = ((data.float().mean(1) * 127.5 + 127.5).clamp(0, 255).to(torch.uint8),) if looks_again else ()
-        out = self.model(self._prepare(data), **self._network_arguments(rotated, return_maps), **kwargs)
+        out = self.model(self._prepare(data), **arguments, **kwargs)
         maps: npt.NDArray[np.floating] | None = None
         if "out_map" in out:
             # A single download for each batch, for which the host waits. Boxes are computed on the host.
@@ -168,19 +173,16 @@ class DetectionPredictor(nn.Module):
             maps = downloaded.transpose(0, 2, 3, 1)
         for position, (index, placement) in enumerate(zip(batch.indices, batch.placements, strict=True)):
             if rotated and maps is not None:
-                boxes = self._rotated_boxes(maps[position])
+                boxes = {
+                    name: self.model.postprocessor.boxes(maps[position][:, :, layer], straight=False)
+                    for layer, name in enumerate(self.model.class_names)
+                }
                 if looks_again:
                     boxes = self._look_again(images[index], shades[0][position], boxes)
             else:
                 found = out["preds"][position] if maps is None or "preds" in out else self._boxes(maps[position])
                 boxes = {name: placement.restore(own) for name, own in found.items()}
             yield index, Located(boxes, maps[position] if return_maps and maps is not None else None)
-
-    @property
-    def _can_look_again(self) -> bool:
-        return isinstance(uncompiled_module(self.model), PPOCRDetector) and isinstance(
-            self.pre_processor, FlexiblePreProcessor
-        )
 
     def _look_again(
         self, page: Tensor, gray: npt.NDArray[np.uint8], boxes: dict[str, npt.NDArray[np.floating]]
@@ -227,20 +229,8 @@ class DetectionPredictor(nn.Module):
             maps.append(self.model(self._prepare(data), maps_only=True)["out_map"].float()[0, 0])
         return download(*maps)
 
-    def _network_arguments(self, rotated: bool, return_maps: bool) -> dict[str, bool]:
-        """Return arguments for the network; known networks then return only the map, so that only it is downloaded."""
-        if isinstance(uncompiled_module(self.model), Detector):
-            return {"maps_only": True}
-        return {"return_preds": not rotated, "return_model_output": return_maps or rotated}
-
     def _boxes(self, page_map: npt.NDArray[np.floating]) -> dict[str, npt.NDArray[np.floating]]:
         return dict(zip(self.model.class_names, self.model.postprocessor(page_map[None])[0], strict=True))
-
-    def _rotated_boxes(self, page_map: npt.NDArray[np.floating]) -> dict[str, npt.NDArray[np.floating]]:
-        return {
-            name: self.model.postprocessor.boxes(page_map[:, :, layer], straight=False)
-            for layer, name in enumerate(self.model.class_names)
-        }
 
 
 def _corner_factors(width: float, height: float) -> npt.NDArray[np.float64]:

@@ -276,21 +276,15 @@ class CtcLineRecognizer(nn.Module):
     # The number of characters depends on the data, which torch.compile does not support.
     @not_compiled
     def decode(self, features: Tensor) -> CtcCharacters:
-        """Return characters with their steps and confidences, decoded by the best path.
+        """Return characters with their steps and confidences, decoded from the result of `features` by the best path.
 
         East Asian forms of plain signs, such as a full-width colon, are only returned in lines with East Asian letters.
         In other lines the likeliest of all other signs is returned. Labels are indices in `characters`, plus one.
-
-        Args:
-            features: The result of `features`.
         """
         return ctc_best_path(self.best_of_steps(features)[:2], BLANK)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the best path before repetitions are merged, on the device of the features.
-
-        Args:
-            features: The result of `features`.
+        """Return the best path of the result of `features` before repetitions are merged, on the same device.
 
         Returns:
             Probabilities (N, T), float32, classes (N, T), int64, and the probabilities of a space (N, T), float32,
@@ -313,10 +307,7 @@ class CtcLineRecognizer(nn.Module):
         return probabilities, classes, spaces if self._space is not None else torch.zeros_like(spaces)
 
     def alternatives(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return for each step the likeliest characters that the spelling correction may choose between.
-
-        Args:
-            features: The result of `features`.
+        """Return for each step of the result of `features` the likeliest characters for the spelling correction.
 
         Returns:
             Log probabilities of four characters, relative to the likeliest of the four, (N, T, 4), float16; and their
