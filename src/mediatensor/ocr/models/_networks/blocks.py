@@ -178,8 +178,10 @@ def _pool(x: Tensor) -> Tensor:
 
 def make_stage(in_channels: int, channels: int, stride: int | tuple[int, int], gated: Sequence[bool]) -> list[Block]:
     """Return blocks, the first of which has the stride; ``gated`` has one item for each block."""
-    following = [Block(channels, channels, 1, has_gates) for has_gates in gated[1:]]
-    return [Block(in_channels, channels, stride, gated[0]), *following]
+    return [
+        Block(channels if index else in_channels, channels, 1 if index else stride, has_gates)
+        for index, has_gates in enumerate(gated)
+    ]
 
 
 def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
