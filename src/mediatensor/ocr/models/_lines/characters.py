@@ -119,7 +119,19 @@ def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor
     >>> characters.labels.tolist(), characters.start_steps.tolist(), characters.stop_steps.tolist()
     ([0, 1, 1], [0, 1, 4], [1, 3, 5])
     """
-    best, labels = _best_of_each_step(probabilities)
+    if isinstance(probabilities, torch.Tensor):
+        if probabilities.ndim != 3 or probabilities.shape[2] == 0:
+            raise InvalidArgumentError(
+                f"probabilities of shape {tuple(probabilities.shape)}; expected (sequences, steps, classes)"
+            )
+        probabilities = torch.max(probabilities, dim=-1)
+    elif probabilities[0].ndim != 2 or probabilities[0].shape != probabilities[1].shape:
+        raise InvalidArgumentError(
+            f"probabilities of shape {tuple(probabilities[0].shape)} with classes of shape "
+            f"{tuple(probabilities[1].shape)}; expected both (sequences, steps)"
+        )
+    best, labels = download(probabilities[0].float(), probabilities[1])
+    labels = labels.astype(np.int64, copy=False)
     sequences, steps = labels.shape
     if labels.size == 0:
         none, empty = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
@@ -145,25 +157,6 @@ def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor
     return CtcCharacters(
         labels.reshape(-1)[starts], starts - first, stops - first, peaks - first, confidences, offsets, best.min(axis=1)
     )
-
-
-def _best_of_each_step(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor]) -> tuple[FloatArray, IntArray]:
-    """Return the greatest probability of each step and its class, as (N, T) arrays on the CPU."""
-    if isinstance(probabilities, torch.Tensor):
-        if probabilities.ndim != 3 or probabilities.shape[2] == 0:
-            raise InvalidArgumentError(
-                f"probabilities of shape {tuple(probabilities.shape)}; expected (sequences, steps, classes)"
-            )
-        best, labels = probabilities.max(dim=-1)
-    else:
-        best, labels = probabilities
-        if best.ndim != 2 or best.shape != labels.shape:
-            raise InvalidArgumentError(
-                f"probabilities of shape {tuple(best.shape)} with classes of shape {tuple(labels.shape)}; "
-                "expected both (sequences, steps)"
-            )
-    best_array, label_array = download(best.float(), labels)
-    return best_array, label_array.astype(np.int64, copy=False)
 
 
 def replace_zeros(values: Sequence[str]) -> list[str]:

@@ -164,7 +164,8 @@ def line_cuts(
     cuts = _plan_cuts(page, np.asarray(quads, dtype=np.float64), height, max_width)
     if not cuts:
         return []
-    spans = upload_spans([cut.spans for cut in cuts], page.device)
+    # In one transfer.
+    spans = upload(np.concatenate([cut.spans for cut in cuts]).astype(np.float32), page.device)
     whole = to_float(page) if cuts[0].part is page else None
 
     def sample(cut: _Cut, own: Tensor) -> LineBatch:
@@ -248,15 +249,11 @@ def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.Arr
     return np.concatenate([corners.reshape(-1, 8).astype(np.float64), columns, size], axis=1)
 
 
-def upload_spans(spans: Sequence[FloatArray], device: torch.device) -> Tensor:
-    """Copy spans to the page's device in one transfer, float32 (N, 11)."""
-    return upload(np.concatenate(spans).astype(np.float32), device)
-
-
 def sampling_grid(spans: Tensor, rows: int, columns: int, factor: int = 1) -> Tensor:
     """Return the positions (N, rows, columns, 2) of line pixels in the format of ``grid_sample``.
 
-    ``spans`` are from `upload_spans`; ``factor`` is the number of sampled columns for each column of the line.
+    ``spans`` are from `spans_of`, as float32 on the page's device; ``factor`` is the number of sampled columns for each
+    column of the line.
     """
     device = spans.device
     points, size = spans[:, :8].view(-1, 4, 2), spans[:, None, None, 9:11]
@@ -304,13 +301,11 @@ def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating], beyond: str) -> li
     if not kept:
         return crops
     parts = [page_part(page, quads[[index]]) for index in kept]
-    spans = upload_spans(
-        [
-            spans_of(part, quads[[index]] - corner, widths[index])
-            for index, (part, corner) in zip(kept, parts, strict=True)
-        ],
-        page.device,
-    )
+    lines = [
+        spans_of(part, quads[[index]] - corner, widths[index])
+        for index, (part, corner) in zip(kept, parts, strict=True)
+    ]
+    spans = upload(np.concatenate(lines).astype(np.float32), page.device)
     for place, (index, (part, _)) in enumerate(zip(kept, parts, strict=True)):
         grid = sampling_grid(spans[place : place + 1], heights[index], widths[index])
         crop = F.grid_sample(to_float(part)[None], grid, padding_mode=beyond, align_corners=False)[0]

@@ -169,7 +169,10 @@ def _parse_model(data: memoryview) -> OnnxGraph:
             names += [_text(name) for value in values for name in _fields(_message(value))[1]]
     if not nodes:
         raise ValueError("it has no graph")
-    source = _sources_of_identities(nodes)
+    source: dict[str, str] = {}
+    for node in nodes:
+        if node.op == "Identity":
+            source[node.output] = source.get(node.inputs[0], node.inputs[0])
     kept = tuple(
         node._replace(inputs=tuple(source.get(name, name) for name in node.inputs))
         for node in nodes
@@ -182,14 +185,6 @@ def _parse_model(data: memoryview) -> OnnxGraph:
         tuple(name for name in inputs if name not in tensors),
         tuple(source.get(name, name) for name in outputs),
     )
-
-
-def _sources_of_identities(nodes: Sequence[OnnxNode]) -> dict[str, str]:
-    source: dict[str, str] = {}
-    for node in nodes:
-        if node.op == "Identity":
-            source[node.output] = source.get(node.inputs[0], node.inputs[0])
-    return source
 
 
 def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:

@@ -43,6 +43,14 @@ _MAX_SHARING = 4
 _CHECKSUM_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.")
 _FORMAT = "mediatensor.ocr.checkpoint"
 _VERSION = 1
+_FIELD_TYPES: dict[str, type] = {
+    "arch": str,
+    "state_dict": dict,
+    "characters": list,
+    "options": dict,
+    "input_shape": list,
+    "card": dict,
+}
 _SUFFIXES = (".pt", ".pth")
 # Predictors create images of this size: four times the largest input of the architectures, 1024.
 _MAX_INPUT_SIZE = 4096
@@ -349,19 +357,10 @@ def is_checkpoint(name: str | os.PathLike[str]) -> bool:
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
     """Write a checkpoint atomically."""
     state = {name: value.detach().cpu().contiguous() for name, value in checkpoint.state_dict.items()}
-    stored = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "sha256": _checksum(state),
-        "arch": checkpoint.arch,
-        "state_dict": state,
-        "characters": list(checkpoint.characters),
-        "options": dict(checkpoint.options),
-        "input_shape": list(checkpoint.input_shape),
-        "card": dict(checkpoint.card),
-    }
+    fields = {name: type_(getattr(checkpoint, name)) for name, type_ in _FIELD_TYPES.items()}
+    head = {"format": _FORMAT, "version": _VERSION, "sha256": _checksum(state)}
     buffer = io.BytesIO()
-    torch.save(stored, buffer)
+    torch.save({**head, **fields, "state_dict": state}, buffer)
     write_file(path, buffer.getvalue())
 
 
@@ -386,8 +385,7 @@ def _as_checkpoint(file: Path, stored: Any) -> Checkpoint:
         raise WeightsError(
             f"{file} is a checkpoint of version {shown(stored.get('version'))}; this mediatensor reads {_VERSION}."
         )
-    types = {"arch": str, "state_dict": dict, "characters": list, "options": dict, "input_shape": list, "card": dict}
-    if any(not isinstance(stored.get(name), type_) for name, type_ in types.items()) or not all(
+    if any(not isinstance(stored.get(name), type_) for name, type_ in _FIELD_TYPES.items()) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in stored["state_dict"].items()
     ):
         raise WeightsError(f"{file} is damaged: it lacks parts of a checkpoint.")
@@ -399,7 +397,7 @@ def _as_checkpoint(file: Path, stored: Any) -> Checkpoint:
         )
     if _checksum(stored["state_dict"]) != stored.get("sha256"):
         raise WeightsError(f"{file} is damaged: its parameters have another checksum.")
-    return Checkpoint(**{name: stored[name] for name in types})
+    return Checkpoint(**{name: stored[name] for name in _FIELD_TYPES})
 
 
 def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs: Sequence[str] = ()) -> Any:
