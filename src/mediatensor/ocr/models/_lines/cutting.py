@@ -150,16 +150,10 @@ def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_wi
 def line_cuts(
     page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int
 ) -> list[Callable[[], LineBatch]]:
-    """Plan how to crop lines from a page.
+    """Return functions that each crop a batch of lines of equal padded width; they may be called in any thread.
 
-    Args:
-        page: (3, H, W), uint8 or floats in [0, 1].
-        quads: (N, 4, 2) corners in pixels, in reading direction from the top left.
-        height: Height of the cropped lines.
-        max_width: Wider lines are compressed to this width.
-
-    Returns:
-        Functions that each return a batch of lines of equal padded width; they may be called in any thread.
+    ``page`` is (3, H, W), uint8 or floats in [0, 1]; ``quads`` (N, 4, 2) are in pixels, in reading direction from the
+    top left. Lines wider than ``max_width`` are compressed.
     """
     cuts = _plan_cuts(page, np.asarray(quads, dtype=np.float64), height, max_width)
     if not cuts:

@@ -50,12 +50,8 @@ MAX_LINE_WIDTH = 4096
 class ScriptClassifier(nn.Module):
     """Classifies the script of a line: one layer for each step, then one for the mean and maximum over the steps.
 
-    Args:
-        names: The script of each class. The first class, whose name is empty, is for readable lines.
-        first: Weights of the first layer, (hidden, features).
-        first_bias: (hidden,).
-        second: Weights of the second layer, (classes, 2 x hidden).
-        second_bias: (classes,).
+    The first of the classes, whose name is empty, is for readable lines. The weights of the layers are (hidden,
+    features) and (classes, 2 x hidden).
     """
 
     first: Tensor

@@ -343,12 +343,8 @@ def find_missing_spaces(
 ) -> list[MissingSpace]:
     """Find the spaces missing in the best path of a line, in the order of the line.
 
-    Args:
-        values: The characters of the line, including spaces.
-        peaks: The step at which each character is most probable.
-        middles: The center of each character, in columns of the ink.
-        spaces: The probability of a space at each step of the line.
-        ink: The ink of the line's image, (H, W).
+    Each of the characters ``values``, including spaces, is most probable at its step in ``peaks``; ``middles`` are
+    their centers in columns of ``ink`` (H, W). ``spaces`` are the probabilities of a space at each step.
     """
     letters = np.array([index for index, value in enumerate(values) if not value.isspace()], dtype=np.int64)
     if len(letters) < 3:

@@ -493,12 +493,8 @@ def join_tiles(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], ax
     """Join the boxes of a long page that was searched in overlapping tiles.
 
     Each box is taken from the tile with the larger margin around the box. If a line crosses the middle of the overlap,
-    both tiles contain a part of it, and the parts are merged into one box.
-
-    Args:
-        parts: Boxes of each tile, (N, 5, 2): corners in pixels of the whole page, then (0, score).
-        tiles: Start and stop of each tile along the page, in pixels.
-        axis: Direction of the tiles, 0 for x and 1 for y.
+    both tiles contain a part of it, and the parts are merged into one box. Boxes (N, 5, 2) and ``tiles``, their start
+    and stop along ``axis`` (0 for x, 1 for y), are in pixels of the whole page.
     """
     result: list[FloatArray] = []
     meeting = -np.inf

@@ -155,14 +155,10 @@ def _window(
 def focal_loss(
     logits: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, gamma: float = 2.0, alpha: float = 0.5
 ) -> torch.Tensor:
-    """Return the focal loss (Lin et al., "Focal Loss for Dense Object Detection", 2017), mean over the mask.
+    """Return the focal loss (Lin et al., "Focal Loss for Dense Object Detection", 2017), mean over the mask or 0.
 
-    Args:
-        logits: Scores before the sigmoid, (N, C, H, W).
-        target: 0 or 1, of the same shape and type.
-        mask: Pixels that count, bool. If there are none, the loss is 0.
-        gamma: Reduces the weight of confident pixels, at least 0.
-        alpha: Weight of text, in [0, 1]; background has weight ``1 - alpha``.
+    ``logits`` are before the sigmoid, ``target`` is 0 or 1, ``mask`` is bool, all (N, C, H, W). ``gamma`` reduces the
+    weight of confident pixels; text has the weight ``alpha``, and background ``1 - alpha``.
     """
     if gamma < 0:
         raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")

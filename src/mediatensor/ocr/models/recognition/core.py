@@ -314,14 +314,9 @@ def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
     """Return the CTC loss (Graves et al., 2006), computed only from the classes that occur in the texts.
 
     A batch uses dozens of several thousand classes. The other classes only affect the normalisation of probabilities.
-
-    Args:
-        logarithms: (N, T, C), log probabilities of C selected classes; the blank is the first.
-        labels: The classes of all texts, concatenated, as indices among the C classes.
-        lengths: (N,), the number of labels in each text.
-
-    Returns:
-        The loss per character, averaged over texts. A text that is too long for T steps counts as 0.
+    ``logarithms`` (N, T, C) are log probabilities of C classes, the blank first. ``labels`` are the classes of all
+    texts, concatenated, as indices among these; ``lengths`` (N,) are the numbers of labels. The result is the loss per
+    character, averaged over texts. A text that is too long for T steps counts as 0.
     """
     by_step = logarithms.transpose(0, 1)
     if logarithms.requires_grad:

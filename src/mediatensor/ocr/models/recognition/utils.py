@@ -39,17 +39,10 @@ class CropPieces:
 def split_crops(
     crops: Sequence[torch.Tensor], max_ratio: float, target_ratio: float, split_overlap_ratio: float
 ) -> tuple[list[torch.Tensor], list[CropPieces]]:
-    """Cut crops (..., H, W) that are too wide into overlapping pieces, without copying pixels.
+    """Cut crops (..., H, W) into overlapping pieces without copying pixels; also return each crop's range of pieces.
 
-    Args:
-        crops: The images.
-        max_ratio: Crops with a greater ratio of width to height are cut.
-        target_ratio: Ratio of width to height of a piece.
-        split_overlap_ratio: Overlap of a piece with the previous piece as a share of its width, between 0 and 1. The
-            last piece ends at the end of the crop and may overlap more.
-
-    Returns:
-        All pieces, and for each crop the range of its pieces. A crop that is not cut is its own only piece.
+    A crop with a ratio of width to height of at most ``max_ratio`` is its own only piece. Other pieces have the ratio
+    ``target_ratio`` and overlap the previous piece by a share of their width. The last piece may overlap more.
 
     >>> import torch
     >>> pieces, of_crop = split_crops([torch.zeros(3, 10, 100)], max_ratio=8, target_ratio=6, split_overlap_ratio=0.5)
