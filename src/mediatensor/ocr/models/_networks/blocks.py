@@ -291,11 +291,11 @@ class EncoderBlock(nn.Module):
             PositionwiseFeedForward(d_model, dff, dropout, activation) for _ in range(num_layers)
         )
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Encode (N, L, D) features; ``mask`` as in `MultiHeadAttention`."""
+    def forward(self, x: Tensor) -> Tensor:
+        """Encode (N, L, D) features."""
         for attention, feed_forward in zip(self.attention, self.position_feed_forward, strict=True):
             normed = self.layer_norm_input(x)
-            x = x + self.dropout(attention(normed, normed, normed, mask))
+            x = x + self.dropout(attention(normed, normed, normed))
             x = x + self.dropout(feed_forward(self.layer_norm_attention(x)))
         encoded: Tensor = self.layer_norm_output(x)
         return encoded

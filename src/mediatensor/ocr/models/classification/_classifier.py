@@ -48,8 +48,8 @@ def classifier_cfg(
 
 
 def build_classifier(
+    cfgs: dict[str, dict[str, Any]],
     arch: str,
-    default_cfg: dict[str, Any],
     network: Callable[..., ClassifierT],
     head: str,
     pretrained: bool,
@@ -62,7 +62,7 @@ def build_classifier(
     layers, which are not loaded if the number of classes differs. If ``takes_input_shape`` is true, the network is
     built for one image size; otherwise it accepts any size.
     """
-    kwargs = dict(kwargs)
+    kwargs, default_cfg = dict(kwargs), cfgs[arch]
     classes = list(kwargs.pop("classes", default_cfg["classes"]))
     # As in docTR, ``classes`` changes only the names, not the size of the head.
     num_classes = kwargs.pop("num_classes", len(default_cfg["classes"]))

@@ -52,4 +52,4 @@ class MAGC(nn.Module):
 def magc_resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
     """Return a ResNet-31 with global context attention, MASTER's backbone. Takes the arguments of `resnet31`."""
     network = partial(ResNet, **RESNET31, attn_module=MAGC)
-    return build_classifier("magc_resnet31", default_cfgs["magc_resnet31"], network, "13", pretrained, kwargs)
+    return build_classifier(default_cfgs, "magc_resnet31", network, "13", pretrained, kwargs)

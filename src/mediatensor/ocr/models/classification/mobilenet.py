@@ -199,7 +199,7 @@ def _multiple_of_8(channels: int) -> int:
 def _mobilenet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> MobileNetV3:
     blocks, hidden = (_LARGE, 1280) if arch.startswith("mobilenet_v3_large") else (_SMALL, 1024)
     network = partial(MobileNetV3, blocks, hidden, rectangular=arch.endswith("_r"))
-    return build_classifier(arch, default_cfgs[arch], network, "classifier.3", pretrained, kwargs)
+    return build_classifier(default_cfgs, arch, network, "classifier.3", pretrained, kwargs)
 
 
 def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:

@@ -223,19 +223,19 @@ def resnet18(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
     Takes the arguments of `mobilenet_v3_small`.
     """
     network = partial(NamedResNet, (2, 2, 2, 2), False)
-    return build_classifier("resnet18", default_cfgs["resnet18"], network, "fc", pretrained, kwargs)
+    return build_classifier(default_cfgs, "resnet18", network, "fc", pretrained, kwargs)
 
 
 def resnet34(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
     """Return a ResNet-34. Takes the arguments of `resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), False)
-    return build_classifier("resnet34", default_cfgs["resnet34"], network, "fc", pretrained, kwargs)
+    return build_classifier(default_cfgs, "resnet34", network, "fc", pretrained, kwargs)
 
 
 def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
     """Return a ResNet-50. Takes the arguments of `resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), True)
-    return build_classifier("resnet50", default_cfgs["resnet50"], network, "fc", pretrained, kwargs)
+    return build_classifier(default_cfgs, "resnet50", network, "fc", pretrained, kwargs)
 
 
 def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
@@ -243,8 +243,7 @@ def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
 
     Takes the arguments of `mobilenet_v3_small`, with ``include_top``.
     """
-    network = partial(ResNet, **RESNET31)
-    return build_classifier("resnet31", default_cfgs["resnet31"], network, "13", pretrained, kwargs)
+    return build_classifier(default_cfgs, "resnet31", partial(ResNet, **RESNET31), "13", pretrained, kwargs)
 
 
 def resnet34_wide(pretrained: bool = False, **kwargs: Any) -> ResNet:
@@ -258,4 +257,4 @@ def resnet34_wide(pretrained: bool = False, **kwargs: Any) -> ResNet:
         stage_pooling=(None,) * 4,
         stem_channels=128,
     )
-    return build_classifier("resnet34_wide", default_cfgs["resnet34_wide"], network, "10", pretrained, kwargs)
+    return build_classifier(default_cfgs, "resnet34_wide", network, "10", pretrained, kwargs)

@@ -99,4 +99,4 @@ def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:
 
     Takes the arguments of `mobilenet_v3_small`, with the options of `StarNet`.
     """
-    return build_classifier("starnet_s3", default_cfgs["starnet_s3"], StarNet, "5.3", pretrained, kwargs)
+    return build_classifier(default_cfgs, "starnet_s3", StarNet, "5.3", pretrained, kwargs)

@@ -154,7 +154,7 @@ class TextNet(Classifier, nn.Sequential):
 
 def _textnet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> TextNet:
     network = partial(TextNet, _STAGES[arch])
-    return build_classifier(arch, default_cfgs[arch], network, "7.2", pretrained, kwargs)
+    return build_classifier(default_cfgs, arch, network, "7.2", pretrained, kwargs)
 
 
 def textnet_tiny(pretrained: bool = False, **kwargs: Any) -> TextNet:

@@ -54,5 +54,4 @@ def vgg16_bn_r(pretrained: bool = False, **kwargs: Any) -> VGG:
 
     Takes the arguments of `mobilenet_v3_small`.
     """
-    arch = "vgg16_bn_r"
-    return build_classifier(arch, default_cfgs[arch], VGG, "classifier", pretrained, kwargs)
+    return build_classifier(default_cfgs, "vgg16_bn_r", VGG, "classifier", pretrained, kwargs)

@@ -328,7 +328,7 @@ def _initialize(module: nn.Module) -> None:
 
 
 def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str, Any]) -> VIPNet:
-    return build_classifier(arch, default_cfgs[arch], network, "6.fc", pretrained, kwargs, takes_input_shape=True)
+    return build_classifier(default_cfgs, arch, network, "6.fc", pretrained, kwargs, takes_input_shape=True)
 
 
 def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:

@@ -108,7 +108,7 @@ class VisionTransformer(nn.Sequential, Classifier):
 
 def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict[str, Any]) -> VisionTransformer:
     network = partial(VisionTransformer, d_model, num_layers=12, num_heads=num_heads, ffd_ratio=4)
-    return build_classifier(arch, default_cfgs[arch], network, "2.head", pretrained, kwargs, takes_input_shape=True)
+    return build_classifier(default_cfgs, arch, network, "2.head", pretrained, kwargs, takes_input_shape=True)
 
 
 def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:

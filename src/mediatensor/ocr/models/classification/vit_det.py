@@ -195,7 +195,7 @@ class VisionDetectionTransformer(nn.Sequential, Classifier):
 
 def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) -> VisionDetectionTransformer:
     network = partial(VisionDetectionTransformer, d_model, num_layers=10, num_heads=12)
-    return build_classifier(arch, default_cfgs[arch], network, "4", pretrained, kwargs, takes_input_shape=True)
+    return build_classifier(default_cfgs, arch, network, "4", pretrained, kwargs, takes_input_shape=True)
 
 
 def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
