@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
@@ -279,18 +279,20 @@ def read_page_lines(
         turns = _turn_bad_lines(model, page, quads, turns, known, split_after)
         lines = turn_quads(quads, turns)
     for script, reader in (script_readers or {}).items():
-        known |= _read_by_script(script, reader, page, lines, known, min_confidence, split_after)
+        own = np.array([index for index, reading in known.items() if reading.script == script], dtype=np.int64)
+        read = read_lines(reader, page, scale_to_pixels(lines[own], shape), split_after)
+        for index, reading in zip(own.tolist(), read, strict=True):
+            # The first model's confidence is so high that the line may be in a script that it can read.
+            is_doubtful = reading.confidence < known[index].confidence >= READS_SURELY
+            if reading.words and reading.share_right >= min_confidence and not is_doubtful:
+                known[index] = reading
     if not report_scripts:
         known = {index: replace(reading, script=None) for index, reading in known.items()}
-    # A dict keeps the order, and finds an index fast.
-    kept = {
-        index: None
-        for index in range(len(quads))
-        if known[index].words and known[index].share_right >= min_confidence and known[index].script is None
-    }
+    reasons = [_reason_unread(known[index], min_confidence) for index in range(len(quads))]
+    kept = [index for index, reason in enumerate(reasons) if reason in (None, "gaps")]
     words = _words_of(lines, scores, turns, known, kept, straight)
-    for index, (line, visible) in enumerate(zip(lines, lines.clip(0, 1), strict=True)):
-        reading, reason = known[index], _reason_unread(known[index], index in kept)
+    for index, (line, visible, reason) in enumerate(zip(lines, lines.clip(0, 1), reasons, strict=True)):
+        reading = known[index]
         confidence = line_confidence(word.confidence for word in reading.words)
         words.found.append(FoundLine(line, reading.text, confidence, reason))
         if reason is not None:
@@ -299,34 +301,15 @@ def read_page_lines(
     return words
 
 
-def _read_by_script(
-    script: str,
-    reader: LineRecognizer,
-    page: Tensor,
-    lines: FloatArray,
-    known: Mapping[int, LineReading],
-    min_confidence: float,
-    split_after: str,
-) -> dict[int, LineReading]:
-    """Read the lines of ``script`` with its recogniser ``reader``; return the readings that are good enough."""
-    own = [index for index, reading in known.items() if reading.script == script]
-    quads = scale_to_pixels(lines[np.array(own, dtype=np.int64)], (page.shape[1], page.shape[2]))
-    better = {}
-    for index, reading in zip(own, read_lines(reader, page, quads, split_after), strict=True):
-        # The first model's confidence is so high that the line may be in a script that it can read.
-        is_doubtful = reading.confidence < known[index].confidence >= READS_SURELY
-        if reading.words and reading.share_right >= min_confidence and not is_doubtful:
-            better[index] = reading
-    return better
-
-
-def _reason_unread(reading: LineReading, is_kept: bool) -> str | None:
+def _reason_unread(reading: LineReading, min_confidence: float) -> str | None:
     """Return why the text of a line or a part of it is missing in the page's text, or ``None``."""
     if reading.script is not None:
         return "script"
-    if is_kept:
+    if not reading.words:
+        return "no text"
+    if reading.share_right >= min_confidence:
         return "gaps" if reading.has_gaps else None
-    return "low confidence" if reading.words else "no text"
+    return "low confidence"
 
 
 def _turn_bad_lines(
@@ -357,7 +340,7 @@ def _words_of(
     scores: npt.NDArray[np.floating],
     turns: IntArray,
     readings: Mapping[int, LineReading],
-    kept: Iterable[int],
+    kept: Sequence[int],
     straight: bool,
 ) -> ClassWords:
     found = [(index, word) for index in kept for word in readings[index].words]

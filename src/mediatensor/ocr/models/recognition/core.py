@@ -99,7 +99,6 @@ class RecognitionModel(nn.Module, ABC):
 
     Raises:
         InvalidArgumentError: The vocabulary is empty.
-
     """
 
     max_length: int
