@@ -373,8 +373,11 @@ class PDFExporter:
             document = pdfium.PdfDocument.new() if base is None else base.file.opened()
         try:
             if base is not None:
+                numbers = [number for file, number in filter(None, origins) if file is base]
                 with pdfium_lock:
-                    _keep_only(document, base, [number for file, number in filter(None, origins) if file is base])
+                    _check_number(document, base, max(numbers))
+                    for number in sorted(set(range(len(document))) - set(numbers), reverse=True):
+                        del document[number]
             for index, (page, origin) in enumerate(zip(pages, origins, strict=True)):
                 sheet = _Sheet(page, origin, page.dimensions) if origin is not None else self._image_page(page)
                 with pdfium_lock:
@@ -446,19 +449,9 @@ class PDFExporter:
 
 def _base_file(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
     """Return the PDF file that the result is based on: the first source, if its pages keep their order, else None."""
-    file_origins = [origin for origin in origins if origin is not None]
-    if not file_origins:
-        return None
-    first = file_origins[0][0]
-    numbers = [number for document, number in file_origins if document is first]
+    first = next((origin[0] for origin in origins if origin is not None), None)
+    numbers = [number for document, number in filter(None, origins) if document is first]
     return first if all(before < after for before, after in pairwise(numbers)) else None
-
-
-def _keep_only(document: Any, source: PdfDocument, numbers: Sequence[int]) -> None:
-    """Delete all pages of a document except those with these numbers."""
-    _check_number(document, source, max(numbers))
-    for number in sorted(set(range(len(document))) - set(numbers), reverse=True):
-        del document[number]
 
 
 def _check_number(document: Any, source: PdfDocument, number: int) -> None:
