@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from .media.chart import can_draw, draw_chart
+from .media.chart import draw_chart
 from .media.documents import update_documents
 from .media.libraries import LIBRARIES, OURS_BESIDE
 from .media.measuring import Effort, Interpreter, Measurement, measure_suite
@@ -18,8 +18,7 @@ from .media.reporting import Report, to_json, to_markdown
 from .media.suites import SUITES, Suite, part_of, quick_suite
 from .shared.machine import machine_stamp
 from .shared.options import add_folders, add_python, check_counts
-
-__all__ = ["main"]
+from .shared.reports import can_draw, say, write_report
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -38,12 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         runs = "a trial with tiny clips, whatever their names say" if options.quick else "each in a new process"
         stamp = machine_stamp() | {"runs": f"up to {repeats}, {runs}"}
         begin = time.perf_counter()
-        measured = measure_suite(name, suite, options.clips, options.libraries, effort, _say, interpreter=interpreter)
-        _say(f"{name}: took {time.perf_counter() - begin:.0f} s")
+        measured = measure_suite(name, suite, options.clips, options.libraries, effort, say, interpreter=interpreter)
+        say(f"{name}: took {time.perf_counter() - begin:.0f} s")
         report = _report(stamp, name, suite, measured, wants_chart=bool(options.output))
         print(to_markdown(report))
-        if options.output:
-            _write(report, name, suite, options.output)
+        draw = partial(draw_chart, suite.title, report.rows) if report.rows else None
+        write_report(options.output, name, to_json(report), to_markdown(report), draw)
         if not measured.is_complete:
             return
         if options.update_docs:
@@ -90,24 +89,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def _report(stamp: dict[str, str], name: str, suite: Suite, measured: Measurement, *, wants_chart: bool) -> Report:
     notes = list(dict.fromkeys(measured.notes))
     if wants_chart and not can_draw():
         notes.append("No chart was drawn, because matplotlib is not installed.")
     clips = {f"{name}: {clip.name}": clip.description for clip in suite.clips}
     return Report(stamp | measured.versions, clips, measured.rows, compute_ratios(measured.rows), notes)
-
-
-def _write(report: Report, name: str, suite: Suite, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(to_json(report), indent=2) + "\n", encoding="utf-8")
-    (folder / f"{name}.md").write_text(to_markdown(report), encoding="utf-8")
-    if can_draw() and report.rows:
-        draw_chart(suite.title, report.rows, folder / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -24,16 +24,16 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from mediatensor.cli._demo import draw_page
 
-from ..media.chart import can_draw
 from ..shared.machine import machine_stamp, package_versions
-
-__all__ = ["Load", "main", "percentile"]
+from ..shared.options import add_output, make_parser
+from ..shared.reports import fact_list, markdown_table, write_report
 
 _NUM_WORKERS = 2
 _PAGE_HEIGHT = 240
@@ -126,21 +126,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ]
     text = to_markdown(stamp, loads)
     print(text)
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        document = {"machine": stamp, "loads": [asdict(load) for load in loads]}
-        (options.output / "serve.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        (options.output / "serve.md").write_text(text, encoding="utf-8")
-        if can_draw():
-            draw(loads, options.output / "serve.png")
+    document = {"machine": stamp, "loads": [asdict(load) for load in loads]}
+    write_report(options.output, "serve", document, text, partial(draw, loads))
     if any(load.num_lost for load in loads):
         sys.exit("Answers were lost.")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.apps.serve", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = make_parser("benchmarks.apps.serve", __doc__)
     parser.add_argument("--quick", action="store_true", help="smoke test: four clients, a few pages")
     parser.add_argument("--clients", type=int, default=50, metavar="N", help="clients, up to 60 (default: 50)")
     parser.add_argument("--each", type=int, default=3, metavar="N", help="pages per client (default: 3)")
@@ -148,7 +141,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--max-seconds", type=float, default=900.0, metavar="S", help="give up the remaining requests (default: 900)"
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
+    add_output(parser)
     options = parser.parse_args(arguments)
     if options.quick:
         options.clients, options.each, options.pages = 4, 1, 2
@@ -277,26 +270,16 @@ class _Clients:
 
 def to_markdown(stamp: dict[str, str], loads: Sequence[Load]) -> str:
     """Format the results as Markdown."""
-    lines = [
-        "# A service under load",
-        "",
-        "`python -m benchmarks.apps.serve` reads the same page, 800x240 with three lines, repeatedly.",
-        "",
-        *(f"* {name}: {value}" for name, value in stamp.items()),
-        "",
-        "| load | answers | lost | asked to wait | median s | p95 s | slowest s | pages per second |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    lines = []
     for load in loads:
-        median, late, worst = (
+        times = (
             (statistics.median(load.seconds), percentile(load.seconds, 0.95), max(load.seconds))
             if load.seconds
             else (math.nan,) * 3
         )
-        lines.append(
-            f"| {load.name} | {len(load.seconds)} | {load.num_lost} | {load.num_told_to_wait} | {median:.2f} | "
-            f"{late:.2f} | {worst:.2f} | {load.pages_per_second:.2f} |"
-        )
+        counts = map(str, (len(load.seconds), load.num_lost, load.num_told_to_wait))
+        lines.append([load.name, *counts, *(f"{value:.2f}" for value in (*times, load.pages_per_second))])
+    head = ["load", "answers", "lost", "asked to wait", "median s", "p95 s", "slowest s", "pages per second"]
     both, full = loads[1], loads[-1]
     floor = full.num_clients / both.pages_per_second
     waiting = (
@@ -310,7 +293,8 @@ def to_markdown(stamp: dict[str, str], loads: Sequence[Load]) -> str:
             f"\n\nOther programs used this machine meanwhile (load average {load_before}). Lost answers and the length "
             "of the queue are valid, but the speed of the service compared with the predictor is not."
         )
-    return "\n".join([*lines, "", waiting, ""])
+    about = "`python -m benchmarks.apps.serve` reads the same page, 800x240 with three lines, repeatedly."
+    return "\n\n".join(["# A service under load", about, fact_list(stamp), markdown_table(head, lines), waiting]) + "\n"
 
 
 def draw(loads: Sequence[Load], path: Path) -> None:

@@ -26,8 +26,6 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-__all__ = ["Outcome", "attack"]
-
 ATTACKER, CLIENT = "127.0.0.2", "127.0.0.3"
 _BOUNDARY = "-" * 20
 _NUM_SLOW_UPLOADS = 40

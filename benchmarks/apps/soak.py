@@ -9,7 +9,6 @@ minutes, see `benchmarks.apps.soak_mixed`.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -17,22 +16,21 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mediatensor.datasets import DataLoader, FailureReport, VideoClips
 from mediatensor.decoders import VideoDecoder
 
-from ..media.chart import can_draw
 from ..media.clips import Encoded, film, make_clips
 from ..shared.machine import machine_stamp
-from ..shared.options import add_folders, check_counts
+from ..shared.options import add_folders, check_counts, make_parser
 from ..shared.processes import Usage, usages
+from ..shared.reports import say, write_report
 from .soak_files import write_files
 from .soak_mixed import work_for
 from .soak_report import Series, draw, to_markdown
-
-__all__ = ["Part", "main"]
 
 _NUM_SAMPLES = 200
 _ROWS_PER_FILE = 2
@@ -98,18 +96,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             else _parts(good, Path(folder), effort)
         )
         for part in watched:
-            _say(f"{part.name}: took {part.seconds:.0f} s")
+            say(f"{part.name}: took {part.seconds:.0f} s")
             parts.append(part)
     text = to_markdown(stamp, parts)
     print(text)
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        document = {"machine": stamp, "parts": [_as_json(part) for part in parts]}
-        name = "soak_mixed" if options.work == "mixed" else "soak"
-        (options.output / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        (options.output / f"{name}.md").write_text(text, encoding="utf-8")
-        if can_draw():
-            draw(parts, options.output / f"{name}.png")
+    document = {"machine": stamp, "parts": [_as_json(part) for part in parts]}
+    name = "soak_mixed" if options.work == "mixed" else "soak"
+    write_report(options.output, name, document, text, partial(draw, parts))
     if not all(trend.is_flat for part in parts for series in part.series.values() for trend in series.trends()):
         sys.exit("At least one series is not flat.")
 
@@ -120,7 +113,7 @@ def _as_json(part: Part) -> dict[str, Any]:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.apps.soak", description=__doc__.partition("\n")[0])
+    parser = make_parser("benchmarks.apps.soak", __doc__)
     parser.add_argument("--work", choices=("training", "mixed"), default="training", help="the workload")
     parser.add_argument(
         "--quick", action="store_true", help="300 decoders, and an epoch over 30 files; of mixed work three rounds"
@@ -141,7 +134,7 @@ def _parts(good: Sequence[Path], folder: Path, effort: Effort) -> Iterator[Part]
 
 
 def _work_mixed(good: Sequence[Path], folder: Path, minutes: float) -> Iterator[Part]:
-    mixed = work_for(minutes, good, folder, _say)
+    mixed = work_for(minutes, good, folder, say)
     series = Series()
     for step, usage in mixed.usages:
         series.add(step, usage)
@@ -194,10 +187,6 @@ def _train(files: Sequence[Path], kinds: dict[str, int], on_error: Any, num_epoc
 def _reasons(loader: DataLoader) -> dict[str, int]:
     names = [failure.error for failure in loader.failures.failures]
     return {name: names.count(name) for name in dict.fromkeys(names)}
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

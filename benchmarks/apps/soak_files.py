@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-__all__ = ["BREAKAGES", "write_files"]
-
 _NUM_FLIPPED_BITS = 40
 
 

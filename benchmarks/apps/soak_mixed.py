@@ -36,8 +36,6 @@ from mediatensor.transforms import Resize
 from ..shared.processes import FullUsage, full_usage, wait_for_children
 from .soak_files import write_files
 
-__all__ = ["OCCASIONAL", "WORKS", "Bench", "Mixed", "work_for"]
-
 _NUM_FILES = 24
 _ROUNDS_BETWEEN_PROCESSES = 8
 _M_ARENA_MAX = -8  # of <malloc.h>

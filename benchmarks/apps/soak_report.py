@@ -11,8 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..shared.processes import Usage
-
-__all__ = ["MEASURES", "Series", "Trend", "Watched", "draw", "to_markdown"]
+from ..shared.reports import fact_list
 
 #: (label, accepted rise of the line from the warm-up to the end) by field of `Usage`.
 MEASURES: dict[str, tuple[str, float]] = {
@@ -92,7 +91,7 @@ def _trend(measure: str, steps: Sequence[int], values: Sequence[float]) -> Trend
 
 def to_markdown(stamp: Mapping[str, str], parts: Sequence[Watched]) -> str:
     """Format the report as lists and tables."""
-    text = ["## Machine", "", *(f"- {key}: {value}" for key, value in stamp.items())]
+    text = ["## Machine", "", fact_list(stamp)]
     for part in parts:
         text += ["", f"## {part.name}", "", f"- seconds: {part.seconds:.0f}"]
         text += [f"- {name.replace('_', ' ')}: {_words(fact)}" for name, fact in part.facts.items()]

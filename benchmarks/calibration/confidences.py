@@ -20,12 +20,11 @@ never 0: a few hundred lines that are right exactly as often as their confidence
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +33,9 @@ import numpy.typing as npt
 
 from mediatensor.ocr.models._lines.words import GREATEST, LEAST
 
-from ..media.chart import can_draw
 from ..shared.machine import machine_stamp
+from ..shared.options import make_parser
+from ..shared.reports import fact_list, markdown_table, write_report
 from ..text.ocr_drawn import Look, draw_text, faces_for
 from ..text.ocr_languages import TEXTS
 from ..text.ocr_scores import Word, box_iou
@@ -387,9 +387,8 @@ def report(read: Sequence[ReadLine]) -> tuple[str, list[dict[str, Any]]]:
                 }
             )
     head = list(rows[0]) if rows else []
-    lines = [head, ["---"] * 2 + ["---:"] * (len(head) - 2)]
-    lines += [[f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines), rows
+    lines = [[f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()] for row in rows]
+    return markdown_table(head, lines, 2), rows
 
 
 def draw(read: Sequence[ReadLine], path: Path) -> None:
@@ -419,9 +418,7 @@ def draw(read: Sequence[ReadLine], path: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, read, report."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.calibration.confidences", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = make_parser("benchmarks.calibration.confidences", __doc__)
     parser.add_argument("--pages", nargs="+", type=Path, default=[], metavar="FOLDER", help="as of benchmarks.text.ocr")
     parser.add_argument("--drawn", type=int, default=60, metavar="N", help="pages to draw (default: 60)")
     parser.add_argument("--fit", action="store_true", help="print constants fitted to these pages")
@@ -434,16 +431,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for half in (0, 1):
             print(f"fitted to pages of one half ({half}):", fit([line for line in read if line.page % 2 == half]))
         print("fitted to all:", fit(read))
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        stamp = machine_stamp()
-        (options.output / "ocr_calibration.json").write_text(
-            json.dumps({"machine": stamp, "errors": rows}, indent=2) + "\n"
-        )
-        facts = "\n".join(f"- {key}: {value}" for key, value in stamp.items())
-        (options.output / "ocr_calibration.md").write_text(f"{facts}\n\n{table}\n")
-        if can_draw():
-            draw(read, options.output / "ocr_calibration.png")
+    stamp = machine_stamp()
+    text = f"{fact_list(stamp)}\n\n{table}\n"
+    document = {"machine": stamp, "errors": rows}
+    write_report(options.output, "ocr_calibration", document, text, partial(draw, read))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import functools
 import hashlib
-import json
 import logging
 import os
 import shutil
@@ -31,9 +30,8 @@ from mediatensor.distributed import ClipDecoder, LeRobotReader, clip_rows
 
 from ..shared.machine import machine_stamp, package_versions
 from ..shared.options import add_folders, check_counts
+from ..shared.reports import fact_list, markdown_table, say, write_report
 from . import sources
-
-__all__ = ["main"]
 
 _CLIP, _SEED, _BATCH = 8, 7, 16
 _NUM_DISTINCT, _EVERY_BROKEN, _NUM_SHARDS, _NUM_TABLES = 50, 20, 8, 4
@@ -60,10 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ways = [(1, False), (num_actors, False), (num_actors, True)] if name == "folder" else [(num_actors, True)]
             for actors, is_killed in [(num_actors, False)] if "read" in way else ways:
                 how = f"{actors} actor{'s' * (actors > 1)}{', one killed' * is_killed}"
-                print(f"{name}: {how}", file=sys.stderr, flush=True)
+                say(f"{name}: {how}")
                 row = {"source": name, "how": how, **_run(way, actors, expected, is_killed=is_killed)}
                 row["load"] = os.getloadavg()[0]
-                print(row, file=sys.stderr, flush=True)
+                say(row)
                 found.append(row)
     stamp["files"] = (
         f"{num_files} of {min(num_files, _NUM_DISTINCT)} contents, {_NUM_FRAMES} frames of {_SIZE[1]}x{_SIZE[0]}, "
@@ -71,11 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     text = _markdown(stamp, found)
     print(text)
-    if options.output is not None:
-        options.output.mkdir(parents=True, exist_ok=True)
-        document = {"machine": stamp, "runs": found}
-        (options.output / "cluster.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        (options.output / "cluster.md").write_text(text, encoding="utf-8")
+    write_report(options.output, "cluster", {"machine": stamp, "runs": found}, text)
     wrong = [row for row in found if row["lost"] or row["twice"] or row["wrong"]]
     if wrong:
         sys.exit(f"Rows were lost, came twice or had other bits: {wrong}")
@@ -269,14 +263,12 @@ def _run(way: dict[str, Any], num_actors: int, expected: list[str], *, is_killed
 
 
 def _markdown(stamp: dict[str, str], rows: Sequence[dict[str, Any]]) -> str:
-    parts = ["# Clips on a cluster", "", *(f"- {key}: {value}" for key, value in stamp.items()), ""]
-    parts += ["| source | how | rows | with an error | lost | twice | other bits | seconds | rows/s |"]
-    parts += ["| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    lines = []
     for row in rows:
-        counts = " | ".join(str(row[name]) for name in ("rows", "errors", "lost", "twice", "wrong"))
-        parts.append(
-            f"| {row['source']} | {row['how']} | {counts} | {row['seconds']:.1f} | {row['rows_per_second']:.0f} |"
-        )
+        counts = [str(row[name]) for name in ("rows", "errors", "lost", "twice", "wrong")]
+        lines.append([row["source"], row["how"], *counts, f"{row['seconds']:.1f}", f"{row['rows_per_second']:.0f}"])
+    head = ["source", "how", "rows", "with an error", "lost", "twice", "other bits", "seconds", "rows/s"]
+    parts = ["# Clips on a cluster", "", fact_list(stamp), "", markdown_table(head, lines, 2)]
     parts += ["", "Two clips of 8 frames of each file; of LeRobot each row with two frames of a camera. Other bits are"]
     parts += ["rows whose frames differ from a dataset in one process. Seconds include the start of the actors."]
     if any(row["load"] > 1.5 * (os.cpu_count() or 1) for row in rows):

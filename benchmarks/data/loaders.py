@@ -7,26 +7,23 @@ take turns in another order. Before the timed runs, frames are compared with a l
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..media.chart import can_draw
 from ..media.clips import make_clips
 from ..media.measuring import Interpreter, start_worker
 from ..media.reference import make_reference
 from ..shared.machine import machine_stamp
-from ..shared.options import add_folders, add_python, check_counts
+from ..shared.options import add_folders, add_python, check_counts, make_parser
+from ..shared.reports import say, write_report
 from ..shared.workers import WorkerError, WorkerProcess
 from .loaders_report import LoaderRow, draw, ratios, shuffle_table, summarise, to_markdown
 from .loaders_sets import LoaderCase, training_sets, write_frames
 from .loaders_ways import FOLDERS, WAYS, planned
-
-__all__ = ["main"]
 
 _SIZE = (256, 256)
 _ROWS_PER_FILE = 4
@@ -52,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with _Processes(options.libraries, Interpreter(options.python), notes) as processes:
         try:
             for set_name, scenario, case in _cases(options, effort, notes):
-                _say(f"{set_name}: {scenario}")
+                say(f"{set_name}: {scenario}")
                 rows += _measure(set_name, scenario, case, processes, effort)
         except KeyboardInterrupt:  # the completed measurements are still worth reporting
             notes.append("The run was interrupted: missing rows were not measured.")
@@ -66,16 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     text = to_markdown(stamp, rows, notes)
     print(text)
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        (options.output / "loaders.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        (options.output / "loaders.md").write_text(text, encoding="utf-8")
-        if can_draw() and rows:
-            draw(rows, options.output / "loaders.png")
+    write_report(options.output, "loaders", document, text, partial(draw, rows) if rows else None)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.data.loaders", description=__doc__.partition("\n")[0])
+    parser = make_parser("benchmarks.data.loaders", __doc__)
     parser.add_argument("--quick", action="store_true", help="smoke test: tiny videos and one run")
     parser.add_argument("--repeats", type=int, help=f"timed epochs of each way (default: {Effort.repeats})")
     parser.add_argument("--files", type=int, help=f"videos of each set (default: {Effort.num_files})")
@@ -93,11 +85,11 @@ def _cases(options: argparse.Namespace, effort: Effort, notes: list[str]) -> Ite
     for name, clips in training_sets(effort.num_files, is_quick=options.quick).items():
         if name not in options.sets:
             continue
-        _say(f"{name}: making {len(clips)} videos in {options.clips}, if they are not there")
+        say(f"{name}: making {len(clips)} videos in {options.clips}, if they are not there")
         paths = [str(path) for path in make_clips(clips, options.clips).values()]
         notes.append(f"{name}: {len(paths)} videos ({_megabytes(sum(Path(path).stat().st_size for path in paths))})")
         if FOLDERS in options.libraries:
-            _say(f"{name}: writing their frames as JPEG files, if they are not there")
+            say(f"{name}: writing their frames as JPEG files, if they are not there")
             num_bytes = sum(write_frames(path, _SIZE) for path in paths)
             notes.append(f"{name}: all frames as JPEG files of {_SIZE[1]}x{_SIZE[0]} take {_megabytes(num_bytes)}")
         for scenario, step in _STEPS.items():
@@ -181,10 +173,6 @@ def _accuracy(case: LoaderCase, processes: _Processes) -> dict[str, tuple[dict[s
         if scaled := processes.ask(name, "check", resized):
             found[name] = (own, scaled)
     return found
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.reports import fact_list, markdown_table
 from ..shared.results import quartiles
 from .loaders_ways import FOLDERS, OURS, RIVALS
-
-__all__ = ["AT_LEAST", "LoaderRatio", "LoaderRow", "draw", "ratios", "shuffle_table", "summarise", "to_markdown"]
 
 #: Target for clips per second, relative to torchcodec's datasets.
 AT_LEAST = 1.5
@@ -153,18 +152,13 @@ def shuffle_table() -> list[dict[str, Any]]:
 
 def to_markdown(stamp: Mapping[str, str], rows: Sequence[LoaderRow], notes: Sequence[str]) -> str:
     """The report as lists and tables."""
-    parts = ["## Machine and versions", "", *(f"- {key}: {value}" for key, value in stamp.items())]
+    parts = ["## Machine and versions", "", fact_list(stamp)]
     parts += ["", "## Target", "", _ratio_table(ratios(rows))]
     for (clip, scenario), group in itertools.groupby(rows, lambda row: (row.clip, row.scenario)):
         parts += ["", f"## {clip}: {scenario}", "", _row_table(group)]
     parts += ["", "## How well orders mix (10,000 files of 4 rows, batches of 32)", "", _shuffle_table()]
     parts += ["", "## Notes", "", *(f"- {note}" for note in notes)]
     return "\n".join(parts) + "\n"
-
-
-def _table(head: Sequence[str], lines: Iterable[Sequence[str]], num_texts: int) -> str:
-    rule = ["---"] * num_texts + ["---:"] * (len(head) - num_texts)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
 
 
 def _ratio_table(found: Iterable[LoaderRatio]) -> str:
@@ -182,7 +176,7 @@ def _ratio_table(found: Iterable[LoaderRatio]) -> str:
         )
         for ratio in found
     ]
-    return _table(head, lines, 5)
+    return markdown_table(head, lines, 5)
 
 
 def _row_table(rows: Iterable[LoaderRow]) -> str:
@@ -203,7 +197,7 @@ def _row_table(rows: Iterable[LoaderRow]) -> str:
         )
         for row in rows
     ]
-    return _table(head, lines, 1)
+    return markdown_table(head, lines, 1)
 
 
 def _identical(identical: int | None, compared: int | None, largest_difference: int | None) -> str:
@@ -218,7 +212,7 @@ def _shuffle_table() -> str:
         [line["shuffle"], *(f"{line[name]:.3g}" for name in ("files_per_batch", "same_file_next", "displacement"))]
         for line in shuffle_table()
     ]
-    return _table(["shuffle", "files in a batch", "same file next", "displacement"], lines, 1)
+    return markdown_table(["shuffle", "files in a batch", "same file next", "displacement"], lines, 1)
 
 
 def draw(rows: Sequence[LoaderRow], path: Path) -> None:

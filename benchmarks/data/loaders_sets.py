@@ -12,8 +12,6 @@ from typing import Any
 from ..media.case import Size
 from ..media.clips import Clip, Encoded, Joined, film, mandelbrot, quick
 
-__all__ = ["LoaderCase", "frame_folder", "training_sets", "write_frames"]
-
 _JPEG_QUALITY = 90
 
 

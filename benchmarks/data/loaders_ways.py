@@ -16,8 +16,6 @@ from torch.utils.data import Dataset
 
 from .loaders_sets import LoaderCase, frame_folder
 
-__all__ = ["FOLDERS", "OURS", "RIVALS", "WAYS", "Way", "WayChoice", "our_batches", "our_dataset", "planned"]
-
 OURS = "mediatensor"
 FOLDERS = "JPEG frames, Pillow"
 #: The two ways of the target.

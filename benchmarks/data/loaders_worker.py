@@ -21,8 +21,6 @@ from ..shared.workers import serve
 from .loaders_sets import LoaderCase
 from .loaders_ways import WAYS, Way
 
-__all__ = ["LoaderWorker"]
-
 
 class LoaderWorker:
     """State of the worker between requests."""

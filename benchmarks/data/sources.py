@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,11 @@ import torch
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 
-from ..media.chart import can_draw
 from ..shared.machine import machine_stamp, package_versions
 from ..shared.options import add_folders, check_counts
 from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.reports import fact_list, markdown_table, say, write_report
 from ..shared.workers import WorkerProcess, single_threaded
-
-__all__ = ["main"]
 
 _CAMERA = "observation.images.top"
 _FPS = 30
@@ -61,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     shuffled = random.Random(0)
     for repeat in range(repeats):
         for name in shuffled.sample(sorted(found), len(found)):
-            print(f"round {repeat + 1}: {name}", file=sys.stderr, flush=True)
+            say(f"round {repeat + 1}: {name}")
             places = random.Random(repeat)
             request = {**ways[name], "rows": [places.random() for _ in range(num_rows)], "clip": _CLIP}
             request["rows_per_file"] = num_frames
@@ -85,13 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     text = _markdown(stamp, rows, notes)
     print(text)
-    if options.output is not None:
-        options.output.mkdir(parents=True, exist_ok=True)
-        document = {"machine": stamp, "rows": rows, "notes": notes}
-        (options.output / "sources.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        (options.output / "sources.md").write_text(text, encoding="utf-8")
-        if can_draw():
-            _draw(rows, options.output / "sources.png")
+    document = {"machine": stamp, "rows": rows, "notes": notes}
+    write_report(options.output, "sources", document, text, partial(_draw, rows))
 
 
 def _median(runs: list[dict[str, Any]], key: str) -> float | None:
@@ -257,7 +251,7 @@ def _write_lerobot(root: Path, num_videos: int, num_frames: int) -> None:
 
 def _markdown(stamp: dict[str, str], rows: Sequence[dict[str, Any]], notes: Sequence[str]) -> str:
     head = ["source", "rows/s", "CPU ms a row", "KiB a row", "x bytes needed", "start s", "of it import s", "peak MiB"]
-    lines = [head, ["---", *["---:"] * 7]]
+    lines = []
     for row in rows:
         needed = row["needed_bytes_per_row"]
         lines.append(
@@ -272,8 +266,7 @@ def _markdown(stamp: dict[str, str], rows: Sequence[dict[str, Any]], notes: Sequ
                 f"{row['peak_rss_mib']:.0f}",
             ]
         )
-    parts = ["# Rows from many sources", "", *(f"- {key}: {value}" for key, value in stamp.items()), ""]
-    parts += [f"| {' | '.join(line)} |" for line in lines]
+    parts = ["# Rows from many sources", "", fact_list(stamp), "", markdown_table(head, lines)]
     parts += [
         "",
         "Medians of the runs. Bytes are requested from the system while the process reads rows and opens their",

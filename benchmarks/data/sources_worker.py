@@ -10,8 +10,6 @@ from typing import Any
 
 from ..shared.workers import serve
 
-__all__ = ["measure"]
-
 
 def measure(request: dict[str, Any]) -> dict[str, Any]:
     """Open a source, read rows, and measure time and memory.

@@ -20,13 +20,12 @@ from pathlib import Path
 import torch
 
 from ..shared.options import add_folders
+from ..shared.reports import say
 from .machine import stamp
 from .records import Found
 from .report import Report, exit_code, summary, to_markdown, write
 from .running import Plan, run_part
 from .worker import PARTS
-
-__all__ = ["main"]
 
 NO_GPU = "no CUDA device: nothing was checked (--device cpu tries this program itself, without a GPU)"
 
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     has_processes = device.type == "cuda" and not options.one_process
     plan = Plan(str(device), options.effort, options.clips, options.budget, has_processes)
     for part in PARTS if options.part is None else [options.part]:
-        run_part(plan, part, found, _say, save)
+        run_part(plan, part, found, say, save)
     report = Report(machine, found, is_complete=True)
     write(report, options.output, name, has_chart=True)
     print(to_markdown(report))
@@ -89,10 +88,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_folders(parser)
     parser.set_defaults(output=Path("benchmark-results"), effort="full")
     return parser.parse_args(arguments)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ from mediatensor.decoders import VideoDecoder
 
 from .records import NotRun
 
-__all__ = ["CPU", "EFFORTS", "HYBRID", "NVDEC", "WAYS", "Bench", "Difference", "Effort", "compare"]
-
 CPU, HYBRID, NVDEC = "cpu", "hybrid", "nvdec"
 WAYS = (CPU, HYBRID, NVDEC)
 #: Largest accepted difference from the CPU path, in levels of 256.

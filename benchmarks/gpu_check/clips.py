@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from .records import NotRun
 
-__all__ = ["CLIPS", "REFUSED", "GpuClip", "make_clip", "open_damaged"]
-
 # Changed when the way of encoding changes, so that files of older versions are not taken for new ones.
 _RECIPE = 1
 _RATE = 25

@@ -27,8 +27,6 @@ from .machine import driver_support
 from .pixels import who_decoded
 from .records import NOT_RUN, PASS, Check, Figure, Found, Step, contained
 
-__all__ = ["life_steps"]
-
 _MIB = 2**20
 # Allowance for kernels that are loaded late, and for other programs.
 _MAX_LEAK_MIB = 64

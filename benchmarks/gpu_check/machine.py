@@ -17,8 +17,6 @@ import torch
 
 from ..shared.machine import machine_stamp, package_versions
 
-__all__ = ["EngineLoad", "Support", "driver_support", "sampled_load", "stamp"]
-
 # cudaVideoCodec and cudaVideoChromaFormat of the Video Codec SDK's cuviddec.h.
 _CODECS = {"mpeg2": 1, "mpeg4": 2, "h264": 4, "hevc": 8, "vp8": 9, "vp9": 10, "av1": 11}
 _CHROMA = {"420": 1, "422": 2, "444": 3}

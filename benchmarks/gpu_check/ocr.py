@@ -23,8 +23,6 @@ from .bench import Bench
 from .pages import draw_page, share_of_words, words_of
 from .records import NOT_RUN, Check, Figure, Found, NotRun, Step
 
-__all__ = ["OCR_TABLE", "ocr_check_steps", "ocr_figure_steps"]
-
 OCR_TABLE = "Pages read a second"
 SYNC_TABLE = "Waits for the device while pages are read"
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-__all__ = ["draw_page", "share_of_words", "words_of"]
-
 _TEXT = (
     "invoice total amount delivery number address customer order 2048 1,995.00 $12.50 reference quality exact frames "
     "pixels become tensors while words in them turn into data Monday 17:45 section table figure (page) e-mail 42%"

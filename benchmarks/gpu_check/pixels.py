@@ -17,8 +17,6 @@ from .clips import CLIPS, GpuClip, make_clip
 from .machine import driver_support
 from .records import NOT_RUN, Check, Figure, Found, Step, contained
 
-__all__ = ["NVDEC_DECODED", "pixel_steps", "who_decoded"]
-
 #: Result of `who_decoded` without a fallback.
 NVDEC_DECODED = "NVDEC"
 

@@ -6,22 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = [
-    "FAIL",
-    "NOT_RUN",
-    "PASS",
-    "Check",
-    "Figure",
-    "Found",
-    "NotRun",
-    "Step",
-    "Target",
-    "contained",
-    "from_line",
-    "in_a_line",
-    "to_line",
-]
-
 PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
 
 

@@ -10,16 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..media.chart import can_draw
 from ..media.reporting import SCHEMA_VERSION
 from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.reports import can_draw, fact_list
 from ..text.ocr_readers import OURS
 from .ocr import OCR_TABLE
 from .records import FAIL, NOT_RUN, PASS, Check, Figure, Found, Target
 from .scenarios import SCENARIOS_TABLE
 from .throughput import CROSSOVER_TABLE, THROUGHPUT_TABLE, crossover_rule
-
-__all__ = ["Report", "exit_code", "summary", "write"]
 
 Row = dict[str, Any]
 
@@ -86,7 +84,7 @@ def to_markdown(report: Report) -> str:
     parts = [
         summary(report),
         "\n## Machine and versions\n",
-        *(f"- {key}: {value}" for key, value in report.machine.items()),
+        fact_list(report.machine),
     ]
     if failed := [check for check in report.checks if check.status == FAIL]:
         parts += ["\n## Failed\n", _check_table(failed)]

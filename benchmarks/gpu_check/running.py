@@ -14,8 +14,6 @@ from .bench import EFFORTS, Bench
 from .records import FAIL, NOT_RUN, Check, Found, from_line
 from .worker import PARTS, run_step
 
-__all__ = ["Plan", "run_part"]
-
 # A step that takes longer hangs; encoding the long clips takes most of this time.
 _PATIENCE_SECONDS = 300.0
 

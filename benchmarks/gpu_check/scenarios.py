@@ -23,8 +23,6 @@ from .bench import CPU, HYBRID, NVDEC, WAYS, Bench
 from .pixels import who_decoded
 from .records import NOT_RUN, Check, Figure, Found, NotRun, Step, Target, in_a_line
 
-__all__ = ["SCENARIOS_TABLE", "clip_names", "published_clips", "scenario_steps"]
-
 SCENARIOS_TABLE = "Published scenarios"
 _TORCHCODEC = "torchcodec cuda"
 _RIVALS = ("torchcodec cpu", _TORCHCODEC)

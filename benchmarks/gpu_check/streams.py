@@ -16,8 +16,6 @@ from .bench import HYBRID, NVDEC, Bench, compare
 from .life import plain_clip
 from .records import Check, Figure, Found, Step
 
-__all__ = ["share_overlapped", "stream_steps"]
-
 # About a fifth of a second on a GPU of 2 GHz.
 _BUSY_CYCLES = 400_000_000
 

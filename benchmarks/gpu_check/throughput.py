@@ -22,8 +22,6 @@ from .machine import EngineLoad, sampled_load
 from .records import NOT_RUN, Check, Figure, Found, NotRun, Step, Target, in_a_line
 from .scenarios import clip_names, published_clips
 
-__all__ = ["CROSSOVER_TABLE", "THROUGHPUT_TABLE", "crossover_rule", "crossover_steps", "throughput_steps"]
-
 THROUGHPUT_TABLE = "Every frame in order, several decoders in threads"
 CROSSOVER_TABLE = "Open and get the first frames: hybrid against NVDEC"
 _FLOOR = "NVDEC alone"

@@ -20,8 +20,6 @@ from .scenarios import scenario_steps
 from .streams import stream_steps
 from .throughput import crossover_steps, throughput_steps
 
-__all__ = ["PARTS", "GroupWorker", "run_step"]
-
 #: Groups by name, with the functions that make their steps, by part of the run.
 PARTS: dict[str, dict[str, Callable[[Bench], list[Step]]]] = {
     "checks": {"pixels": pixel_steps, "life": life_steps, "streams": stream_steps, "reading": ocr_check_steps},

@@ -7,15 +7,13 @@ the whole file.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import random
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,13 +23,12 @@ from torch import Tensor
 from mediatensor import get_num_threads
 
 from ..shared.machine import machine_stamp, package_versions
-from ..shared.options import add_folders, check_counts
+from ..shared.options import add_folders, check_counts, make_parser
+from ..shared.reports import fact_list, markdown_table, say, write_report
 from ..shared.results import quartiles
-from .chart import can_draw, draw_chart
+from .chart import draw_chart
 from .sound_ways import OURS, TORCHCODEC, Way, ways_to_get_all, ways_to_get_seconds
 from .sounds import FORMATS, SoundClip, begin_seconds, linear_samples, make_sounds
-
-__all__ = ["main"]
 
 WHOLE, RANDOM, FIRST = "whole file", "random seconds", "open and get a second near the end"
 #: Required speed relative to torchcodec.
@@ -215,11 +212,6 @@ def is_right(row: SoundRow) -> bool:
     return row.samples_missing == 0 and (row.snr_decibels is None or row.snr_decibels >= MIN_SNR)
 
 
-def markdown_table(head: Sequence[str], num_texts: int, lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] * num_texts + ["---:"] * (len(head) - num_texts)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
-
-
 def table(rows: Sequence[SoundRow]) -> str:
     head = ["file", "what", "library", "median ms", "quartiles ms", "CPU ms", "runs", "identical", "otherwise"]
     lines = []
@@ -229,7 +221,7 @@ def table(rows: Sequence[SoundRow]) -> str:
         line = [row.clip, what, row.library, f"{row.wall_median * 1e3:.4g}", quarter, f"{row.cpu_median * 1e3:.4g}"]
         identical = f"{row.identical} of {row.compared}" if row.compared else ""
         lines.append([*line, str(len(row.wall_seconds)), identical, difference_in_words(row)])
-    return markdown_table(head, 3, lines)
+    return markdown_table(head, lines, 3)
 
 
 def difference_in_words(row: SoundRow) -> str:
@@ -255,14 +247,12 @@ def ratio_table(found: Sequence[SoundRatio]) -> str:
         ]
         line.append("" if ratio.at_least is None else f"{ratio.at_least:.2f}")
         lines.append([*line, {None: "", True: "yes", False: "**no**"}[ratio.is_met]])
-    return markdown_table(head, 4, lines)
+    return markdown_table(head, lines, 4)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, measure, report."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.media.audio", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = make_parser("benchmarks.media.audio", __doc__)
     parser.add_argument("--quick", action="store_true", help="smoke test: tiny files and one run")
     parser.add_argument("--repeats", type=int, help=f"timed runs of each library (default: {Effort.repeats})")
     parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=list(FORMATS), metavar="NAME")
@@ -282,17 +272,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for kind in formats:
         begin = time.perf_counter()
         rows += measure_format(kind, paths, effort)
-        print(f"{kind.name}: took {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
-    facts = "\n".join(f"- {key}: {value}" for key, value in stamp.items())
-    text = f"{facts}\n\n{ratio_table(ratios(rows))}\n\n{table(rows)}\n\n{NOTE}\n"
+        say(f"{kind.name}: took {time.perf_counter() - begin:.0f} s")
+    text = f"{fact_list(stamp)}\n\n{ratio_table(ratios(rows))}\n\n{table(rows)}\n\n{NOTE}\n"
     print(text)
-    if options.output is not None:
-        options.output.mkdir(parents=True, exist_ok=True)
-        document = {"machine": stamp, "rows": list(map(asdict, rows)), "ratios": list(map(asdict, ratios(rows)))}
-        (options.output / "audio.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        (options.output / "audio.md").write_text(text, encoding="utf-8")
-        if can_draw():
-            draw_chart("Sound to tensors", cast(Any, rows), options.output / "audio.png")
+    document = {"machine": stamp, "rows": list(map(asdict, rows)), "ratios": list(map(asdict, ratios(rows)))}
+    write_report(options.output, "audio", document, text, partial(draw_chart, "Sound to tensors", cast(Any, rows)))
 
 
 if __name__ == "__main__":

@@ -21,8 +21,6 @@ import numpy as np
 import mediatensor
 from mediatensor.decoders import VideoDecoder
 
-__all__ = ["count_calls", "main", "measure", "write_clip"]
-
 _NUM_FRAMES = 240
 _SIZE = (180, 320)
 # Groups of pictures, and how far after its key frame a jump goes.

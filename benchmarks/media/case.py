@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Case", "Image", "Library", "Size"]
-
 # (height, width)
 Size = tuple[int, int]
 Image = NDArray[np.uint8]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import itertools
 import textwrap
 from collections.abc import Sequence
@@ -13,19 +12,12 @@ from typing import Any
 from ..shared.results import Row
 from .libraries import EXACT, FLOORS, OURS, PEERS
 
-__all__ = ["can_draw", "draw_chart"]
-
 _OURS, _THEIRS, _FLOOR, _BEHIND = "#1b7f5c", "#8a94a6", "#d9dde4", "#c8643c"
 _PEER_MARKERS = dict(zip(PEERS, ("x", "+"), strict=True))
 # With more panels than this, a chart is unreadable.
 _MAX_PANELS = 16
 _MAX_COLUMNS = 4
 _BAR_INCHES = 0.24
-
-
-def can_draw() -> bool:
-    """Whether matplotlib is installed."""
-    return importlib.util.find_spec("matplotlib") is not None
 
 
 def draw_chart(title: str, rows: Sequence[Row], path: Path) -> None:

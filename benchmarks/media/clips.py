@@ -23,8 +23,6 @@ from typing import Any
 import av
 import numpy as np
 
-__all__ = ["Clip", "Encoded", "Joined", "film", "make_clips", "mandelbrot", "quick"]
-
 # Changed when the way of encoding changes, so that files of older versions are not taken for new ones.
 _RECIPE = 1
 

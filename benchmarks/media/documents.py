@@ -7,8 +7,6 @@ from pathlib import Path
 from ..shared.results import Row
 from .reporting import Report, speed_table, speed_table_in_short
 
-__all__ = ["update_documents"]
-
 _BEGIN = "<!-- Written by: python -m benchmarks everyday --update-docs -->\n"
 _END = "<!-- End of the written part. -->\n"
 _ROOT = Path(__file__).parents[2]

@@ -6,9 +6,7 @@ the files, to compare their quality and size.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import random
 import shutil
 import subprocess
@@ -17,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,11 @@ import torch
 from mediatensor.encoders import AudioEncoder, VideoEncoder
 
 from ..shared.machine import machine_stamp
+from ..shared.options import add_output, make_parser
 from ..shared.processes import cpu_seconds
-from ..shared.results import Row, quartiles
-from .chart import can_draw, draw_chart
+from ..shared.reports import fact_list, markdown_table, say, write_report
+from ..shared.results import quartiles, timing_row
+from .chart import draw_chart
 
 FRAME_RATE = 30
 SAMPLE_RATE = 48_000
@@ -208,64 +209,34 @@ def measure(case: Case, repeats: int, folder: Path) -> list[Result]:
 
 
 def table(results: list[Result]) -> str:
-    lines = ["| case | encoder | ms | quartiles | CPU ms | PSNR, dB | kB |", "|---|---|---:|---|---:|---:|---:|"]
+    lines = []
     for result in results:
         first, median, third = (1e3 * value for value in quartiles(list(result.wall_seconds)))
         cpu = 1e3 * quartiles(list(result.cpu_seconds))[1]
-        lines.append(
-            f"| {result.case} | {result.encoder} | {median:.0f} | {first:.0f} to {third:.0f} | {cpu:.0f} "
-            f"| {result.psnr_decibels:.2f} | {result.num_bytes / 1e3:.0f} |"
-        )
-    return "\n".join(lines)
-
-
-def row(result: Result) -> Row:
-    """For the chart."""
-    first, median, third = quartiles(list(result.wall_seconds))
-    clip, _, scenario = result.case.partition(", ")
-    return Row(
-        suite="encoding",
-        clip=clip,
-        scenario=scenario,
-        library=result.encoder,
-        num_frames=0,
-        wall_seconds=result.wall_seconds,
-        cpu_seconds=result.cpu_seconds,
-        wall_median=median,
-        wall_first_quartile=first,
-        wall_third_quartile=third,
-        cpu_median=quartiles(list(result.cpu_seconds))[1],
-        system_median=None,
-        page_faults=None,
-        decoded_per_frame=None,
-        peak_rss_mib=0,
-        rss_before_mib=0,
-        identical=0,
-        compared=0,
-        largest_difference=0,
-    )
+        line = [result.case, result.encoder, f"{median:.0f}", f"{first:.0f} to {third:.0f}", f"{cpu:.0f}"]
+        lines.append([*line, f"{result.psnr_decibels:.2f}", f"{result.num_bytes / 1e3:.0f}"])
+    return markdown_table(["case", "encoder", "ms", "quartiles", "CPU ms", "PSNR, dB", "kB"], lines, 2)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.media.encoding", description=__doc__.partition("\n")[0])
+    parser = make_parser("benchmarks.media.encoding", __doc__)
     parser.add_argument("--quick", action="store_true", help="smoke test: tiny data and one run")
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each encoder (default 5)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, a table and a chart there")
+    add_output(parser)
     arguments = parser.parse_args()
     stamp, results = machine_stamp(), []
     with tempfile.TemporaryDirectory() as folder:
         for case in cases(is_quick=arguments.quick):
             results += measure(case, 1 if arguments.quick else arguments.repeats, Path(folder))
-            print(f"{case.name}: done", file=sys.stderr, flush=True)
+            say(f"{case.name}: done")
     print(table(results))
-    if arguments.output is not None:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        found = {"machine": stamp, "rows": [asdict(result) for result in results]}
-        (arguments.output / "encoding.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-        machine = "\n".join(f"* {key}: {value}" for key, value in stamp.items())
-        (arguments.output / "encoding.md").write_text(f"{machine}\n\n{table(results)}\n", encoding="utf-8")
-        if can_draw():
-            draw_chart("Encoding", [row(result) for result in results], arguments.output / "encoding.png")
+    document = {"machine": stamp, "rows": [asdict(result) for result in results]}
+    rows = []
+    for result in results:
+        clip, _, scenario = result.case.partition(", ")
+        rows.append(timing_row("encoding", clip, scenario, result.encoder, result.wall_seconds, result.cpu_seconds))
+    text = f"{fact_list(stamp)}\n\n{table(results)}\n"
+    write_report(arguments.output, "encoding", document, text, partial(draw_chart, "Encoding", rows))
 
 
 if __name__ == "__main__":

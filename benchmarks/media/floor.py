@@ -14,8 +14,6 @@ from mediatensor.decoders import VideoDecoder
 
 from .case import Case, Image, Library, Size
 
-__all__ = ["FedPacket", "FloorLibrary", "fed_packets"]
-
 # Identity of a packet within its stream: dts, pts and size.
 FedPacket = tuple[int | None, int | None, int]
 

@@ -5,10 +5,8 @@ The libraries take turns, run by run, so that disturbances affect all of them. E
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,11 +25,10 @@ from mediatensor.decoders import decode_image, decode_png
 from mediatensor.encoders import PngEncoder
 
 from ..shared.machine import machine_stamp
-from ..shared.options import check_counts
+from ..shared.options import add_output, check_counts, make_parser
+from ..shared.reports import fact_list, markdown_table, write_report
 from ..shared.results import quartiles
-from .chart import can_draw, draw_chart
-
-__all__ = ["main"]
+from .chart import draw_chart
 
 # Decodes the bytes of files to images (C, H, W).
 Decode = Callable[[Sequence[bytes]], list[torch.Tensor]]
@@ -193,37 +189,32 @@ def compared(found: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -
 
 def table(rows: Sequence[ImageRow]) -> str:
     head = ["files", "what", "library", "median ms", "quartiles ms", "CPU ms", "x Pillow", "identical", "contiguous"]
-    lines = [head, ["---"] * 3 + ["---:"] * 4 + ["---"] * 2]
+    lines = []
     for row in rows:
         off = f", off by up to {row.largest_difference}" if row.identical < row.num_images else ""
         quarter = f"{row.wall_first_quartile * 1e3:.1f}-{row.wall_third_quartile * 1e3:.1f}"
         line = [row.clip, row.scenario, row.library, f"{row.wall_median * 1e3:.1f}", quarter]
         line += [f"{row.cpu_median * 1e3:.1f}", f"{row.times_as_fast:.2f}"]
         lines.append([*line, f"{row.identical} of {row.num_images}{off}", "yes" if row.is_contiguous else "no"])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown_table(head, lines, 3)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, measure, report."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.media.images", description=__doc__.partition("\n")[0])
+    parser = make_parser("benchmarks.media.images", __doc__)
     parser.add_argument("--quick", action="store_true", help="smoke test: tiny images and one run")
     parser.add_argument("--repeats", type=int, help="timed runs of each library (default: 15)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
+    add_output(parser)
     options = parser.parse_args(arguments)
     check_counts(parser, options, "repeats")
     stamp = machine_stamp() | {name: version(name) for name in ("torch", "pillow", "numpy")}
     stamp["thread budget"] = str(get_num_threads())
     repeats = options.repeats or (1 if options.quick else 15)
     rows = [row for case in cases(options.quick) for row in measure(case, repeats)]
-    text = "\n".join([*(f"- {key}: {value}" for key, value in stamp.items()), "", table(rows), ""])
+    text = f"{fact_list(stamp)}\n\n{table(rows)}\n"
     print(text)
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        document = {"machine": stamp, "rows": [asdict(row) for row in rows]}
-        (options.output / "images.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        (options.output / "images.md").write_text(text, encoding="utf-8")
-        if can_draw():
-            draw_chart("Decoding images", rows, options.output / "images.png")
+    document = {"machine": stamp, "rows": [asdict(row) for row in rows]}
+    write_report(options.output, "images", document, text, partial(draw_chart, "Decoding images", rows))
 
 
 if __name__ == "__main__":

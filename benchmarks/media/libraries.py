@@ -14,23 +14,6 @@ from typing import Any
 
 from .case import Case, Image, Library, Size
 
-__all__ = [
-    "APPROXIMATE",
-    "EXACT",
-    "FLOORS",
-    "LIBRARIES",
-    "OURS",
-    "OURS_ALL_THREADS",
-    "OURS_BESIDE",
-    "OURS_ONE_THREAD",
-    "OURS_SAVED_INDEX",
-    "OURS_SMALL_PAGES",
-    "OURS_TWO_THREADS",
-    "PEERS",
-    "create_library",
-]
-
-
 OURS = "mediatensor"
 OURS_ONE_THREAD = "mediatensor, 1 thread"
 OURS_TWO_THREADS = "mediatensor, 2 threads"

@@ -32,8 +32,6 @@ from .reference import make_reference
 from .scenarios import KINDS
 from .suites import Scenario, Suite
 
-__all__ = ["Effort", "Interpreter", "Measurement", "measure_suite", "start_worker"]
-
 # Values stored for every run.
 _EACH_RUN = ("wall_seconds", "cpu_seconds", "system_seconds", "page_faults")
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from ..shared.results import Row
 from .libraries import APPROXIMATE, EXACT, FLOORS, OURS, OURS_SAVED_INDEX
 
-__all__ = ["TARGETS", "Ratio", "Target", "compute_ratios"]
-
 
 @dataclass(frozen=True)
 class Target:

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from .case import Image, Size
 
-__all__ = ["Comparison", "Reference", "load_reference", "make_reference"]
-
 # Pixels of every 8th row and column are kept, to distinguish a rounding difference from a wrong frame.
 _SAMPLE_STEP = 8
 

@@ -6,7 +6,6 @@ not read when it disconnects, up to the size of the system's buffers: a real net
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import re
@@ -23,6 +22,9 @@ import numpy as np
 import torch
 
 from mediatensor.decoders import VideoDecoder
+
+from ..shared.options import make_parser
+from ..shared.reports import markdown_table
 
 FRAMES_PER_SECOND = 30
 FRAMES_PER_GOP = 60
@@ -170,18 +172,17 @@ def measure(path: Path, clip: range) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| file | way | requests | MB | of the file | identical frames |", "|---|---|---:|---:|---:|---|"]
+    lines = []
     for row in rows:
         share = f"{100 * row['bytes'] / row['file_bytes']:.0f} %"
         identical = "yes" if row["identical"] else "rounded differently" if row["same_frames"] else "no"
-        lines.append(
-            f"| {row['file']} | {row['way']} | {row['requests']} | {row['bytes'] / 1e6:.1f} | {share} | {identical} |"
-        )
-    return "\n".join(lines)
+        line = [row["file"], row["way"], str(row["requests"]), f"{row['bytes'] / 1e6:.1f}"]
+        lines.append([*line, share, identical])
+    return markdown_table(["file", "way", "requests", "MB", "of the file", "identical frames"], lines, 2)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.media.remote", description=__doc__.partition("\n")[0])
+    parser = make_parser("benchmarks.media.remote", __doc__)
     parser.add_argument("--seconds", type=int, default=30, help="length of the video (default 30)")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the rows as JSON")
     arguments = parser.parse_args()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..shared.reports import fact_list, markdown_table
 from ..shared.results import Row
 from .libraries import EXACT, OURS, PEERS
 from .ratios import Ratio
-
-__all__ = ["SCHEMA_VERSION", "Report", "speed_table", "speed_table_in_short", "to_json", "to_markdown"]
 
 #: Raised when a name or a meaning in the JSON document changes.
 SCHEMA_VERSION = 2
@@ -52,9 +51,9 @@ def to_markdown(report: Report) -> str:
     """Format the document as headings, lists and tables."""
     parts = [
         "## Machine and versions\n",
-        _bullets(report.machine.items()),
+        fact_list(report.machine),
         "\n## Clips\n",
-        _bullets(report.clips.items()),
+        fact_list(report.clips),
     ]
     if report.ratios:
         parts += ["\n## Targets\n", _ratio_table(report.ratios)]
@@ -69,16 +68,6 @@ def to_markdown(report: Report) -> str:
     if report.notes:
         parts += ["\n## Notes\n", *(f"- {note}" for note in report.notes)]
     return "\n".join(parts) + "\n"
-
-
-def _bullets(items: Iterable[tuple[str, str]]) -> str:
-    return "\n".join(f"- {key}: {value}" for key, value in items)
-
-
-def _table(head: Sequence[str], lines: Iterable[Sequence[str]], num_texts: int) -> str:
-    """Format a table whose first ``num_texts`` columns are words; all further columns are numbers."""
-    rule = ["---"] * num_texts + ["---:"] * (len(head) - num_texts)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
 
 
 def _ratio_table(ratios: Sequence[Ratio]) -> str:
@@ -101,7 +90,7 @@ def _ratio_table(ratios: Sequence[Ratio]) -> str:
         )
         for ratio in ratios
     ]
-    return _table(head, lines, 4)
+    return markdown_table(head, lines, 4)
 
 
 def speed_table(rows: Sequence[Row]) -> str:
@@ -122,7 +111,7 @@ def speed_table(rows: Sequence[Row]) -> str:
         ]
         for work, beside, ours, rival, rival_cpu in _against_rivals(rows)
     ]
-    return _table(head, lines, 2) if lines else ""
+    return markdown_table(head, lines, 2) if lines else ""
 
 
 def speed_table_in_short(rows: Sequence[Row]) -> str:
@@ -138,7 +127,7 @@ def speed_table_in_short(rows: Sequence[Row]) -> str:
         ]
         for work, _, ours, rival, rival_cpu in _against_rivals(rows)
     ]
-    return _table(head, lines, 1)
+    return markdown_table(head, lines, 1)
 
 
 def _against_rivals(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str], dict[str, Row], Row, Row, float]]:
@@ -158,7 +147,7 @@ def _matrix(rows: Sequence[Row]) -> str:
         for (clip, scenario), beside in _by_work(rows)
     ]
     head = ["clip", "work", *libraries]
-    return _table(head, lines, 2)
+    return markdown_table(head, lines, 2)
 
 
 def _short(row: Row) -> str:
@@ -210,7 +199,7 @@ def _row_table(rows: Sequence[Row]) -> str:
         )
         for row in rows
     ]
-    return _table(head, lines, 1)
+    return markdown_table(head, lines, 1)
 
 
 def _identical(row: Row) -> str:

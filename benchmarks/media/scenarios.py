@@ -9,8 +9,6 @@ from typing import Any
 
 from .case import Case, Library
 
-__all__ = ["KINDS", "Kind", "See"]
-
 # Receives (path, frame indices, batch) during decoding. In timed runs it does next to nothing.
 See = Callable[[str, Sequence[int], Any], None]
 

@@ -6,10 +6,8 @@ tensors needs, and the bare codec, the lower bound for every way that decodes al
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.metadata
-import json
 import os
 import statistics
 import tempfile
@@ -18,6 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,11 @@ import torch
 from mediatensor.decoders import VideoDecoder
 from mediatensor.samplers import find_scenes
 
-from ..shared.machine import machine_stamp
-from ..shared.options import check_counts
-from ..shared.results import summarise
-from .chart import can_draw, draw_chart
+from ..shared.machine import machine_stamp, package_versions
+from ..shared.options import add_output, check_counts, make_parser
+from ..shared.reports import fact_list, markdown_table, write_report
+from ..shared.results import timing_row
+from .chart import draw_chart
 from .clips import Encoded, film, make_clips
 
 RGB, FLOOR = "mediatensor, every frame as RGB", "PyAV, decoding only"
@@ -148,58 +148,33 @@ def measure(name: str, path: Path, starts: Sequence[int] | None, repeats: int) -
 
 def table(results: Sequence[Result]) -> str:
     """Format a line for each film and way; "times" is the CPU time of every frame as RGB divided by the way's."""
-    lines = [
-        "| film | way | CPU ms a frame | wall ms a frame | times | cuts found | false cuts |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
+    lines = []
     for result in results:
         (rgb,) = (other for other in results if (other.clip, other.way) == (result.clip, RGB))
         cpu, wall = statistics.median(result.cpu), statistics.median(result.wall)
         cuts = ("", "") if result.found is None else (f"{result.found} of {result.num_cuts}", str(result.extra))
-        lines.append(
-            f"| {result.clip} | {result.way} | {1000 * cpu / result.num_frames:.3f} | "
-            f"{1000 * wall / result.num_frames:.3f} | {statistics.median(rgb.cpu) / cpu:.1f} | {cuts[0]} | {cuts[1]} |"
-        )
-    return "\n".join(lines)
-
-
-def write_report(folder: Path, title: str, stamp: dict[str, str], results: Sequence[Result]) -> None:
-    """``scenes.json``, ``scenes.md`` and, with matplotlib, ``scenes.png``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    document = {"machine": stamp, "results": [asdict(result) for result in results]}
-    (folder / "scenes.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    facts = "\n".join(f"- {key}: {value}" for key, value in stamp.items())
-    (folder / "scenes.md").write_text(f"{title}\n\n{facts}\n\n{table(results)}\n", encoding="utf-8")
-    if not can_draw():
-        return
-    nothing = {"peak_rss_mib": 0.0, "rss_before_mib": 0.0, "identical": 0, "compared": 0, "largest_difference": 0}
-    rows = [
-        summarise(
-            "scenes", r.clip, "wall time", r.way, 0, nothing | {"wall_seconds": [*r.wall], "cpu_seconds": [*r.cpu]}
-        )
-        for r in results
-    ]
-    draw_chart(title, rows, folder / "scenes.png")
+        line = [result.clip, result.way, f"{1000 * cpu / result.num_frames:.3f}"]
+        line += [f"{1000 * wall / result.num_frames:.3f}", f"{statistics.median(rgb.cpu) / cpu:.1f}"]
+        lines.append([*line, *cuts])
+    head = ["film", "way", "CPU ms a frame", "wall ms a frame", "times", "cuts found", "false cuts"]
+    return markdown_table(head, lines, 2)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, measure, report."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.media.scenes", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = make_parser("benchmarks.media.scenes", __doc__)
     parser.add_argument("--films", type=Path, nargs="+", default=[], metavar="FILE", help="measure your own films")
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each way (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="smoke test: tiny films and one run")
     parser.add_argument("--clips", type=Path, metavar="FOLDER", help="folder for generated films")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
+    add_output(parser)
     options = parser.parse_args(arguments)
     check_counts(parser, options, "repeats")
     torch.set_num_threads(1)
     repeats = 1 if options.quick else options.repeats
     clips = [replace(clip, scenes=film(2), size=(64, 48), seconds=2) if options.quick else clip for clip in CLIPS]
     stamp = machine_stamp() | {"runs": f"{repeats} after a warm-up, one codec thread"}
-    with suppress(importlib.metadata.PackageNotFoundError):
-        stamp["scenedetect"] = importlib.metadata.version("scenedetect")
+    stamp |= package_versions("scenedetect")
     with tempfile.TemporaryDirectory() as folder:
         if options.films:
             films = [(path.name, path, None) for path in options.films]
@@ -209,8 +184,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results = [result for name, path, starts in films for result in measure(name, path, starts, repeats)]
     title = "Finding the scenes of films"
     print(f"{title}:\n\n{table(results)}")
-    if options.output is not None:
-        write_report(options.output, title, stamp, results)
+    rows = [timing_row("scenes", r.clip, "wall time", r.way, r.wall, r.cpu) for r in results]
+    document = {"machine": stamp, "results": [asdict(result) for result in results]}
+    text = f"{title}\n\n{fact_list(stamp)}\n\n{table(results)}\n"
+    write_report(options.output, "scenes", document, text, partial(draw_chart, title, rows))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,6 @@ from mediatensor.decoders import AudioDecoder, WavDecoder
 
 from .sounds import SoundClip
 
-__all__ = ["OURS", "TORCHCODEC", "Way", "ways_to_get_all", "ways_to_get_seconds"]
-
 OURS = "mediatensor"
 TORCHCODEC = "torchcodec"
 

@@ -20,8 +20,6 @@ import av
 import numpy as np
 import torch
 
-__all__ = ["FORMATS", "SoundClip", "begin_seconds", "linear_samples", "make_sounds"]
-
 # Changed when the way of encoding changes, so that files of older versions are not taken for new ones.
 _RECIPE = 1
 

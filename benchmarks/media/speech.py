@@ -6,11 +6,8 @@ as in Whisper. The real-time factor is the seconds of audio per second of wall c
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import importlib
 import importlib.metadata
-import json
 import statistics
 import tempfile
 import time
@@ -29,9 +26,11 @@ from torch import Tensor
 from mediatensor.decoders import AudioDecoder, WavDecoder
 from mediatensor.transforms import LogMelSpectrogram
 
-from ..shared.machine import machine_stamp
-from ..shared.results import summarise
-from .chart import can_draw, draw_chart
+from ..shared.machine import machine_stamp, package_versions
+from ..shared.options import add_output, make_parser
+from ..shared.reports import fact_list, markdown_table, write_report
+from ..shared.results import timing_row
+from .chart import draw_chart
 
 RATE = 16_000
 CHUNK_SECONDS = 30
@@ -198,15 +197,6 @@ def imported(name: str) -> Any:
         return None
 
 
-def versions() -> dict[str, str]:
-    """Of the packages that are there."""
-    found = {}
-    for name in ("torch", "av", "numpy", "torchcodec", "soundfile", "transformers"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
-
-
 def plain_decode(clip: Clip, path: Path, num_seconds: int) -> Tensor:
     """Decode a file to 16 kHz mono: all packets in order, without padding, in one call of the resampler."""
     to_floats = av.AudioResampler("fltp", clip.layout, clip.rate)
@@ -274,56 +264,31 @@ def measure(clip: Clip, path: Path, num_seconds: int, repeats: int) -> list[Resu
 
 
 def table(results: Sequence[Result]) -> str:
-    head = "| file | way | times real time | per CPU second | decoding only | samples missing | largest difference |"
-    lines = [head, "|---|---|---:|---:|---:|---:|---:|"]
+    lines = []
     for result in results:
         wall, cpu, decode = (
             f"{result.sound_seconds / statistics.median(values):.0f}"
             for values in (result.wall, result.cpu, result.decode_wall)
         )
-        lines.append(
-            f"| {result.clip} | {result.way} | {wall} | {cpu} | {decode} | {result.samples_missing} | "
-            f"{result.largest_difference:.1e} |"
-        )
-    return "\n".join(lines)
-
-
-def write_report(folder: Path, title: str, stamp: dict[str, str], results: Sequence[Result]) -> None:
-    """``speech.json``, ``speech.md`` and, with matplotlib, ``speech.png``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    document = {"machine": stamp, "results": [asdict(result) for result in results]}
-    (folder / "speech.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    facts = "\n".join(f"- {key}: {value}" for key, value in stamp.items())
-    (folder / "speech.md").write_text(f"{title}\n\n{facts}\n\n{table(results)}\n", encoding="utf-8")
-    if not can_draw():
-        return
-    nothing = {"peak_rss_mib": 0.0, "rss_before_mib": 0.0, "identical": 0, "compared": 0, "largest_difference": 0}
-    rows = [
-        summarise(
-            "speech", r.clip, scenario, r.way, 0, nothing | {"wall_seconds": list(wall), "cpu_seconds": list(cpu)}
-        )
-        for r in results
-        for scenario, wall, cpu in (("decode", r.decode_wall, r.decode_cpu), ("decode and log-mel", r.wall, r.cpu))
-    ]
-    rows.sort(key=lambda row: [r.clip for r in results].index(row.clip) * 2 + (row.scenario != "decode"))
-    draw_chart(title, rows, folder / "speech.png")
+        line = [result.clip, result.way, wall, cpu, decode]
+        lines.append([*line, str(result.samples_missing), f"{result.largest_difference:.1e}"])
+    head = ["file", "way", "times real time", "per CPU second", "decoding only", "samples missing"]
+    return markdown_table([*head, "largest difference"], lines, 2)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.media.speech", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = make_parser("benchmarks.media.speech", __doc__)
     parser.add_argument("--seconds", type=int, default=600, help="length of each file (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each way (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="of torch's operators (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="smoke test: 40 s and one run")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
+    add_output(parser)
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     num_seconds, repeats = (40, 1) if options.quick else (options.seconds, options.repeats)
     stamp = (
         machine_stamp()
-        | versions()
+        | package_versions("torch", "av", "numpy", "torchcodec", "soundfile", "transformers")
         | {"runs": f"{repeats} after a warm-up", "torch threads": str(torch.get_num_threads())}
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -334,8 +299,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ]
     title = f"{num_seconds} s of sound to log-mel spectrograms ({NUM_MELS} bands, pieces of {CHUNK_SECONDS} s)"
     print(f"{title}:\n\n{table(results)}")
-    if options.output is not None:
-        write_report(options.output, title, stamp, results)
+    rows = [timing_row("speech", r.clip, "decode", r.way, r.decode_wall, r.decode_cpu) for r in results]
+    rows += [timing_row("speech", r.clip, "decode and log-mel", r.way, r.wall, r.cpu) for r in results]
+    rows.sort(key=lambda row: [r.clip for r in results].index(row.clip) * 2 + (row.scenario != "decode"))
+    document = {"machine": stamp, "results": [asdict(result) for result in results]}
+    text = f"{title}\n\n{fact_list(stamp)}\n\n{table(results)}\n"
+    write_report(options.output, "speech", document, text, partial(draw_chart, title, rows))
 
 
 if __name__ == "__main__":

@@ -24,8 +24,6 @@ from .libraries import (
     PEERS,
 )
 
-__all__ = ["SUITES", "Scenario", "Suite", "part_of", "quick_suite"]
-
 _SEED = 0
 _HD = (1920, 1080)
 _NTSC = Fraction(30000, 1001)

@@ -28,8 +28,6 @@ from .libraries import create_library
 from .reference import Comparison, load_reference
 from .scenarios import KINDS
 
-__all__ = ["Worker"]
-
 _MIB = 1 << 20
 
 

@@ -9,8 +9,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-__all__ = ["machine_stamp", "package_versions"]
-
 
 def machine_stamp() -> dict[str, str]:
     """Hardware, system and load, in words."""

@@ -7,7 +7,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["add_folders", "add_python", "check_counts"]
+
+def make_parser(module: str, doc: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a module that is run; the first line of its docstring is the description."""
+    return argparse.ArgumentParser(prog=f"python -m {module}", description=(doc or "").partition("\n")[0])
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add ``--output``."""
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:

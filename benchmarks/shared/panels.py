@@ -12,8 +12,6 @@ import numpy as np
 
 from ..text.ocr_readers import OURS
 
-__all__ = ["Bar", "Panel", "draw_panels"]
-
 _OURS, _THEIRS = "#1b7f5c", "#8a94a6"
 _PANEL_INCHES, _BAR_INCHES = 4.6, 0.28
 

@@ -13,17 +13,6 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
 
-__all__ = [
-    "FullUsage",
-    "PeakMemory",
-    "Usage",
-    "cpu_seconds",
-    "full_usage",
-    "peak_rss_mib",
-    "usages",
-    "wait_for_children",
-]
-
 _PROCESSES = Path("/proc")
 _MIB = 1 << 20
 

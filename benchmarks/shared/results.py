@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
-
-__all__ = ["Row", "quartiles", "summarise"]
 
 
 @dataclass(frozen=True)
@@ -85,3 +84,12 @@ def summarise(suite: str, clip: str, scenario: str, library: str, num_frames: in
         compared=found["compared"],
         largest_difference=found["largest_difference"],
     )
+
+
+def timing_row(
+    suite: str, clip: str, scenario: str, library: str, wall_seconds: Iterable[float], cpu_seconds: Iterable[float]
+) -> Row:
+    """A row of which only the times are known, for charts."""
+    unknown = ("peak_rss_mib", "rss_before_mib", "identical", "compared", "largest_difference")
+    times = {"wall_seconds": [*wall_seconds], "cpu_seconds": [*cpu_seconds]}
+    return summarise(suite, clip, scenario, library, 0, dict.fromkeys(unknown, 0) | times)

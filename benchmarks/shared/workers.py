@@ -22,8 +22,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-__all__ = ["ROOT", "WorkerError", "WorkerProcess", "serve", "single_threaded"]
-
 ROOT = Path(__file__).parents[2]
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -17,8 +17,6 @@ from PIL import Image
 
 from mediatensor.ocr.drawing import PAGE_KINDS, STYLES, draw_random_line, draw_random_page
 
-__all__ = ["main", "samples"]
-
 LANGUAGES = tuple("de en fr es it pt nl pl cs sv fi tr hu vi ru uk bg sr el".split())  # noqa: SIM905 - shorter
 
 

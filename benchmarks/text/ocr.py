@@ -9,25 +9,23 @@ with the same number of threads. The results are compared with the truth, and ea
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..media.chart import can_draw
 from ..shared.machine import machine_stamp
+from ..shared.options import add_output, make_parser
 from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.reports import can_draw, fact_list, markdown_table, say, write_report
 from ..shared.results import quartiles
 from .ocr_readers import OURS, READERS
 from .ocr_running import Effort, Run, run_readers
 from .ocr_scores import Errors, Word, WordScore, page_errors, score_lines, score_words, tightened
 from .ocr_truth import TruePage, draw_pages, load_sets
-
-__all__ = ["Accuracy", "SpeedRow", "main", "measure_accuracy"]
 
 # By reader: the same words are also scored in boxes that are cropped at top and bottom by this share of their height.
 # PP-OCR's detector makes boxes 1.5 times as high as the ink, so that an IoU of 0.5 is often missed.
@@ -159,7 +157,7 @@ def _accuracy_table(rows: Sequence[Accuracy]) -> str:
         name = f"{row.pages}, {row.num_pages}"
         boxed = boxed if row.has_word_boxes else [""] * 4
         lines.append([name, row.reader, *boxed, *bags, _percent(row.page.rate), *of_lines])
-    return _table(head, lines)
+    return markdown_table(head, lines, 2)
 
 
 def _speed_table(rows: Sequence[SpeedRow], runs: Mapping[str, Run]) -> str:
@@ -186,12 +184,7 @@ def _speed_table(rows: Sequence[SpeedRow], runs: Mapping[str, Run]) -> str:
         ]
         for row in rows
     ]
-    return _table(head, lines)
-
-
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] * 2 + ["---:"] * (len(head) - 2)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
+    return markdown_table(head, lines, 2)
 
 
 def _percent(value: float) -> str:
@@ -215,24 +208,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         sets = load_sets(options.pages, limit) if options.pages else draw_pages(Path(folder), limit)
         files = [page.image for pages in sets.values() for page in pages]
-        runs, notes = run_readers(options.readers, files, effort, _say)
+        runs, notes = run_readers(options.readers, files, effort, say)
     accuracies, speeds = _accuracies(sets, runs), _speeds(sets, runs)
     stamp = machine_stamp() | {name: value for run in runs.values() for name, value in run.versions.items()}
     stamp |= {"threads": str(effort.num_threads), "rounds": f"{repeats}, each in a new process after a warm-up page"}
     stamp |= {"shorter side for detectors": "as each library has it" if effort.side is None else str(effort.side)}
     notes += [f"{reader}: the text differs between rounds" for reader, run in runs.items() if not run.is_stable]
-    facts = "\n".join([*(f"- {key}: {value}" for key, value in stamp.items()), *(f"- {note}" for note in notes)])
     tables = [_accuracy_table(accuracies), _speed_table(speeds, runs)]
-    text = "\n\n".join([facts, f"In percent; sums over all pages of a set.\n\n{tables[0]}", tables[1]]) + "\n"
+    text = f"{fact_list(stamp, notes)}\n\nIn percent; sums over all pages of a set.\n\n{tables[0]}\n\n{tables[1]}\n"
     print(text)
-    if options.output:
-        document = {"machine": stamp, "accuracy": [asdict(row) for row in accuracies], "notes": notes}
-        document |= {"speed": [asdict(row) for row in speeds], "runs": {k: _times(run) for k, run in runs.items()}}
-        options.output.mkdir(parents=True, exist_ok=True)
-        (options.output / "ocr.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        (options.output / "ocr.md").write_text(text, encoding="utf-8")
-        if can_draw() and speeds:
-            draw_panels("Reading pages", _panels(accuracies, speeds), options.output / "ocr.png")
+    document = {"machine": stamp, "accuracy": [asdict(row) for row in accuracies], "notes": notes}
+    document |= {"speed": [asdict(row) for row in speeds], "runs": {k: _times(run) for k, run in runs.items()}}
+    draw = partial(draw_panels, "Reading pages", _panels(accuracies, speeds)) if speeds else None
+    write_report(options.output, "ocr", document, text, draw)
 
 
 def _by_language(codes: Sequence[str], limit: int | None, effort: Effort, output: Path | None) -> None:
@@ -272,7 +260,7 @@ def _holes(limit: int | None, effort: Effort, output: Path | None) -> None:
 
     torch.set_num_threads(effort.num_threads)
     predictor = ocr_predictor(pretrained=True, **({} if effort.side is None else {"shorter_side": effort.side}))
-    sums, holes = measure(predictor, range(1, 1 + (limit or NUM_PAGES)), say=_say)
+    sums, holes = measure(predictor, range(1, 1 + (limit or NUM_PAGES)), say=say)
     stamp = machine_stamp() | {"mediatensor": mediatensor.__version__, "threads": str(effort.num_threads)}
     counts = {group: {value: asdict(loss) for (own, value), loss in sums.items() if own == group} for group, _ in sums}
     text = f"Characters in the box of no word.\n\n{holes_table(sums)}\n"
@@ -281,7 +269,7 @@ def _holes(limit: int | None, effort: Effort, output: Path | None) -> None:
 
 def _read(files: Sequence[Path], effort: Effort) -> tuple[list[list[Word]], dict[str, str]]:
     """Read pages with this library; return the words and the facts of the run."""
-    runs, notes = run_readers([OURS], files, Effort(1, effort.num_threads, effort.side), _say)
+    runs, notes = run_readers([OURS], files, Effort(1, effort.num_threads, effort.side), say)
     if not runs:
         raise RuntimeError("; ".join(notes))
     return runs[OURS].words, machine_stamp() | runs[OURS].versions | {"threads": str(effort.num_threads)}
@@ -290,13 +278,9 @@ def _read(files: Sequence[Path], effort: Effort) -> tuple[list[list[Word]], dict
 def _report(
     name: str, stamp: Mapping[str, str], notes: Sequence[str], text: str, document: dict[str, Any], output: Path | None
 ) -> None:
-    facts = "\n".join([*(f"- {key}: {value}" for key, value in stamp.items()), *(f"- {note}" for note in notes)])
-    print(f"{facts}\n\n{text}")
-    if output:
-        output.mkdir(parents=True, exist_ok=True)
-        whole = json.dumps({"machine": stamp, "notes": notes, **document}, indent=2, ensure_ascii=False)
-        (output / f"{name}.json").write_text(whole + "\n", encoding="utf-8")
-        (output / f"{name}.md").write_text(f"{facts}\n\n{text}", encoding="utf-8")
+    text = f"{fact_list(stamp, notes)}\n\n{text}"
+    print(text)
+    write_report(output, name, {"machine": stamp, "notes": notes, **document}, text)
 
 
 def _times(run: Run) -> dict[str, object]:
@@ -305,9 +289,7 @@ def _times(run: Run) -> dict[str, object]:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.text.ocr", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = make_parser("benchmarks.text.ocr", __doc__)
     parser.add_argument(
         "--pages", nargs="+", type=Path, metavar="FOLDER",
         help="images/ and annotations/ in the layout of FUNSD or SROIE, or a folder of such folders (default: drawn)",
@@ -326,7 +308,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--repeats", type=_positive, help=f"rounds of each reader (default: {Effort.repeats})")
     parser.add_argument("--quick", action="store_true", help="smoke test: one page and one round")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
+    add_output(parser)
     return parser.parse_args(arguments)
 
 
@@ -335,10 +317,6 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a positive number (got {text!r})")
     return value
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

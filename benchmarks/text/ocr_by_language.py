@@ -20,17 +20,6 @@ from .ocr_drawn import Face, Look, draw_text, find_face
 from .ocr_languages import LANGUAGES, TEXTS, is_spaced
 from .ocr_scores import Word, edit_distance
 
-__all__ = [
-    "LEAST_WORDS",
-    "LanguagePage",
-    "LanguageRow",
-    "draw_chart",
-    "draw_languages",
-    "languages_table",
-    "measure",
-    "rows_document",
-]
-
 LEAST_WORDS = 0.9
 """The share of exact words from which on a language counts as read."""
 

@@ -34,19 +34,6 @@ if _TESTS not in sys.path:
 from ocr_pages import RenderedPage, as_scanned, finished, rotated  # noqa: E402
 from ocr_pages_sheet import Font, Sheet  # noqa: E402
 
-__all__ = [
-    "FACES",
-    "DrawnSheet",
-    "Face",
-    "Look",
-    "draw_lines",
-    "draw_text",
-    "em_of_x_height",
-    "faces_for",
-    "find_face",
-    "finished_page",
-]
-
 #: Font files by kind. The first of each kind, except the last two kinds, comes with matplotlib.
 FACES = {
     "sans": "DejaVuSans Roboto-Regular OpenSans-Regular Lato-Regular Carlito-Regular LiberationSans-Regular "

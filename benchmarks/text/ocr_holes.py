@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from .ocr_drawn import DrawnSheet, Face, Look, RenderedPage, faces_for, finished_page
 from .ocr_languages import TEXTS
 
-__all__ = ["CODES", "NUM_PAGES", "Character", "HolesPage", "Loss", "draw_page", "holes_table", "lost", "measure"]
-
 CODES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "cs", "sv", "da", "fi", "hu", "ro")
 NUM_PAGES = 100
 """Drawn by default; every fifth is a picture of one line."""

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 from .ocr_drawn import DrawnSheet, Face, Look, find_face, finished_page
 from .ocr_scores import Count, Word
 
-__all__ = ["KINDS", "InvoicePage", "Value", "draw_invoice", "draw_invoices", "iban", "numbers_table", "score_values"]
-
 KINDS = ("amount", "date", "IBAN", "e-mail", "phone", "number")
 
 # Six kinds of fonts; the first installed font of each kind is used. The last of each comes with matplotlib.

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from ..shared.machine import package_versions
 from .ocr_scores import Word
 
-__all__ = ["OURS", "READERS", "Reader", "Reading", "cut_line"]
-
 OURS = "mediatensor"
 
 Image = NDArray[np.uint8]

@@ -13,8 +13,6 @@ from typing import Any
 from ..shared.workers import WorkerError, WorkerProcess, single_threaded
 from .ocr_scores import Word
 
-__all__ = ["Effort", "Run", "run_readers"]
-
 # A reader that does not answer for this long is stopped.
 _PATIENCE_SECONDS = 900
 

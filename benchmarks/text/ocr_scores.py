@@ -17,21 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "NORMAL_FORMS",
-    "Count",
-    "Errors",
-    "Word",
-    "WordScore",
-    "box_iou",
-    "edit_distance",
-    "page_errors",
-    "reading_order",
-    "score_lines",
-    "score_words",
-    "tightened",
-]
-
 _IOU_THRESHOLD = 0.5
 
 #: Normalisations of texts before comparison. Texts that become empty are dropped on both sides.

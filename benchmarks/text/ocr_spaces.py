@@ -7,7 +7,6 @@ space between them, a space is missed or invented. Words that the detector lost 
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..shared.machine import machine_stamp
+from ..shared.options import make_parser
+from ..shared.reports import fact_list, markdown_table
 from .ocr_drawn import Look, RenderedPage, draw_text, faces_for
 from .ocr_languages import LANGUAGES, TEXTS
-
-__all__ = ["SpaceErrors", "main", "space_errors"]
 
 CODES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "cs", "sv", "fi", "tr", "hu", "ro")
 SIZES = (14, 18, 22, 28, 34, 40)
@@ -128,20 +127,19 @@ def _lines_read(predictor: Any, page: RenderedPage) -> list[str]:
 
 def table(sums: dict[tuple[str, str], SpaceErrors]) -> str:
     """Format the errors as a Markdown table."""
-    rows = ["| drawn | spaces | missed | invented | errors, % |", "| --- | ---: | ---: | ---: | ---: |"]
+    rows = []
     for (group, value), errors in sorted(
         sums.items(), key=lambda item: ("all", "text", "size", "face").index(item[0][0])
     ):
         label = value if group == "text" else f"{group}: {value}"
-        rows.append(f"| {label} | {errors.spaces} | {errors.missed} | {errors.invented} | {errors.percent:.2f} |")
-    return "\n".join(rows) + "\n"
+        counts = map(str, (errors.spaces, errors.missed, errors.invented))
+        rows.append([label, *counts, f"{errors.percent:.2f}"])
+    return markdown_table(["drawn", "spaces", "missed", "invented", "errors, %"], rows) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, and write it to a file if asked to."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.text.ocr_spaces", description=str(__doc__).split("\n")[0]
-    )
+    parser = make_parser("benchmarks.text.ocr_spaces", __doc__)
     parser.add_argument("--languages", nargs="+", choices=sorted(TEXTS), default=CODES, help="codes of ISO 639")
     parser.add_argument("-o", "--output", type=Path, help="also write the table to this file")
     options = parser.parse_args(arguments)
@@ -149,8 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = table(measure(options.languages))
     print(text)
     if options.output:
-        facts = "\n".join(f"- {key}: {value}" for key, value in stamp.items())
-        options.output.write_text(f"{facts}\n\n{text}", encoding="utf-8")
+        options.output.write_text(f"{fact_list(stamp)}\n\n{text}", encoding="utf-8")
 
 
 if __name__ == "__main__":

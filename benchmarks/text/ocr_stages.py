@@ -8,10 +8,8 @@ the whole process. RapidOCR reports the wall time of its three networks includin
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,9 +20,8 @@ import numpy as np
 from PIL import Image
 
 from ..shared.machine import machine_stamp
+from ..shared.reports import fact_list, markdown_table, say, write_report
 from ..shared.workers import WorkerProcess, single_threaded
-
-__all__ = ["main", "measure_stages"]
 
 _SAME_SIDE = 960
 """The shorter side to which the default predictor enlarges pages for its detector."""
@@ -137,11 +134,11 @@ def _medians(rounds: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
-    lines = ["| threads | reader | stage | s a page | CPU s a page |", "| ---: | --- | --- | ---: | ---: |"]
+    lines = []
     for row in rows:
-        wall, cpu = ("" if np.isnan(row[key]) else f"{row[key]:.3f}" for key in ("wall", "cpu"))
-        lines.append(f"| {row['threads']} | {row['reader']} | {row['stage']} | {wall} | {cpu} |")
-    return "\n".join(lines)
+        figures = ("" if np.isnan(row[key]) else f"{row[key]:.3f}" for key in ("wall", "cpu"))
+        lines.append([str(row["threads"]), row["reader"], row["stage"], *figures])
+    return markdown_table(["threads", "reader", "stage", "s a page", "CPU s a page"], lines, 3)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -158,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for number in range(options.repeats):
         rows: list[dict[str, Any]] = []
         for num_threads in options.threads:
-            print(f"round {number + 1} of {options.repeats}, threads: {num_threads}", file=sys.stderr, flush=True)
+            say(f"round {number + 1} of {options.repeats}, threads: {num_threads}")
             own = _of_ours(num_threads, files)
             for side in (None, _SAME_SIDE) if options.rapidocr else ():
                 own += _of_rapidocr(options.rapidocr, num_threads, files, side)
@@ -170,14 +167,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "rounds": str(options.repeats),
         "load": f"{os.getloadavg()[0]:.1f}",
     }
-    text = "\n".join(f"- {key}: {value}" for key, value in stamp.items()) + "\n\n" + _table(result) + "\n"
+    text = f"{fact_list(stamp)}\n\n{_table(result)}\n"
     print(text)
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        clean = [{key: None if value != value else value for key, value in row.items()} for row in result]
-        document = {"machine": stamp, "stages": clean}
-        (options.output / "ocr_stages.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        (options.output / "ocr_stages.md").write_text(text, encoding="utf-8")
+    clean = [{key: None if value != value else value for key, value in row.items()} for row in result]
+    write_report(options.output, "ocr_stages", {"machine": stamp, "stages": clean}, text)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,7 @@ from mediatensor.ocr.drawing import Face, find_faces, random_text, read_texts, t
 from mediatensor.ocr.training import drawn_lines, evaluate, fit
 
 from ..shared.machine import machine_stamp
-
-__all__ = ["main", "parted_faces", "parted_texts"]
+from ..shared.reports import fact_list, markdown_table, write_report
 
 _CAPITALS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #: Languages that the default recogniser reads, to check whether it still does.
@@ -153,12 +152,11 @@ def _row(what: str, model: str | Path, lines: Any) -> dict[str, Any]:
 
 
 def _markdown(rows: Sequence[Mapping[str, Any]], notes: Mapping[str, str]) -> str:
-    table = ["| lines | reader | characters wrong | lines without an error |", "| --- | --- | ---: | ---: |"]
-    table += [
-        f"| {row['lines']} | {row['reader']} | {row['characters wrong']:.2f} % | {row['lines right']:.1f} % |"
-        for row in rows
+    lines = [
+        (row["lines"], row["reader"], f"{row['characters wrong']:.2f} %", f"{row['lines right']:.1f} %") for row in rows
     ]
-    return "\n".join([*table, "", *(f"- {name}: {value}" for name, value in notes.items()), ""])
+    table = markdown_table(["lines", "reader", "characters wrong", "lines without an error"], lines, 2)
+    return f"{table}\n\n{fact_list(notes)}\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -192,10 +190,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "threads": str(torch.get_num_threads()),
         **machine_stamp(),
     }
-    name = f"ocr_training_{args.what}"
     report = {"rows": rows, "notes": notes, **details}
-    (args.output / f"{name}.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (args.output / f"{name}.md").write_text(_markdown(rows, notes), encoding="utf-8")
+    write_report(args.output, f"ocr_training_{args.what}", report, _markdown(rows, notes))
     print(_markdown(rows, notes))
     return 0
 

@@ -17,8 +17,6 @@ from typing import Any
 
 from .ocr_scores import Word
 
-__all__ = ["TruePage", "draw_pages", "load_sets", "parse_annotation"]
-
 _IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"}
 
 

@@ -28,9 +28,9 @@ from mediatensor.ocr.drawing import DrawnPage, draw_random_page
 from mediatensor.ocr.models import ocr_predictor
 from mediatensor.ocr.structure import PageContent, content_of_picture, extract_fields, find_fields
 
-from ..media.chart import can_draw
 from ..shared.machine import machine_stamp
 from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.reports import can_draw
 from .ocr_scores import box_iou
 
 __all__ = [

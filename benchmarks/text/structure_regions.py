@@ -38,9 +38,9 @@ from mediatensor.ocr.structure import (
     find_tables,
 )
 
-from ..media.chart import can_draw
 from ..shared.machine import machine_stamp
 from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.reports import can_draw
 from .ocr_scores import box_iou
 
 __all__ = [

@@ -25,9 +25,9 @@ from mediatensor.ocr.io import DocumentFile
 from mediatensor.ocr.models import ocr_predictor
 from mediatensor.ocr.structure import FoundTable, PageContent, content_of_picture, find_tables
 
-from ..media.chart import can_draw
 from ..shared.machine import machine_stamp, package_versions
 from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.reports import can_draw
 from ..shared.workers import WorkerError, WorkerProcess
 from .structure_adjacency import AdjacencyScore, Relation, TextCell, relations_of, score_relations
 from .structure_tables_peers import READERS

@@ -14,19 +14,18 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..media.chart import can_draw
 from ..shared.machine import machine_stamp
-from ..shared.options import add_python, check_counts
+from ..shared.options import add_output, add_python, check_counts, make_parser
 from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.reports import fact_list, say, write_report
 from ..shared.workers import WorkerError, WorkerProcess, single_threaded
 from .video_text_clips import draw_clip, drawn_plans
 from .video_text_readers import BASELINE, OURS, READERS
 from .video_text_scores import Event, Score, TextInTime, parse_srt, score_clip
-
-__all__ = ["main"]
 
 # A reader that needs this long for a clip is stopped.
 _PATIENCE_SECONDS = 3600
@@ -63,13 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(text)
     if options.mistakes:
         _say_mistakes(clips, readers)
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        document = {"machine": stamp, "notes": notes, "clips": [_document(clip) for clip in clips]}
-        (options.output / "video_text.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        (options.output / "video_text.md").write_text(text, encoding="utf-8")
-        if can_draw() and readers:
-            draw_panels("Text in video", _panels(clips, readers), options.output / "video_text.png")
+    document = {"machine": stamp, "notes": notes, "clips": [_document(clip) for clip in clips]}
+    draw = partial(draw_panels, "Text in video", _panels(clips, readers)) if readers else None
+    write_report(options.output, "video_text", document, text, draw)
 
 
 # Clips
@@ -96,7 +91,7 @@ def _draw(options: argparse.Namespace, folder: Path) -> list[_Clip]:
         folder.mkdir(parents=True, exist_ok=True)
     for plan in plans[: options.limit]:
         if not (folder / f"{plan.name}.json").exists():
-            _say(f"drawing {plan.name}")
+            say(f"drawing {plan.name}")
             draw_clip(plan, folder, options.footage)
     names = {plan.name for plan in plans[: options.limit]}
     return [clip for clip in _load(folder) if clip.path.stem in names]
@@ -120,7 +115,7 @@ def _read(clips: Sequence[_Clip], options: argparse.Namespace) -> list[str]:
     shuffled = random.Random(0)
     for number, clip in enumerate(clips, 1):
         for reader in shuffled.sample(readers, len(readers)):
-            _say(f"clip {number} of {len(clips)}, {clip.path.stem}: {reader}")
+            say(f"clip {number} of {len(clips)}, {clip.path.stem}: {reader}")
             try:
                 answer = _answer(reader, clip, options)
             except WorkerError as error:
@@ -182,7 +177,6 @@ def _cost(clips: Sequence[_Clip], reader: str, name: str) -> float | None:
 
 
 def _to_markdown(clips: Sequence[_Clip], readers: Sequence[str], stamp: dict[str, str], notes: Sequence[str]) -> str:
-    facts = "\n".join([*(f"- {key}: {value}" for key, value in stamp.items()), *(f"- {note}" for note in notes)])
     names = [*readers, *(["given files"] if "given files" in clips[0].scores else [])]
     pooled = [_row(name, clips, name) for name in names]
     single = [
@@ -193,7 +187,7 @@ def _to_markdown(clips: Sequence[_Clip], readers: Sequence[str], stamp: dict[str
     rule = " ---: |" * 11
     return "\n".join(
         [
-            facts, "",
+            fact_list(stamp, notes), "",
             "*Near*: within one frame, in clips that fade within three. *Kinds right*: of the tracks that read a known",
             "text, for readers that classify. *Slides*: slides found with their first frame, and false ones.", "",
             f"| reader | {head}", f"| --- |{rule}", *pooled, "",
@@ -268,17 +262,11 @@ def _say_mistakes(clips: Sequence[_Clip], readers: Sequence[str]) -> None:
         for reader in readers:
             for mistake in clip.scores[reader].mistakes if reader in clip.scores else ():
                 what = f"{mistake.truth!r} read as {mistake.read!r}" if mistake.truth else f"phantom {mistake.read!r}"
-                _say(f"{clip.path.stem}, {reader}, {mistake.start:.2f} s: {what}")
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+                say(f"{clip.path.stem}, {reader}, {mistake.start:.2f} s: {what}")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.text.video_text", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = make_parser("benchmarks.text.video_text", __doc__)
     parser.add_argument(
         "--clips", type=Path, metavar="FOLDER", help="NAME.mp4 with NAME.json, made elsewhere (default: drawn)"
     )
@@ -303,7 +291,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="of every reader alike (default: 1)")
     parser.add_argument("--mistakes", action="store_true", help="also print each caption that is not exact")
     parser.add_argument("--quick", action="store_true", help="smoke test: one small clip")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
+    add_output(parser)
     add_python(parser)
     options = parser.parse_args(arguments)
     check_counts(parser, options, "limit", "threads")

@@ -33,8 +33,6 @@ from PIL import Image, ImageDraw, ImageFont
 from .ocr_drawn import Face, find_face
 from .ocr_languages import TEXTS
 
-__all__ = ["PLANS", "ClipPlan", "draw_clip", "drawn_plans"]
-
 Picture = NDArray[np.uint8]
 
 _CLOCK_RATE = 90_000

@@ -18,8 +18,6 @@ from ..shared.processes import cpu_seconds, peak_rss_mib
 from ..shared.workers import serve
 from .video_text_scores import Event, TextInTime, parse_srt
 
-__all__ = ["BASELINE", "OURS", "READERS", "Reading", "merge_equal", "read_clip"]
-
 OURS, BASELINE = "mediatensor", "ocr_predictor, 4 a second"
 
 _SAMPLES_PER_SECOND = 4

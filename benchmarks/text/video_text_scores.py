@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 
 from .ocr_scores import edit_distance
 
-__all__ = ["Event", "Mistake", "Score", "TextInTime", "parse_srt", "plain_text", "score_clip"]
-
 # Time errors of up to this many frames count as right; in clips that fade, three frames.
 _NEAR, _NEAR_FADING = 1.05, 3.05
 # Tracks with at least this similarity to a true text are readings of it.
