@@ -100,13 +100,8 @@ class FrameOptions:
 class FramesJob(Job):
     """Writes frames of a video as images.
 
-    Args:
-        file: The video.
-        target: The output path without the number, time and suffix that each image name adds.
-        options: The selected frames and their format.
-        span: The time range of the frames.
-        check: Called with the new output paths if decoding corrects the frame index; raises if a file must not be
-            overwritten.
+    ``target`` is the output path without the number, time and suffix that each image name adds. If decoding corrects
+    the frame index, ``check`` is called with the new output paths; it raises if a file must not be overwritten.
     """
 
     _decoder: VideoDecoder
@@ -159,12 +154,14 @@ class FramesJob(Job):
         written: dict[Path, None] = {}
         with ThreadPoolExecutor(_NUM_WRITERS) as pool:
             while True:
-                remaining = [number for number, path in self._paths.items() if path not in written]
-                remaining = [number for number in remaining if number not in self._damaged]
+                remaining = [
+                    number
+                    for number, path in self._paths.items()
+                    if path not in written and number not in self._damaged
+                ]
                 if not remaining:
                     break
-                batch = remaining[: self._batch_size()]
-                pictures = self._decode(batch)
+                pictures = self._decode(remaining[: self._batch_size()])
                 if self._decoder.frame_index is not self._index:
                     self._damaged.clear()
                     self._plan(self._decoder.frame_index)
@@ -174,10 +171,8 @@ class FramesJob(Job):
                 for path in pool.map(write_image, pictures.values(), paths):
                     written[path] = None
                     yield path
-        planned = set(self._paths.values())
-        for path in written:
-            if path not in planned:
-                path.unlink(missing_ok=True)
+        for path in written.keys() - set(self._paths.values()):
+            path.unlink(missing_ok=True)
 
     def _decode(self, numbers: list[int]) -> dict[int, Tensor]:
         """Return decodable frames as a dict from frame index to image; return ``{}`` if the index was corrected."""

@@ -267,7 +267,7 @@ class _Run:
             def read(number: int) -> None:
                 self._read_page(task, opened, number, store, key["source"])
 
-            failures = read_missing(task, numbers, store, self._reader.load, read, _page_failure)
+            failures = read_missing(task, numbers, store, self._reader.load, read)
         for message in failures.values():
             emit_error(message)
         unwritten: list[Exception] = []
@@ -386,7 +386,7 @@ class LineExporter:
                     rows = [{**row, "pts_seconds": opened.times[number]} for row in rows]
                 store.put(number, {"rows": rows})
 
-            failures = read_missing(task, numbers, store, self._reader.load, read, _page_failure)
+            failures = read_missing(task, numbers, store, self._reader.load, read)
             for message in failures.values():
                 emit_error(message)
             if len(failures) == len(numbers):
@@ -496,10 +496,6 @@ def _unread_lines(document: Document) -> dict[str, Counter[int]]:
         problem: Counter(number for number, line in lines if line.reason in reasons)
         for problem, reasons in reasons_of.items()
     }
-
-
-def _page_failure(source: str, number: int, error: Exception) -> str:
-    return str(error) if isinstance(error, PageError) else f"{source}, page {number + 1}: {error}"
 
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:

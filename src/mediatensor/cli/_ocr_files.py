@@ -262,9 +262,6 @@ def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
 
     >>> choose_pages(((2, 3), (5, None), (3, 3)), 6), choose_pages(None, 2)
     ([1, 2, 4, 5], [0, 1])
-
-    Raises:
-        OutOfRangeError: if a range starts or ends after the last page.
     """
     if ranges is None:
         return list(range(num_pages))
@@ -299,15 +296,10 @@ def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) ->
 def write_document(
     document: Document, kind: str, output: Path, name: str, times: Mapping[int, float], *, keep_look: bool = False
 ) -> None:
-    """Write a document atomically.
+    """Write a document atomically in a format of `FORMATS`.
 
-    Args:
-        document: The document. Pages need ``page_idx``, and for ``"pdf"`` their images.
-        kind: A key of `FORMATS`.
-        output: The file.
-        name: The document's name, used in titles.
-        times: Time in seconds by page index, if the pages are video frames.
-        keep_look: Whether plain text keeps the layout of the pages.
+    Pages need ``page_idx``, and for ``"pdf"`` their images. ``name`` is for titles, ``times`` are those of `OpenPages`.
+    With ``keep_look``, plain text keeps the layout of the pages.
     """
     data = _plain_text(document, times, keep_look) if kind == "txt" else _export(document, kind, name, times)
     # A title may be a file name that is not valid UTF-8.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from .. import __version__
 from .._engine.common.messages import progress
 from .._engine.sources.output_files import check_outputs, write_file
-from ..errors import InvalidArgumentError, MediaTensorError, ReadError, WriteError
+from ..errors import InvalidArgumentError, MediaTensorError, PageError, ReadError, WriteError
 from . import _text
 from ._console import STANDARD, StopError, emit, shown_name
 
@@ -251,9 +251,8 @@ def read_missing(
     store: PageStore,
     load: Callable[[], object],
     read: Callable[[int], None],
-    describe: Callable[[str, int, Exception], str],
 ) -> dict[int, str]:
-    """Read all pages of a document that are not stored yet, with a progress bar.
+    """Read all pages of a document that are not stored yet, with a progress bar; return messages of failed pages.
 
     Args:
         task: The document.
@@ -261,10 +260,6 @@ def read_missing(
         store: The stored pages.
         load: Loads the models; called only if a page is missing.
         read: Reads a page and stores it.
-        describe: Returns the message for a failed page, from the document's name, the page number and the error.
-
-    Returns:
-        A dict from page number to error message, for the pages that failed.
 
     Raises:
         StopError: if a page cannot be stored, for example on a full disk.
@@ -282,7 +277,8 @@ def read_missing(
                 f"stopped at {name}, page {number + 1}, which was read and cannot be kept: {error}"
             ) from error
         except (MediaTensorError, OSError) as error:
-            failures[number] = describe(shown_name(task.source), number, error)
+            is_about_page = isinstance(error, PageError)
+            failures[number] = str(error) if is_about_page else f"{shown_name(task.source)}, page {number + 1}: {error}"
     return failures
 
 

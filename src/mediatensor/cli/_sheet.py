@@ -259,11 +259,7 @@ def sheet_outputs(
     ['out/talk.png', 'out/talk.2.png']
 
     A file given twice gets one sheet, but counts as two files: ``output`` is a folder. ``more_outputs`` are additional
-    outputs of the command.
-
-    Raises:
-        InvalidArgumentError: if ``output`` is a picture for several files, or a file must not be overwritten.
-        WriteError: if the folder of the outputs does not exist or cannot be made.
+    outputs of the command, which are checked as well.
     """
     if len(files) == 1:
         path = output or Path("sheet.png")

@@ -19,14 +19,7 @@ from ..errors import (
 
 
 class ServeError(Exception):
-    """The error of a refused request or a failed job.
-
-    Args:
-        status: The HTTP status.
-        kind: A machine-readable name of the problem.
-        message: The problem and advice for users.
-        headers: Additional response headers.
-    """
+    """The error of a refused request or a failed job; ``kind`` is a machine-readable name of the problem."""
 
     def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)

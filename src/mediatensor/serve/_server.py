@@ -135,12 +135,8 @@ def make_server(
 ) -> Server:
     """Return a server for an application; its ``run()`` serves until a signal stops the process.
 
-    Args:
-        app: The application.
-        host, port: The address to listen on.
-        head_seconds: Time limit for receiving the head of a request.
-        max_connections: Maximum number of connections.
-        when_started: Called when the server accepts requests.
+    ``head_seconds`` limits the time for receiving the head of a request. ``when_started`` is called when the server
+    accepts requests.
     """
     limits = {"head_seconds": head_seconds, "max_connections": max_connections}
     return _Server(

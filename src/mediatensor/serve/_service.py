@@ -19,12 +19,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ..errors import MediaTensorError, WriteError
-from . import _work
 from ._errors import ServeError, answer_to
 from ._jobs import Client, Job, Jobs, Task
 from ._reading import Worker, serve_jobs
 from ._settings import LOOPBACK, Settings
 from ._upload import receive
+from ._work import pages
 
 logger = logging.getLogger("mediatensor.serve")
 
@@ -81,7 +81,7 @@ class Service:
     async def _warm_up(self, worker: Worker) -> None:
         num_threads = max(1, (os.cpu_count() or 1) // self.settings.num_workers)
         try:
-            await worker.call(_work.warm_up, _START_SECONDS, num_threads, _WARM)
+            await worker.call(pages.warm_up, _START_SECONDS, num_threads, _WARM)
         except MediaTensorError as error:
             logger.error("the models cannot be loaded: %s", error)
 

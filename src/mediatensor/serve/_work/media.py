@@ -34,15 +34,10 @@ _ROUNDED_SECONDS = 0.01
 
 
 def inspect(path: str, options: Options) -> dict[str, Any]:
-    """Open an upload and describe it.
+    """Open an upload and return its properties.
 
-    Args:
-        path: The upload.
-        options: ``kind`` (``"pages"``, ``"video"``, or ``None`` for either), ``max_pages``, and options of `read_page`.
-
-    Returns:
-        ``kind`` and ``media_type``. Pages also have ``num_pages`` and ``pages``, the selected page indices. Videos also
-        have ``duration_seconds``, ``fps``, ``width`` and ``height``.
+    Options are ``kind`` (``"pages"``, ``"video"``, or ``None`` for either), ``max_pages``, and options of `read_page`.
+    The selected page indices are in ``pages``.
     """
     with open(path, "rb") as file:
         head = file.read(max(NUM_SNIFFED_BYTES, _NUM_HEAD_BYTES))
@@ -236,16 +231,7 @@ def frame_picture(path: str, seconds: float | None, max_width: int | None) -> by
 
 
 def decode_frames(path: str, options: Options) -> dict[str, bytes]:
-    """Return frames as images.
-
-    Args:
-        path: The upload.
-        options: ``indices`` and ``seconds`` of frames, ``image`` (``"png"`` or ``"jpg"``), ``max_width`` in pixels, and
-            ``answer`` (``"json"`` or ``"zip"``).
-
-    Returns:
-        ``result.json`` with images as data URLs, or ``frames.zip`` with one file per frame.
-    """
+    """Return ``result.json`` with frames as data URLs, or ``frames.zip``; the options are in `FramesOptions`."""
     with _open_video(path) as decoder:
         decoded = [decoder.get_frame_at(index) for index in options["indices"]]
         decoded += [decoder.get_frame_played_at(seconds) for seconds in options["seconds"]]

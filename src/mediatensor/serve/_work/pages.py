@@ -206,11 +206,8 @@ def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
 def write_document(path: str, folder: str, wanted: Sequence[str], options: Options) -> dict[str, bytes]:
     """Convert a document, whose pages were already read, to other formats; return the contents of files by name.
 
-    Args:
-        path: The upload.
-        folder: The folder with results of `read_page` as NUMBER.export.json and NUMBER.png.
-        wanted: File names such as ``text.md``. Files of tables are omitted if the document has no tables.
-        options: The options for reading.
+    ``folder`` has the results of `read_page` as NUMBER.export.json and NUMBER.png. ``wanted`` are names of files; files
+    of tables are omitted if the document has no tables.
     """
     from ...ocr.io import Document
     from ...ocr.io import Page as PageElement
