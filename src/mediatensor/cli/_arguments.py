@@ -8,10 +8,11 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from .._engine.common.messages import seconds_from_text
 from ..errors import InvalidArgumentError
@@ -19,6 +20,8 @@ from ._console import EXIT_ERROR, emit_error
 
 if TYPE_CHECKING:  # --help must load neither numpy nor FFmpeg
     from .._engine.index.frame_index import FrameIndex
+
+T = TypeVar("T")
 
 _MAX_GRID_TIMES = 10_000_000
 
@@ -225,34 +228,31 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--json", "print JSON (described below)")
 
 
+def _convert(text: str, convert: Callable[[str], T], is_accepted: Callable[[T], bool], expected: str) -> T:
+    with suppress(ValueError, ZeroDivisionError, OverflowError):
+        value = convert(text)
+        if is_accepted(value):
+            return value
+    raise argparse.ArgumentTypeError(f"expected {expected} (got {text!r})")
+
+
 def positive_number(text: str) -> float:
     """Argument type: a number above 0, or a fraction such as 30000/1001.
 
     >>> positive_number("0.5"), positive_number("30/4")
     (0.5, 7.5)
     """
-    try:
-        value = float(Fraction(text))
-    except (ValueError, ZeroDivisionError, OverflowError):
-        value = 0.0
-    if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"expected a number above 0, such as 2.5 or 30000/1001 (got {text!r})")
-    return value
+    expected = "a number above 0, such as 2.5 or 30000/1001"
+    return _convert(text, lambda given: float(Fraction(given)), lambda value: 0 < value < math.inf, expected)
 
 
 def share(text: str) -> float:
-    """Argument type: a number above 0 and at most 1.
+    """Argument type: a number above 0 and at most 1."""
+    return _convert(text, float, lambda value: 0 < value <= 1, "a number above 0 and at most 1")
 
-    >>> share("0.5")
-    0.5
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1 (got {text!r})")
-    return value
+
+def _int_from(text: str, least: int) -> int:
+    return _convert(text, int, lambda value: value >= least, f"a whole number of at least {least}")
 
 
 def positive_int(text: str) -> int:
@@ -260,33 +260,21 @@ def positive_int(text: str) -> int:
     return _int_from(text, 1)
 
 
-def picture_side(text: str) -> int:
-    """Argument type: the side of a square in pixels, a multiple of 32."""
-    if (value := _int_from(text, 32)) % 32:
-        raise argparse.ArgumentTypeError(f"expected a multiple of 32 (got {text!r})")
-    return value
-
-
 def non_negative_int(text: str) -> int:
     """Argument type: a whole number, at least 0."""
     return _int_from(text, 0)
 
 
+def picture_side(text: str) -> int:
+    """Argument type: the side of a square in pixels, a multiple of 32."""
+    _int_from(text, 32)  # raises
+    return _convert(text, int, lambda value: value % 32 == 0, "a multiple of 32")
+
+
 def port_number(text: str) -> int:
     """Argument type: a TCP port of this machine, or 0 for any free port."""
-    if (value := _int_from(text, 0)) > 65535:
-        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535 (got {text!r})")
-    return value
-
-
-def _int_from(text: str, least: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if value < least:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least} (got {text!r})")
-    return value
+    _int_from(text, 0)  # raises
+    return _convert(text, int, lambda value: value <= 65535, "a port from 0 to 65535")
 
 
 def time_in_seconds(text: str) -> float:
@@ -295,10 +283,7 @@ def time_in_seconds(text: str) -> float:
     >>> time_in_seconds("83.5") == time_in_seconds("1:23.5") == time_in_seconds("0:01:23.5") == 83.5
     True
     """
-    try:
-        return seconds_from_text(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a time such as 83.5, 1:23.5 or 0:01:23.5 (got {text!r})") from None
+    return _convert(text, seconds_from_text, lambda value: True, "a time such as 83.5, 1:23.5 or 0:01:23.5")
 
 
 def frame_indices(text: str) -> tuple[int, ...]:

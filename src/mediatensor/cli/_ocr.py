@@ -20,7 +20,7 @@ from PIL import Image
 from .._engine.common.messages import counted
 from .._engine.sources.output_files import check_outputs
 from ..errors import InvalidArgumentError, PageError
-from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, for_each_file, shown_name, write_picture
+from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, for_each_file, shown_name, write_picture
 from ._ocr_files import (
     OpenPages,
     PageImages,
@@ -258,18 +258,16 @@ class _Run:
         kinds = self._written.missing(task, key, self._messages, is_again=is_again, overwrite=overwrite)
         if not kinds:
             return 0
-        with open_pages(path, self._args.dpi, self._args.password, self._args.every, self._args.page_timeout) as opened:
+        with open_pages(path, self._args) as opened:
             numbers = choose_pages(self._args.pages, len(opened.images))
             store = PageStore(task, key)
-            if self._args.overwrite:
+            if overwrite:
                 store.clear()
 
             def read(number: int) -> None:
                 self._read_page(task, opened, number, store, key["source"])
 
             failures = read_missing(task, numbers, store, self._reader.load, read)
-        for message in failures.values():
-            emit_error(message)
         unwritten: list[Exception] = []
         if len(failures) < len(numbers):
 
@@ -369,11 +367,10 @@ class LineExporter:
         if not self._args.overwrite and self._is_complete(task.source, key):
             emit(f"kept the lines of {name}: they are complete (--overwrite reads it again)", self._messages)
             return 0
-        args = self._args
-        with open_pages(path, args.dpi, args.password, args.every, args.page_timeout) as opened:
-            numbers = choose_pages(args.pages, len(opened.images))
+        with open_pages(path, self._args) as opened:
+            numbers = choose_pages(self._args.pages, len(opened.images))
             store = PageStore(task, key)
-            if args.overwrite:
+            if self._args.overwrite:
                 store.clear()
                 self._folder.remove(task.source)
 
@@ -387,8 +384,6 @@ class LineExporter:
                 store.put(number, {"rows": rows})
 
             failures = read_missing(task, numbers, store, self._reader.load, read)
-            for message in failures.values():
-                emit_error(message)
             if len(failures) == len(numbers):
                 return EXIT_ERROR
             pages = [store.get(number)["rows"] for number in numbers if number not in failures]

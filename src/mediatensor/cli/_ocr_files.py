@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -102,29 +103,23 @@ class _Frames:
 
 
 @contextmanager
-def open_pages(
-    file: str,
-    dpi: float,
-    password: str | None = None,
-    every_seconds: float | None = None,
-    timeout_seconds: float | None = None,
-) -> Iterator[OpenPages]:
-    """Open a PDF file or an image; with ``every_seconds``, a video, whose pages are frames at this interval."""
-    if every_seconds is not None:
+def open_pages(file: str, args: argparse.Namespace) -> Iterator[OpenPages]:
+    """Open a PDF file or an image; with ``--every``, a video, whose pages are frames at this interval."""
+    if args.every is not None:
         with VideoDecoder(file, dimension_order="NHWC") as decoder:
             index = decoder.frame_index
-            indices = grid_frames(index, index.begin_seconds, index.end_seconds, every_seconds, None)
+            indices = grid_frames(index, index.begin_seconds, index.end_seconds, args.every, None)
             seconds = index.pts_seconds[indices].tolist()
             yield OpenPages(_Frames(decoder, indices), dict(enumerate(seconds)))
         return
     from ..ocr.io import DocumentFile
 
-    options: dict[str, Any] = {} if password is None else {"password": password}
+    options: dict[str, Any] = {} if args.password is None else {"password": args.password}
     if _is_pdf(file):
         from ..ocr.io._documents.pdf import DEFAULT_TIMEOUT_SECONDS
 
-        options["timeout_seconds"] = timeout_seconds or DEFAULT_TIMEOUT_SECONDS
-        yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options), dpi=dpi)
+        options["timeout_seconds"] = args.page_timeout or DEFAULT_TIMEOUT_SECONDS
+        yield OpenPages(DocumentFile.from_pdf(file, dpi=args.dpi, **options), dpi=args.dpi)
         return
     try:
         images = DocumentFile.from_images(file)

@@ -18,7 +18,7 @@ from .._engine.common.messages import progress
 from .._engine.sources.output_files import check_outputs, write_file
 from ..errors import InvalidArgumentError, MediaTensorError, PageError, ReadError, WriteError
 from . import _text
-from ._console import STANDARD, StopError, emit, shown_name
+from ._console import STANDARD, StopError, emit, emit_error, shown_name
 
 if TYPE_CHECKING:
     from ._ocr_files import Task
@@ -252,7 +252,7 @@ def read_missing(
     load: Callable[[], object],
     read: Callable[[int], None],
 ) -> dict[int, str]:
-    """Read all pages of a document that are not stored yet, with a progress bar; return messages of failed pages.
+    """Read all pages of a document that are not stored yet, with a progress bar; print and return errors of pages.
 
     Args:
         task: The document.
@@ -279,6 +279,8 @@ def read_missing(
         except (MediaTensorError, OSError) as error:
             is_about_page = isinstance(error, PageError)
             failures[number] = str(error) if is_about_page else f"{shown_name(task.source)}, page {number + 1}: {error}"
+    for message in failures.values():
+        emit_error(message)
     return failures
 
 
