@@ -94,24 +94,17 @@ class CommandParser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse like argparse, but report an unknown argument with the usage of the command that it was given to."""
         words = sys.argv[1:] if args is None else list(args)
-        self._check_command(words)
-        parsed, unknown = self.parse_known_args(words, namespace)
-        if unknown:
-            command: CommandParser = getattr(parsed, "parser", self)
-            command.error(command._describe_unknown(unknown))
-        return parsed
-
-    def _check_command(self, words: Sequence[str]) -> None:
-        """If the first word is neither an option nor a command, exit with an error that suggests a similar command."""
         commands = next((action.choices for action in self._actions if action.dest == "command"), None)
         if commands and words and not words[0].startswith("-") and words[0] not in commands:
             self.error(f"there is no command {words[0]!r}{_suggestion(words[0], commands)}")
-
-    def _describe_unknown(self, unknown: Sequence[str]) -> str:
-        option = next((word.partition("=")[0] for word in unknown if word.startswith("-")), None)
-        if option is None:
-            return f"too many arguments: {' '.join(unknown)}"
-        return f"there is no option {option}{_suggestion(option, self._option_string_actions)}"
+        parsed, unknown = self.parse_known_args(words, namespace)
+        if unknown:
+            command: CommandParser = getattr(parsed, "parser", self)
+            option = next((word.partition("=")[0] for word in unknown if word.startswith("-")), None)
+            if option is None:
+                command.error(f"too many arguments: {' '.join(unknown)}")
+            command.error(f"there is no option {option}{_suggestion(option, command._option_string_actions)}")
+        return parsed
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from .._engine.sources.output_files import check_outputs
 from ..datasets import MEDIA_EXTENSIONS, DatasetReport, check_dataset
@@ -18,12 +16,13 @@ from ._console import check_manifest, emit, emit_json, write_text
 def run(args: argparse.Namespace) -> int:
     if args.fix is not None:
         check_manifest(Path(args.fix))
-    dataset = list_dataset(
-        _source(args.files, args.kind),
-        args.kind,
-        media_column=args.media_column,
-        label_column=args.label_column,
+    first = args.files[0]
+    is_media = (
+        len(args.files) > 1 or os.path.splitext(first)[1].lower() in MEDIA_EXTENSIONS[args.kind] or "://" in first
     )
+    # Otherwise the only path names a dataset.
+    source = args.files if is_media and not os.path.isdir(first) else first
+    dataset = list_dataset(source, args.kind, media_column=args.media_column, label_column=args.label_column)
     _check_outputs(args, dataset)
     try:
         report = check_dataset(
@@ -68,9 +67,3 @@ def _check_outputs(args: argparse.Namespace, dataset: ListedDataset) -> None:
         check_manifest(Path(args.fix), files)
     if args.state is not None and os.path.isfile(args.state) and not is_check_state(args.state):
         os.unlink(args.state)
-
-
-def _source(files: Sequence[str], kind: Any) -> Any:
-    """Return ``files`` if they are media files; if the only path names a dataset, return that path."""
-    is_media = len(files) > 1 or os.path.splitext(files[0])[1].lower() in MEDIA_EXTENSIONS[kind] or "://" in files[0]
-    return list(files) if is_media and not os.path.isdir(files[0]) else files[0]

@@ -190,7 +190,11 @@ class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
 
 def run(args: argparse.Namespace) -> int:
     if args.files is not None:
-        return _write_files(args.files, overwrite=args.overwrite)
+        written = write_files(args.files, overwrite=args.overwrite)
+        emit("\n".join(str(args.files / name) for name in written))
+        if len(written) < len(FILE_NAMES):
+            emit("without the LeRobot dataset in robot, which needs the extra `parquet`")
+        return 0
     file = args.file or str(args.output / "clip.mp4")
     names = ["sheet.png", *(_OUTPUTS_WITHOUT_FILE if args.file is None else ())]
     outputs = [args.output / name for name in names]
@@ -211,21 +215,14 @@ def run(args: argparse.Namespace) -> int:
     return 0 if all(is_right for is_right, _ in checks) else 1
 
 
-def _write_files(folder: Path, *, overwrite: bool) -> int:
-    written = write_files(folder, overwrite=overwrite)
-    emit("\n".join(str(folder / name) for name in written))
-    if len(written) < len(FILE_NAMES):
-        emit("without the LeRobot dataset in robot, which needs the extra `parquet`")
-    return 0
-
-
 def _show_access(file: str) -> VideoDecoder:
     """Open the video, fetch frames and clips, and print results and times."""
     decoder, elapsed = measure_time(lambda: VideoDecoder(file))
     metadata = decoder.metadata
     num_frames = len(decoder)
     fps = f", {_text.decimal(metadata.average_fps)} fps" if metadata.average_fps else ""
-    emit(row(f"VideoDecoder({_quote_name(file)})", f"{metadata.width}x{metadata.height}{fps}", elapsed))
+    name = _text.shorten(file.rsplit("/", 1)[-1], 24)
+    emit(row(f"VideoDecoder({name!r})", f"{metadata.width}x{metadata.height}{fps}", elapsed))
 
     middle = num_frames // 2
     frame, elapsed = measure_time(lambda: decoder.get_frame_at(middle))
@@ -307,10 +304,6 @@ def small_size(height: int, width: int) -> tuple[int, int]:
 
 def _shape(tensor: Tensor) -> str:
     return f"({', '.join(map(str, tensor.shape))})"
-
-
-def _quote_name(file: str) -> str:
-    return repr(_text.shorten(file.rsplit("/", 1)[-1], 24))
 
 
 class WrittenWord(NamedTuple):

@@ -151,7 +151,9 @@ class FramesJob(Job):
 
     def _write_all(self) -> Iterator[Path]:
         """Write the planned images; plan again if decoding corrects the frame index, which was built from packets."""
-        written: dict[Path, None] = {}
+        metadata, written = self._decoder.metadata, dict[Path, None]()
+        width, height = self._options.size or (metadata.width or 1, metadata.height or 1)
+        batch_size = max(1, min(_MAX_BATCH, _BATCH_BYTES // (width * height * 3)))
         with ThreadPoolExecutor(_NUM_WRITERS) as pool:
             while True:
                 remaining = [
@@ -161,7 +163,7 @@ class FramesJob(Job):
                 ]
                 if not remaining:
                     break
-                pictures = self._decode(remaining[: self._batch_size()])
+                pictures = self._decode(remaining[:batch_size])
                 if self._decoder.frame_index is not self._index:
                     self._damaged.clear()
                     self._plan(self._decoder.frame_index)
@@ -189,10 +191,6 @@ class FramesJob(Job):
             except (DecodeError, OutOfRangeError):
                 self._damaged.append(number)
         return pictures
-
-    def _batch_size(self) -> int:
-        width, height = self._options.size or (self._decoder.metadata.width or 1, self._decoder.metadata.height or 1)
-        return max(1, min(_MAX_BATCH, _BATCH_BYTES // (width * height * 3)))
 
 
 def write_image(picture: Tensor, path: Path) -> Path:
@@ -289,8 +287,10 @@ class SoundJob(Job):
 
     def _pieces(self) -> Iterator[AudioSamples]:
         """Yield the audio in consecutive blocks of samples; the first block may be empty."""
-        metadata, start = self._decoder.metadata, self._start
-        seconds, num_empty = self._piece_seconds(), 0
+        metadata, start, num_empty = self._decoder.metadata, self._start, 0
+        rate = self._options.sample_rate or metadata.sample_rate or 48_000
+        num_channels = self._options.num_channels or metadata.num_channels or 2
+        seconds = float(max(1, _PIECE_BYTES // (rate * num_channels * _FLOAT_BYTES)))
         for number in count():
             piece_start, piece_stop = start + number * seconds, start + (number + 1) * seconds
             if self._span.stop is not None:
@@ -309,12 +309,6 @@ class SoundJob(Job):
                 continue
             num_empty = 0
             yield samples
-
-    def _piece_seconds(self) -> float:
-        metadata = self._decoder.metadata
-        rate = self._options.sample_rate or metadata.sample_rate or 48_000
-        num_channels = self._options.num_channels or metadata.num_channels or 2
-        return float(max(1, _PIECE_BYTES // (rate * num_channels * _FLOAT_BYTES)))
 
 
 def pcm16(data: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -466,31 +465,24 @@ def _notices(document: Document) -> list[str]:
     shown = [f"{number} ({turn} degrees)" for number, turn in turns.items() if turn]
     if shown:
         notices.append(f"{counted(len(shown), 'page')} turned, and read so: {_join_first(shown)}")
-    for problem, lines in _unread_lines(document).items():
-        pages = [str(number) for number, count in lines.items() if count]
-        if pages:
-            num_lines = counted(sum(lines.values()), "line")
+    unread = [(page.page_idx + 1, line) for page in document.pages for line in page.unread]
+    names = sorted({line.script for _, line in unread if line.script is not None})
+    reasons_of = {
+        f"in a script that cannot be read ({', '.join(names)})": {"script"},
+        "found but not read": {"no text", "low confidence"},
+        "read with gaps": {"gaps"},
+    }
+    for problem, reasons in reasons_of.items():
+        numbers = [number for number, line in unread if line.reason in reasons]
+        if numbers:
+            pages = [str(number) for number in dict.fromkeys(numbers)]
+            num_lines = counted(len(numbers), "line")
             notices.append(f"warning: {num_lines} {problem}, on page{'s' * (len(pages) > 1)} {_join_first(pages)}")
     return notices
 
 
 def _join_first(names: list[str]) -> str:
     return ", ".join([*names[:_MAX_PAGES_SHOWN], *(["..."] if len(names) > _MAX_PAGES_SHOWN else [])])
-
-
-def _unread_lines(document: Document) -> dict[str, Counter[int]]:
-    """Return, for each problem such as "found but not read", the number of affected lines by page number."""
-    lines = [(page.page_idx + 1, line) for page in document.pages for line in page.unread]
-    names = sorted({line.script for _, line in lines if line.script is not None})
-    reasons_of = {
-        f"in a script that cannot be read ({', '.join(names)})": {"script"},
-        "found but not read": {"no text", "low confidence"},
-        "read with gaps": {"gaps"},
-    }
-    return {
-        problem: Counter(number for number, line in lines if line.reason in reasons)
-        for problem, reasons in reasons_of.items()
-    }
 
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:

@@ -296,13 +296,18 @@ def write_document(
     Pages need ``page_idx``, and for ``"pdf"`` their images. ``name`` is for titles, ``times`` are those of `OpenPages`.
     With ``keep_look``, plain text keeps the layout of the pages.
     """
-    data = _plain_text(document, times, keep_look) if kind == "txt" else _export(document, kind, name, times)
+    data = _export(document, kind, name, times, keep_look)
     # A title may be a file name that is not valid UTF-8.
     write_file(output, data if isinstance(data, bytes) else data.encode(errors="replace"))
 
 
-def _export(document: Document, kind: str, name: str, times: Mapping[int, float]) -> str | bytes:
+def _export(document: Document, kind: str, name: str, times: Mapping[int, float], keep_look: bool) -> str | bytes:
     match kind:
+        case "txt" if times:
+            shown = [(times[page.page_idx], page.render(layout=keep_look)) for page in document.pages]
+            return "\n\n".join(f"[{_text.clock(seconds)}]\n{text}".rstrip() for seconds, text in shown) + "\n"
+        case "txt":
+            return f"{document.render(layout=keep_look)}\n"
         case "json":
             exported = document.export()
             for page in exported["pages"]:
@@ -330,14 +335,6 @@ def _export(document: Document, kind: str, name: str, times: Mapping[int, float]
             return document.export_as_pdf()
         case _:
             return document.export_as_tsv()
-
-
-def _plain_text(document: Document, times: Mapping[int, float], keep_look: bool) -> str:
-    if not times:
-        return f"{document.render(layout=keep_look)}\n"
-    shown = [(times[page.page_idx], page.render(layout=keep_look)) for page in document.pages]
-    texts = [f"[{_text.clock(seconds)}]\n{text}".rstrip() for seconds, text in shown]
-    return "\n\n".join(texts) + "\n"
 
 
 def merge_hocr(pages: Sequence[bytes]) -> bytes:

@@ -92,11 +92,12 @@ def _video_rows(video: VideoInfo) -> list[tuple[str, str]]:
         )
         rows.append(("duration", f"{_text.seconds(video.duration_seconds)} by the header"))
         return rows
+    begin, end = _text.seconds(video.begin_seconds), _text.seconds(video.end_seconds)
     rows += [
         ("frames", str(video.num_frames)),
         ("frame rate", _frame_rate_text(video)),
         ("key frames", _key_frames_text(video)),
-        ("shown", _shown_text(video)),
+        ("shown", f"from {begin} to {end}, {_text.seconds(video.duration_seconds)}"),
     ]
     return rows + _anomaly_rows(video.anomalies)
 
@@ -127,8 +128,7 @@ def _subtitle_rows(subtitles: SubtitleInfo) -> list[tuple[str, str]]:
     if subtitles.num_subtitles:
         begin, end = _text.seconds(subtitles.begin_seconds), _text.seconds(subtitles.end_seconds)
         rows.append(("shown", f"from {begin} to {end}"))
-    rows += _anomaly_rows(subtitles.anomalies) if subtitles.anomalies else []
-    return rows
+    return rows + (_anomaly_rows(subtitles.anomalies) if subtitles.anomalies else [])
 
 
 def _chapter_rows(chapters: Sequence[Chapter]) -> list[tuple[str, ...]]:
@@ -200,11 +200,6 @@ def _key_frames_text(video: VideoInfo) -> str:
         shortest, longest = video.gop_length_min, video.gop_length_max
         lengths = f"GOPs of {shortest} to {longest} frames, median {_text.decimal(video.gop_length_median, 1)}"
     return f"{video.num_key_frames}, {lengths}"
-
-
-def _shown_text(video: VideoInfo) -> str:
-    begin, end = _text.seconds(video.begin_seconds), _text.seconds(video.end_seconds)
-    return f"from {begin} to {end}, {_text.seconds(video.duration_seconds)}"
 
 
 def run(args: argparse.Namespace) -> int:

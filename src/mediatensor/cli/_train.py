@@ -127,7 +127,13 @@ def _evaluate(args: argparse.Namespace) -> int:
     if args.picture is not None:
         picture_format(args.picture)  # raises before the dataset is read
     outputs = [path for path in (args.picture, args.json) if path not in (None, STANDARD)]
-    dataset = _evaluation_data(args)
+    # Report every row that fails.
+    options: dict[str, Any] = {"on_error": "skip", "max_consecutive_failures": 1 << 30}
+    if args.task == "recognition":
+        options["images"] = args.images
+    elif args.images is not None:
+        raise InvalidArgumentError("--images is for recognition; a manifest of pages has their paths.")
+    dataset = _dataset(args.task, args.data, options)
     check_outputs(outputs, [args.model, *files_of(dataset.items)], overwrite=args.overwrite)
     evaluation = evaluate(
         args.model or _DEFAULTS[args.task],
@@ -148,15 +154,3 @@ def _evaluate(args: argparse.Namespace) -> int:
     else:
         emit(evaluation.render())
     return EXIT_ERROR if evaluation.failures else 0
-
-
-def _evaluation_data(args: argparse.Namespace) -> MediaDataset:
-    from ..ocr.training import LineDataset, PageDataset
-
-    # Report every row that fails.
-    options: dict[str, Any] = {"on_error": "skip", "max_consecutive_failures": 1 << 30}
-    if args.task == "recognition":
-        return LineDataset(args.data, images=args.images, **options)
-    if args.images is not None:
-        raise InvalidArgumentError("--images is for recognition; a manifest of pages has their paths.")
-    return PageDataset(args.data, **options)

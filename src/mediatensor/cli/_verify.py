@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .._engine.common.messages import counted, progress
 from .._engine.index.holes import describe_holes
 from .._engine.pyav.decoding import LinearFrame, linear_decode
-from ..decoders import FrameIndex, VideoDecoder
+from ..decoders import VideoDecoder
 from ..errors import DamageWarning, DecodeError, MediaTensorError, OutOfRangeError
 from ..frames import Frame, FrameBatch
 from . import _text
@@ -182,7 +182,9 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
                 decoder.get_frame_at(num_frames_at_open - 1)
         requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
         checks, mismatches_found = _run_checks(decoder, requests, reference)
-        num_frames, damage = len(decoder), _describe_damage(decoder.frame_index)
+        num_frames, index = len(decoder), decoder.frame_index
+        num_flagged = int(index.is_damaged.sum())
+        flagged = (f"{counted(num_flagged, 'frame')} that the codec flags as damaged",) if num_flagged else ()
     mismatches = _add_pixel_differences(mismatches_found, linear_decode(file, video_stream_index))
     return Comparison(
         file=file,
@@ -193,14 +195,8 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
         num_frames_linear=len(reference),
         checks=checks,
         mismatches=mismatches,
-        damage=damage,
+        damage=(*flagged, *describe_holes(index.holes, len(index))),
     )
-
-
-def _describe_damage(index: FrameIndex) -> tuple[str, ...]:
-    count = int(index.is_damaged.sum())
-    flagged = (f"{counted(count, 'frame')} that the codec flags as damaged",) if count else ()
-    return (*flagged, *describe_holes(index.holes, len(index)))
 
 
 # A mismatch, and the returned pixels if the call succeeded.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
 import math
@@ -106,7 +105,11 @@ async def serve_jobs(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Awa
 async def _serve_next(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Awaitable[None]]) -> None:
     await warm_up(worker)
     job = await jobs.take()
-    task = asyncio.create_task(work_on(job, worker, functools.partial(_should_wait, jobs, job)))
+
+    def should_wait() -> bool:
+        return jobs.others_wait(job) if job.facts["kind"] == "pages" else jobs.has_to_wait(job)
+
+    task = asyncio.create_task(work_on(job, worker, should_wait))
     begin = time.monotonic()
     try:
         with jobs.working(job, task):
@@ -124,10 +127,6 @@ async def _serve_next(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Aw
         logger.info("job %s (%s) done in %.2f s", job.id[:8], job.task, time.monotonic() - begin)
     elif not job.is_ended:
         jobs.give_way(job)
-
-
-def _should_wait(jobs: Jobs, job: Job) -> bool:
-    return jobs.others_wait(job) if job.facts["kind"] == "pages" else jobs.has_to_wait(job)
 
 
 def _fail(jobs: Jobs, job: Job, error: BaseException | None) -> None:
@@ -217,8 +216,8 @@ async def _read_page(job: Job, worker: Worker, number: int) -> None:
                 raise
         job.failures.append(answer)
         read = _failed_page(number, answer)
-    job.reserve(sum(map(len, read.values())))
-    await asyncio.to_thread(_store_page, job.folder, number, read)
+    suffixes = {"page": "page.json", "export": "export.json", "picture": "png"}
+    await _write(job, {f"{number:06d}.{suffixes[name]}": data for name, data in read.items()})
 
 
 def _failed_page(number: int, error: ServeError) -> dict[str, bytes]:
@@ -238,12 +237,6 @@ def _page_file(folder: Path, number: int) -> Path:
     return folder / f"{number:06d}.page.json"
 
 
-def _store_page(folder: Path, number: int, read: Mapping[str, bytes]) -> None:
-    suffixes = {"page": "page.json", "export": "export.json", "picture": "png"}
-    for name, data in read.items():
-        (folder / f"{number:06d}.{suffixes[name]}").write_bytes(data)
-
-
 def _join_pages(job: Job) -> None:
     """Join the stored pages into the result file."""
     with open(job.folder / "result.json", "wb") as file:
@@ -255,7 +248,8 @@ def _join_pages(job: Job) -> None:
     job.downloads = ("result.json",)
 
 
-async def _store(job: Job, files: Mapping[str, bytes]) -> None:
+async def _write(job: Job, files: Mapping[str, bytes]) -> None:
+    """Write files into a job's folder."""
     job.reserve(sum(map(len, files.values())))
 
     def write() -> None:
@@ -263,6 +257,11 @@ async def _store(job: Job, files: Mapping[str, bytes]) -> None:
             (job.folder / name).write_bytes(data)
 
     await asyncio.to_thread(write)
+
+
+async def _store(job: Job, files: Mapping[str, bytes]) -> None:
+    """Write results, which clients can download."""
+    await _write(job, files)
     job.downloads = (*job.downloads, *files)
 
 

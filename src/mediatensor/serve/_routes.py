@@ -156,9 +156,13 @@ def _add_page(app: FastAPI) -> None:
 
 
 def _add_calls(app: FastAPI, service: Service) -> None:
+    contents = {"description": "The contents.", "content": {"application/json": {"schema": {"type": "object"}}}}
+
     def add(
         path: str, task: Task, options: type[BaseModel], result: type[BaseModel] | None, summary: str, example: str
     ) -> None:
+        success = {"model": result, "description": "The result; with another `answer`, a file."} if result else contents
+
         async def call(request: Request) -> Response:
             def check(given: Mapping[str, str]) -> tuple[Task, dict[str, Any]]:
                 return task, _add_files(_check_options(options, given))
@@ -172,7 +176,7 @@ def _add_calls(app: FastAPI, service: Service) -> None:
             path,
             summary=summary,
             description=f"{options.__doc__ or ''}\n\n{example}",
-            responses={**_ERRORS, **_success(result)},
+            responses={**_ERRORS, 200: success},
             response_class=Response,
             openapi_extra={"requestBody": _form(options)},
         )(call)
@@ -187,12 +191,6 @@ def _add_calls(app: FastAPI, service: Service) -> None:
         "`curl -F file=@talk.mp4 -F seconds=0,12.5 http://127.0.0.1:8000/video/frames`")  # fmt: skip
     add("/video/text", "video", schemas.VideoOptions, schemas.VideoResult, "The text in a video, with times",
         "`curl -F file=@talk.mp4 -F answer=srt http://127.0.0.1:8000/video/text`")  # fmt: skip
-
-
-def _success(result: type[BaseModel] | None) -> _Responses:
-    if result is None:
-        return {200: {"description": "The contents.", "content": {"application/json": {"schema": {"type": "object"}}}}}
-    return {200: {"model": result, "description": "The result; with another `answer`, a file."}}
 
 
 def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[str, Any]:

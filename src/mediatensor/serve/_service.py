@@ -198,10 +198,15 @@ def _run_folder(parent: Path | None) -> Iterator[Path]:
     top = (Path(tempfile.gettempdir()) if parent is None else parent) / f"mediatensor-serve-{os.getuid()}"
     try:
         top.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_own(top)
+        state = top.lstat()
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
+            raise WriteError(f"{top} is not a folder that belongs to you alone; delete it, or name another folder.")
         with _open_lock(top / _LOCK) as top_lock:
             fcntl.flock(top_lock, fcntl.LOCK_EX)
-            _delete_stale(top)
+            for stale in top.glob("run-*"):
+                with suppress(OSError), _open_lock(stale / _LOCK) as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if its server is running
+                    shutil.rmtree(stale, ignore_errors=True)
             folder = Path(tempfile.mkdtemp(prefix="run-", dir=top))
             run_lock = _open_lock(folder / _LOCK)
             fcntl.flock(run_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -214,19 +219,6 @@ def _run_folder(parent: Path | None) -> Iterator[Path]:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _delete_stale(top: Path) -> None:
-    for folder in top.glob("run-*"):
-        with suppress(OSError), _open_lock(folder / _LOCK) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if its server is running
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _check_own(folder: Path) -> None:
-    state = folder.lstat()
-    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
-        raise WriteError(f"{folder} is not a folder that belongs to you alone; delete it, or name another folder.")
 
 
 def _open_lock(path: Path) -> IO[bytes]:

@@ -45,16 +45,11 @@ class Upload:
     options: dict[str, str] = field(default_factory=dict)
 
 
-def check_length(request: Request, max_upload_bytes: int) -> None:
-    """Raise `ServeError` 413 if a request's Content-Length is too large."""
+async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> Upload:
+    """Write the uploaded file to ``arrival.folder / "upload"``; raise `ServeError` 400, 408, 411, 413 or 503."""
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > max_upload_bytes + MAX_FORM_BYTES:
         raise _too_large(max_upload_bytes)
-
-
-async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> Upload:
-    """Write the uploaded file to ``arrival.folder / "upload"``; raise `ServeError` 400, 408, 411, 413 or 503."""
-    check_length(request, max_upload_bytes)
     kind, parameters = parse_options_header(request.headers.get("content-type"))
     if kind != b"multipart/form-data" or not parameters.get(b"boundary"):
         raise ServeError(
