@@ -12,6 +12,7 @@ False
 from __future__ import annotations
 
 from mediatensor.ocr import drawing
+from mediatensor.ocr.drawing import is_spaced as is_spaced
 
 # Sentences for training only, in scripts or with accents that the default reader does not claim.
 _NOT_CLAIMED = ("ru", "uk", "bg", "sr", "el", "vi")
