@@ -19,8 +19,8 @@ import torch
 from mediatensor._engine.sources.output_files import AtomicFile, write_file, writing
 
 # Private modules, so that interrupts hit every line of the code that writes a file, and nothing else.
-from mediatensor.cli import _extract
-from mediatensor.cli._extract import SoundJob, SoundOptions, SubtitlesJob, TimeRange
+from mediatensor.cli import _extract, build_parser
+from mediatensor.cli._extract import SoundJob, SubtitlesJob
 from mediatensor.encoders import AudioEncoder, JpegEncoder
 from mediatensor.errors import SourceTypeError, WriteError
 from mediatensor.ocr.io import Page
@@ -166,16 +166,19 @@ def write_pdf(path: Path) -> None:
     Page(np.zeros((8, 8, 3), np.uint8), [], 0, (8, 8)).save_pdf(path)
 
 
+OPTIONS = build_parser().parse_args(["extract", "file"])
+
+
 def write_subtitles(path: Path) -> None:
     (source := path.parents[1] / "source.srt").write_text(SUBTITLES)
-    SubtitlesJob(str(source), path.with_suffix(""), None, None, TimeRange(None, None)).write()
+    SubtitlesJob(str(source), path.with_suffix(""), OPTIONS).write()
 
 
 def write_sound(path: Path) -> None:
     source = path.parents[1] / "source.wav"
     if not source.exists():
         AudioEncoder(torch.zeros(1, 100), sample_rate=8000).to_file(source)
-    with closing(SoundJob(str(source), path.with_suffix(""), SoundOptions(), TimeRange(None, None))) as job:
+    with closing(SoundJob(str(source), path.with_suffix(""), OPTIONS)) as job:
         job.write()
 
 

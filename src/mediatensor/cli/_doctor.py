@@ -95,17 +95,6 @@ class _Step:
 
 
 @dataclass
-class _Extra:
-    name: str
-    brings: str
-    packages: dict[str, str | None]
-
-    @property
-    def is_installed(self) -> bool:
-        return bool(self.packages) and None not in self.packages.values()
-
-
-@dataclass
 class _Machine:
     """The test results, and facts about the machine."""
 
@@ -114,32 +103,34 @@ class _Machine:
     system: str = f"{platform.system()} {platform.machine()}"
     facts: dict[str, Any] = field(default_factory=dict)
     steps: list[_Step] = field(default_factory=list)
-    extras: list[_Extra] = field(default_factory=list)
+    extras: dict[str, dict[str, Any]] = field(default_factory=dict)
     advice: list[str] = field(default_factory=list)
 
 
 def run(args: argparse.Namespace) -> int:
-    machine = _Machine(extras=list(_extras()))
+    machine = _Machine(extras=_extras())
     _run_tests(machine)
     machine.advice = list(_advice(machine))
     if args.json:
-        extras = {one.name: {"installed": one.is_installed, "packages": one.packages} for one in machine.extras}
-        emit_json({**asdict(machine), "extras": extras})
+        emit_json(asdict(machine))
     else:
         emit(_as_text(machine))
     return 1 if any(step.is_right is False for step in machine.steps) else 0
 
 
-def _extras() -> Iterator[_Extra]:
-    """Yield each extra of this library with the versions of its packages; ``None`` stands for a missing package."""
+def _extras() -> dict[str, dict[str, Any]]:
+    """Return for each extra whether it is installed, and the versions of its packages, ``None`` if one is missing."""
     try:
         requirements = metadata.requires("mediatensor") or []
     except metadata.PackageNotFoundError:  # imported from a source folder without installation
         requirements = []
-    for name, brings in EXTRAS.items():
+    extras = {}
+    for name in EXTRAS:
         marked = [given for given in requirements if re.search(rf"""extra\s*==\s*['"]{name}['"]""", given)]
         names = [match[0] for given in marked if (match := re.match(r"[A-Za-z0-9._-]+", given))]
-        yield _Extra(name, brings, {package: _version_of(package) for package in names})
+        packages = {package: _version_of(package) for package in names}
+        extras[name] = {"installed": bool(packages) and None not in packages.values(), "packages": packages}
+    return extras
 
 
 def _version_of(package: str) -> str | None:
@@ -337,10 +328,10 @@ def _as_text(machine: _Machine) -> str:
     marks = {True: "ok", False: "FAILED", None: "no"}
     lines += [f"  {marks[step.is_right]:<6} {step.name:<14} {step.detail}" for step in machine.steps]
     lines += ["", "Extras"]
-    for extra in machine.extras:
-        missing = [name for name, version in extra.packages.items() if version is None]
+    for name, extra in machine.extras.items():
+        missing = [package for package, version in extra["packages"].items() if version is None]
         lacks = f" (lacks {', '.join(missing)})" if missing else ""
-        state = "" if extra.is_installed else f'   pip install "mediatensor[{extra.name}]"{lacks}'
-        lines.append(f"  {'yes' if extra.is_installed else 'no':<6} {extra.name:<14} {extra.brings}{state}")
+        state = "" if extra["installed"] else f'   pip install "mediatensor[{name}]"{lacks}'
+        lines.append(f"  {'yes' if extra['installed'] else 'no':<6} {name:<14} {EXTRAS[name]}{state}")
     lines += ["", "Look at", *(f"  {line}" for line in machine.advice)] if machine.advice else []
     return "\n".join(lines)

@@ -14,10 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -64,15 +62,8 @@ _SAMPLE_BYTES = 2
 _MAX_DATA_BYTES = (1 << 32) - 1 - 36
 
 
-class TimeRange(NamedTuple):
-    """A range [start, stop) in seconds; ``None`` means the start or the end of the stream."""
-
-    start: float | None
-    stop: float | None
-
-
 class Job(ABC):
-    """An open stream, and the files to write from it."""
+    """An open stream, and the files to write from it as the options of the command say."""
 
     _decoder: VideoDecoder | AudioDecoder | SubtitleDecoder
     outputs: Sequence[Path]
@@ -85,18 +76,6 @@ class Job(ABC):
         self._decoder.close()
 
 
-@dataclass(frozen=True)
-class FrameOptions:
-    """Selected frames and their format: ``suffix`` is ``"png"`` or ``"jpg"``, ``size`` is (width, height) in pixels."""
-
-    suffix: str = "png"
-    every_seconds: float | None = None
-    fps: float | None = None
-    indices: tuple[int, ...] | None = None
-    size: tuple[int, int] | None = None
-    stream_index: int | None = None
-
-
 class FramesJob(Job):
     """Writes frames of a video as images.
 
@@ -107,19 +86,11 @@ class FramesJob(Job):
     _decoder: VideoDecoder
 
     def __init__(
-        self,
-        file: str,
-        target: Path,
-        options: FrameOptions,
-        span: TimeRange,
-        check: Callable[[Sequence[Path]], None],
+        self, file: str, target: Path, args: argparse.Namespace, check: Callable[[Sequence[Path]], None]
     ) -> None:
-        self._check = check
-        self._target = target
-        self._options = options
-        self._span = span
-        resize = None if options.size is None else [Resize(options.size[::-1])]
-        self._decoder = VideoDecoder(file, stream_index=options.stream_index, transforms=resize)
+        self._target, self._args, self._check = target, args, check
+        resize = None if args.size is None else [Resize(args.size[::-1])]
+        self._decoder = VideoDecoder(file, stream_index=args.stream, transforms=resize)
         try:
             self._plan(self._decoder.frame_index)
         except BaseException:
@@ -129,12 +100,12 @@ class FramesJob(Job):
     def _plan(self, index: FrameIndex) -> None:
         """Select frames from ``index`` and name their images."""
         self._index = index
-        pts_seconds = index.pts_seconds.tolist()
+        pts_seconds, suffix = index.pts_seconds.tolist(), self._args.images or "png"
         self._paths = {
             number: self._target.with_name(
-                image_name(self._target.name, number, pts_seconds[number], len(index), self._options.suffix)
+                image_name(self._target.name, number, pts_seconds[number], len(index), suffix)
             )
-            for number in _choose_frames(index, self._options, self._span)
+            for number in _choose_frames(index, self._args)
         }
         self.outputs = list(self._paths.values())
 
@@ -152,7 +123,7 @@ class FramesJob(Job):
     def _write_all(self) -> Iterator[Path]:
         """Write the planned images; plan again if decoding corrects the frame index, which was built from packets."""
         metadata, written = self._decoder.metadata, dict[Path, None]()
-        width, height = self._options.size or (metadata.width or 1, metadata.height or 1)
+        width, height = self._args.size or (metadata.width or 1, metadata.height or 1)
         batch_size = max(1, min(_MAX_BATCH, _BATCH_BYTES // (width * height * 3)))
         with ThreadPoolExecutor(_NUM_WRITERS) as pool:
             while True:
@@ -212,17 +183,17 @@ def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suff
     return f"{stem}_{number:0{width}d}_{pts_seconds:.3f}s.{suffix}"
 
 
-def _choose_frames(index: FrameIndex, options: FrameOptions, span: TimeRange) -> list[int]:
+def _choose_frames(index: FrameIndex, args: argparse.Namespace) -> list[int]:
     """Return the indices of the selected frames, without duplicates."""
-    if options.indices is not None:
-        return list(dict.fromkeys(_valid_index(number, len(index)) for number in options.indices))
-    start = index.begin_seconds if span.start is None else span.start
-    stop = index.end_seconds if span.stop is None else span.stop
+    if args.frames is not None:
+        return list(dict.fromkeys(_valid_index(number, len(index)) for number in args.frames))
+    start = index.begin_seconds if args.start is None else args.start
+    stop = index.end_seconds if args.stop is None else args.stop
     check_range(start, stop, index.begin_seconds, index.end_seconds)
     start, stop = max(start, index.begin_seconds), min(stop, index.end_seconds)
-    if options.every_seconds is None and options.fps is None:
+    if args.every is None and args.fps is None:
         return choose_frames(index.pts_seconds.tolist(), start, stop, len(index))
-    return grid_frames(index, start, stop, options.every_seconds, options.fps)
+    return grid_frames(index, start, stop, args.every, args.fps)
 
 
 def _valid_index(number: int, num_frames: int) -> int:
@@ -231,35 +202,25 @@ def _valid_index(number: int, num_frames: int) -> int:
     return number % num_frames
 
 
-@dataclass(frozen=True)
-class SoundOptions:
-    """Sample rate and channels of the audio; ``None`` keeps the value of the file."""
-
-    sample_rate: int | None = None
-    num_channels: int | None = None
-    stream_index: int | None = None
-
-
 class SoundJob(Job):
     """Writes the audio of a file as WAV."""
 
     _decoder: AudioDecoder
 
-    def __init__(self, file: str, target: Path, options: SoundOptions, span: TimeRange) -> None:
+    def __init__(self, file: str, target: Path, args: argparse.Namespace) -> None:
         self.outputs = [target.with_name(f"{target.name}.wav")]
-        self._options = options
-        self._span = span
+        self._args = args
         self._decoder = AudioDecoder(
             file,
-            stream_index=options.stream_index,
-            sample_rate=options.sample_rate,
-            num_channels=options.num_channels,
+            stream_index=args.audio_stream,
+            sample_rate=args.sample_rate,
+            num_channels=args.num_channels,
             downmix="mean",
         )
         metadata = self._decoder.metadata
         begin = metadata.begin_stream_seconds
         end = math.inf if metadata.end_stream_seconds is None else metadata.end_stream_seconds
-        start, stop = begin if span.start is None else span.start, end if span.stop is None else span.stop
+        start, stop = begin if args.start is None else args.start, end if args.stop is None else args.stop
         if start != stop:
             check_range(start, stop, begin, end)
         self._start = max(start, begin)
@@ -288,13 +249,13 @@ class SoundJob(Job):
     def _pieces(self) -> Iterator[AudioSamples]:
         """Yield the audio in consecutive blocks of samples; the first block may be empty."""
         metadata, start, num_empty = self._decoder.metadata, self._start, 0
-        rate = self._options.sample_rate or metadata.sample_rate or 48_000
-        num_channels = self._options.num_channels or metadata.num_channels or 2
+        rate = self._args.sample_rate or metadata.sample_rate or 48_000
+        num_channels = self._args.num_channels or metadata.num_channels or 2
         seconds = float(max(1, _PIECE_BYTES // (rate * num_channels * _FLOAT_BYTES)))
         for number in count():
             piece_start, piece_stop = start + number * seconds, start + (number + 1) * seconds
-            if self._span.stop is not None:
-                piece_stop = min(piece_stop, self._span.stop)
+            if self._args.stop is not None:
+                piece_stop = min(piece_stop, self._args.stop)
                 if number and piece_start >= piece_stop:
                     return
             try:
@@ -327,20 +288,18 @@ class SubtitlesJob(Job):
 
     _decoder: SubtitleDecoder
 
-    def __init__(
-        self, file: str, target: Path, stream_index: int | None, encoding: str | None, span: TimeRange
-    ) -> None:
-        if span.start is not None and span.stop is not None:
-            check_range(span.start, span.stop, -math.inf, math.inf)
+    def __init__(self, file: str, target: Path, args: argparse.Namespace) -> None:
+        if args.start is not None and args.stop is not None:
+            check_range(args.start, args.stop, -math.inf, math.inf)
         self.outputs = [target.with_name(f"{target.name}.srt")]
-        self._decoder = SubtitleDecoder(file, stream_index=stream_index, encoding=encoding)
-        self._span = span
+        self._decoder = SubtitleDecoder(file, stream_index=args.subtitle_stream, encoding=args.encoding)
+        self._start, self._stop = args.start, args.stop
 
     def write(self) -> str:
         subtitles = (
             self._decoder.get_all_subtitles()
-            if self._span == TimeRange(None, None)
-            else self._decoder.get_subtitles_played_in_range(self._span.start or 0.0, self._span.stop)
+            if self._start is None and self._stop is None
+            else self._decoder.get_subtitles_played_in_range(self._start or 0.0, self._stop)
         )
 
         def milliseconds(seconds: float) -> int:  # SubRip has no negative times
@@ -424,19 +383,15 @@ def _open_jobs(
         raise InvalidArgumentError("--sample-rate, --num-channels and --audio-stream go with --audio.")
     if (args.encoding or args.subtitle_stream is not None) and not args.subtitles:
         raise InvalidArgumentError("--encoding and --subtitle-stream go with --subtitles.")
-    span = TimeRange(args.start, args.stop)
-    if args.frames is not None and span != TimeRange(None, None):
+    if args.frames is not None and (args.start is not None or args.stop is not None):
         raise InvalidArgumentError("--frames names the frames; it does not go with --start and --stop.")
     target = folder / output_stem(args.file)
     with ExitStack() as stack:
         jobs: list[Job] = []
         if wants_images:
-            options = FrameOptions(args.images or "png", args.every, args.fps, args.frames, args.size, args.stream)
-            jobs.append(stack.enter_context(closing(FramesJob(path, target, options, span, check))))
+            jobs.append(stack.enter_context(closing(FramesJob(path, target, args, check))))
         if args.audio:
-            sound = SoundOptions(args.sample_rate, args.num_channels, args.audio_stream)
-            jobs.append(stack.enter_context(closing(SoundJob(path, target, sound, span))))
+            jobs.append(stack.enter_context(closing(SoundJob(path, target, args))))
         if args.subtitles:
-            subtitles = SubtitlesJob(path, target, args.subtitle_stream, args.encoding, span)
-            jobs.append(stack.enter_context(closing(subtitles)))
+            jobs.append(stack.enter_context(closing(SubtitlesJob(path, target, args))))
         yield jobs
