@@ -176,7 +176,7 @@ def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.nda
         common = np.minimum(box[3], boxes[:, 3]) - np.maximum(box[1], boxes[:, 1])
         lower, higher = np.minimum(heights[index], heights), np.maximum(heights[index], heights)
         level = (common > _LEVEL_OVERLAP * lower) & (higher <= _MAX_HEIGHT_RATIO * lower)
-        level &= (boxes[:, 0] >= box[2] - _MAX_OVERLAP * height) & (boxes[:, 0] > box[0])
+        level &= boxes[:, 0] > box[0]
         candidates = np.flatnonzero(level)
         if len(candidates):
             level_pairs.append((index, int(candidates[boxes[candidates, 0].argmin()])))
@@ -206,12 +206,8 @@ def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndar
     links = []
     for index in range(len(boxes)):
         box = boxes[index]
-        common = np.minimum(box[2], boxes[:, 2]) - np.maximum(box[0], boxes[:, 0])
         gaps = boxes[:, 1] - box[3]
         under = (boxes[:, 1] > (box[1] + box[3]) / 2) & (gaps <= _MAX_LEADING * height)
-        under &= common > 0.5 * np.minimum(widths[index], widths)
-        lower, higher = np.minimum(heights[index], heights), np.maximum(heights[index], heights)
-        under &= higher <= _MAX_HEIGHT_RATIO * lower
         aligned = np.abs(boxes[:, [0, 2]] - box[[0, 2]]).min(axis=1) <= _ALIGNED_WITHIN * height
         candidates = np.flatnonzero(under & aligned)
         if len(candidates):
