@@ -111,17 +111,14 @@ def is_captioned(block: Block) -> bool:
 
 def kinds_of(blocks: list[Block], look: PageLook) -> list[tuple[str, float]]:
     """Return the kind and the confidence of each block. Blocks are in reading order."""
-    kinds: list[tuple[str, float] | None] = [None] * len(blocks)
-    for finder in (
-        _find_margins,
-        _find_captions,
-        _find_formulas,
-        _find_headings,
-        _find_items,
-        _find_footnotes,
-        _find_references,
-    ):
-        finder(blocks, look, kinds)
+    kinds: Kinds = [None] * len(blocks)
+    _find_margins(blocks, look, kinds)
+    _find_captions(blocks, look, kinds)
+    _find_formulas(blocks, look, kinds)
+    _find_headings(blocks, look, kinds)
+    _find_items(blocks, look, kinds)
+    _find_footnotes(blocks, look, kinds)
+    _find_references(blocks, look, kinds)
     return [kind or ("Text", _sureness(block)) for kind, block in zip(kinds, blocks, strict=True)]
 
 
@@ -272,7 +269,7 @@ def _find_formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
         indented = block.box[0] > _column_left(block, blocks) + 1.0 * look.size
         if signs >= 1 and math >= 0.6 * len(words) and long <= 0.15 * len(words) and (indented or signs >= 2):
             kinds[index] = ("Formula", 0.7)
-    # Add formula numbers at the right edge, and adjacent pieces of formulas.
+    # Add numbers of formulas, and pieces of formulas at the same height.
     for _ in range(2):
         found = [blocks[index].box for index, kind in enumerate(kinds) if kind is not None and kind[0] == "Formula"]
         for index, block in enumerate(blocks):
@@ -295,9 +292,7 @@ def _column_left(block: Block, blocks: list[Block]) -> float:
 
 
 def _find_headings(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
-    heavy = [
-        index for index, block in enumerate(blocks) if kinds[index] is None and _is_heading(index, blocks, look, kinds)
-    ]
+    heavy = [index for index in range(len(blocks)) if kinds[index] is None and _is_heading(index, blocks, look)]
     for index in heavy:
         kinds[index] = ("Section-header", 0.8)
     # The title is the largest heading, and there is no running text above it.
@@ -318,14 +313,12 @@ def _find_headings(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
                 kinds[index] = ("Title", 0.85)
 
 
-def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -> bool:
+def _is_heading(index: int, blocks: list[Block], look: PageLook) -> bool:
     block = blocks[index]
     text = block.text.strip()
     words = text.split()
     letters = [character for character in text if character.isalpha()]
-    if len(words) > _MAX_HEADING_WORDS or len(letters) < 3:
-        return False
-    if is_captioned(block):
+    if len(words) > _MAX_HEADING_WORDS or len(letters) < 3 or is_captioned(block):
         return False
     large = block.size > _LARGE * look.size
     larger = block.size > _TITLE * look.size

@@ -149,8 +149,7 @@ class _Grid:
                 first, last = self._span(part)
                 line.runs.append(part)
                 line.spans.append((first, last))
-                text = " ".join(self.content.texts[word] for word in part.words)
-                if first == last and is_number(text):
+                if first == last and is_number(self._text(part)):
                     line.numbers.add(first)
         return line
 
@@ -210,11 +209,8 @@ class _Grid:
         filled = [band for band, _ in bands if band]
         if len(filled) < 3:
             return False
-        lines = sum(len(self._number_lines(band)) or 1 for band in filled)
-        return len(filled) >= 0.6 * lines and len(filled) >= 3
-
-    def _number_lines(self, band: Sequence[_Line]) -> list[_Line]:
-        return [line for line in band if line.numbers]
+        lines = sum(sum(bool(line.numbers) for line in band) or 1 for band in filled)
+        return len(filled) >= 0.6 * lines
 
     def _is_body(self, band: Sequence[_Line]) -> bool:
         """Whether a band has a line of numbers. Years above columns do not count: they are column heads."""
@@ -268,7 +264,7 @@ class _Grid:
 
     def _ruled_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
         """Return the rows between two rules: a single row, unless columns of numbers show that there are more."""
-        numeric = self._number_lines(band)
+        numeric = [line for line in band if line.numbers]
         if len(band) < 2 or len(numeric) < 2:
             return [list(band)]
         counts: dict[int, int] = {}

@@ -73,20 +73,19 @@ def find_tables(content: PageContent) -> list[FoundTable]:
     for area in areas:
         area = replace(area, words=[word for word in area.words if free[word]])
         table = build_table(content, area, em)
-        if table is not None and _is_table(content, table, area, em):
-            if _is_drawn(content, table, is_ruled=area.is_lattice):
-                continue
-            _keep(content, table, tables, free)
+        if (
+            table is not None
+            and _is_table(content, table, area, em)
+            and not _is_drawn(content, table, is_ruled=area.is_lattice)
+        ):
+            tables.append(table)
+            free[words_inside(content, table.box)] = False
     for area in open_areas(content, free, is_prose, [table.box for table in tables], em):
         table = build_table(content, area, em)
         if table is not None and _is_open_table(content, table, em) and not _is_drawn(content, table):
-            _keep(content, table, tables, free)
+            tables.append(table)
+            free[words_inside(content, table.box)] = False
     return sorted(tables, key=lambda table: (table.box[1], table.box[0]))
-
-
-def _keep(content: PageContent, table: FoundTable, tables: list[FoundTable], free: NDArray[np.bool_]) -> None:
-    tables.append(table)
-    free[words_inside(content, table.box)] = False
 
 
 def _drop_rules_through_words(
