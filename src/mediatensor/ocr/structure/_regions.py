@@ -98,12 +98,11 @@ def _find_upright(content: PageContent, tables: Sequence[FoundTable]) -> list[Fo
     columns = _boxes([block for block in text if block.is_prose])
     text = [text[index] for index in order_of(_boxes(text), size, columns)]
     kinds = kinds_of(text, look)
+    levels = levels_of(text, [kind for kind, _ in kinds])
     regions = [
-        FoundRegion(kind, block.box, confidence, block.words)
-        for block, (kind, confidence) in zip(text, kinds, strict=True)
+        FoundRegion(kind, block.box, confidence, block.words, level)
+        for block, (kind, confidence), level in zip(text, kinds, levels, strict=True)
     ]
-    level_of = levels_of(text, [kind for kind, _ in kinds])
-    regions = [replace(region, level=level) for region, level in zip(regions, level_of, strict=True)]
     regions = _join_regions(regions, size)
     notes, labels_of = _sideways_text(content, sideways, pictures)
     for box, group, more in zip(pictures, labels, labels_of, strict=True):
@@ -121,22 +120,19 @@ def _sideways_text(
 
     Turned words are handled separately because they would split lines of upright text. They are read last.
     """
-    regions = []
+    notes: list[FoundRegion] = []
+    labels: list[tuple[int, ...]] = [()] * len(pictures)
     for turn in (270, 90):
         upright = content.turned_back(turn)
         lines = lines_of(upright, words[content.turns[words] == turn], np.zeros((0, 4)))
         for block in blocks_of(lines, upright.horizontal_rules):
             (box,) = turned_back(np.array([block.box]), upright.width, upright.height, 360 - turn).tolist()
-            regions.append(FoundRegion("Text", tuple(box), 0.8, block.words))
-    notes: list[FoundRegion] = []
-    labels: list[tuple[int, ...]] = [()] * len(pictures)
-    for region in regions:
-        x, y = np.reshape(region.box, (2, 2)).mean(axis=0).tolist()
-        homes = [number for number, (x0, y0, x1, y1) in enumerate(pictures) if x0 <= x <= x1 and y0 <= y <= y1]
-        if homes:
-            labels[homes[0]] += region.words
-        else:
-            notes.append(region)
+            x, y = np.reshape(box, (2, 2)).mean(axis=0).tolist()
+            homes = [number for number, (x0, y0, x1, y1) in enumerate(pictures) if x0 <= x <= x1 and y0 <= y <= y1]
+            if homes:
+                labels[homes[0]] += block.words
+            else:
+                notes.append(FoundRegion("Text", tuple(box), 0.8, block.words))
     return notes, labels
 
 

@@ -79,7 +79,11 @@ def draw_timeline(tracks: Sequence[TextTrack], title: str, start: float, stop: f
                     x0 = left + (right - left) * max(0.0, (track.start_seconds - begin) / seconds)
                     x1 = left + (right - left) * min(1.0, (track.end_seconds - begin) / seconds)
                     y = top + _BAR_GAP + row * (_BAR_HEIGHT + _BAR_GAP)
-                    _draw_bar(draw, track.text, (x0, y, x1), colour)
+                    # Leave a gap to the next bar.
+                    begins, ends = round(x0), max(round(x1) - 3, round(x0))
+                    draw.rectangle((begins, y, ends, y + _BAR_HEIGHT - 1), fill=colour)
+                    place = (begins + 5, y + _BAR_HEIGHT / 2)
+                    _write(draw, track.text, place, ends - begins - 8, _TEXT_SIZE, _PAPER)
             top += lane_heights[kind] + _LANE_GAP
     return picture
 
@@ -136,15 +140,6 @@ def _draw_ticks(draw: ImageDraw.ImageDraw, start: float, stop: float, area: tupl
         draw.line((x, top, x, bottom + 4), fill=_GRID)
         text = clock(number * step, 1 if step < 1 else 0)
         draw.text((x, bottom + 7), text, font=font_for(text, _TEXT_SIZE), fill=_MUTED, anchor="ma")
-
-
-def _draw_bar(
-    draw: ImageDraw.ImageDraw, text: str, bar: tuple[float, float, float], colour: tuple[int, int, int]
-) -> None:
-    left, top, right = round(bar[0]), bar[1], round(bar[2])
-    right = max(right - 3, left)  # leave a gap to the next bar
-    draw.rectangle((left, top, right, top + _BAR_HEIGHT - 1), fill=colour)
-    _write(draw, text, (left + 5, top + _BAR_HEIGHT / 2), right - left - 8, _TEXT_SIZE, _PAPER)
 
 
 def _write(
