@@ -36,7 +36,7 @@ from mediatensor.ocr import _reading_order, structure
 from ..shared.machine import machine_stamp
 from .structure_measures import Measure, Scores, make_measures
 
-__all__ = ["add_command"]
+__all__ = ["add_command", "changed", "changes_of", "conditions_of", "rule_modules"]
 
 # A change: its name, and (module, attribute, value) to set.
 Change = tuple[str, list[tuple[Any, str, Any]]]
@@ -119,7 +119,7 @@ def _changes_of_conditions(module: ModuleType, name: str, function: FunctionType
     """Yield the function without each of its conditions in turn."""
     source = _parse(function)
     for place, node in enumerate(ast.walk(source)):
-        for label, slot, neutral in _conditions(node):
+        for label, slot, neutral in conditions_of(node):
             copy = deepcopy(source)
             _set(list(ast.walk(copy))[place], slot, ast.Constant(neutral))
             yield f"without {label}", _replacement(module, name, function, copy)
@@ -146,7 +146,7 @@ def _replacement(
     return [(user, name, namespace[name]) for user in _users(name, function)]
 
 
-def _conditions(node: ast.AST) -> Iterator[tuple[str, Slot, bool | float]]:
+def conditions_of(node: ast.AST) -> Iterator[tuple[str, Slot, bool | float]]:
     """Yield the conditions of a node: name, slot in the node, and the value that leaves the condition out."""
     if isinstance(node, ast.BoolOp):
         for place, part in enumerate(node.values):
@@ -195,7 +195,7 @@ def _count_conditions(module: ModuleType, measures: Sequence[Measure]) -> Counte
         if inspect.isfunction(function) and function.__module__ == module.__name__:
             source = _parse(function)
             for node in list(ast.walk(source)):
-                for label, slot, neutral in list(_conditions(node)):
+                for label, slot, neutral in list(conditions_of(node)):
                     part = getattr(node, slot[0]) if slot[1] is None else getattr(node, slot[0])[slot[1]]
                     given = [ast.Constant(value) for value in (name, f"without {label}", neutral)]
                     _set(node, slot, ast.Call(ast.Name("__note__", ast.Load()), [*given, part], []))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import numpy as np
 import pytest
 from benchmarks.text.structure_regions import average_precision, count_right, in_columns, kendall_tau
+from benchmarks.text.structure_rules import changed, changes_of, conditions_of, rule_modules
 
 A, B = (0.0, 0.0, 10.0, 10.0), (100.0, 0.0, 110.0, 10.0)
 # An IoU with A of 2/3.
@@ -41,3 +44,21 @@ def test_words_of_two_columns() -> None:
     rows = [(450, 20, 550, 30), (50, 90, 100, 99), (600, 90, 700, 99), (50, 110, 90, 119), (60, 900, 90, 909)]
     labels = ["paragraph"] * 4 + ["footer"]
     assert in_columns(np.array(rows, float), labels, 50).tolist() == [0, 1, 3, 2, 4]
+
+
+def test_conditions_are_named_with_the_value_that_leaves_them_out() -> None:
+    code = ast.parse("if a > 1 and b:\n    found = [x for x in a if x] or 0.5 * small\nmask &= c | d")
+    found = [(label, neutral) for node in ast.walk(code) for label, _, neutral in conditions_of(node)]
+    assert sorted(found, key=str) == [
+        ("0.5 * small", False), ("0.5 * small", 0.0), ("[x for x in a if x]", False), ("a > 1", True), ("b", True),
+        ("c", False), ("d", False), ("if a > 1 and b", False), ("mask &= c | d", True), ("x", True),
+    ]  # fmt: skip
+
+
+def test_changes_leave_conditions_out() -> None:
+    (module,) = rule_modules(["region_kinds"])
+    (change,) = [change for rule, change in changes_of(module, True) if change[0] == "without greek"]
+    assert not module._is_math("αβγδε")
+    with changed(change):
+        assert module._is_math("abcd")
+    assert not module._is_math("abcd")
