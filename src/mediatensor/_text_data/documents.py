@@ -437,7 +437,7 @@ class WordRecipe(Recipe):
 
 
 class _Pages(Document):
-    """A document that caches the last page and its annotation."""
+    """A document that caches the page that was read last, and its annotation."""
 
     def __init__(self, source: object, options: DocumentOptions) -> None:
         super().__init__(source, options)

@@ -92,7 +92,7 @@ class Process:
             _channel.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
 
     def write(self, data: bytes, limit: TimeLimit) -> None:
-        """Send bytes that are not a message, like `send`."""
+        """Send raw bytes instead of a message; otherwise the same as `send`."""
         with self._reporting(limit), _channel.until(self._connection, limit.deadline):
             self._connection.sendall(data)
 

@@ -1,4 +1,7 @@
-"""Processing of jobs in isolated processes: documents page by page, videos without interruption."""
+"""Processing of jobs in isolated processes.
+
+Other jobs may run between the pages of a document, but not within a video.
+"""
 
 from __future__ import annotations
 

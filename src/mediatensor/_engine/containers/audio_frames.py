@@ -300,7 +300,7 @@ def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, 
 
 
 def _frames_are_in_place(read_at: ReadAt, frames: ConstantFrames, end: int) -> bool:
-    """Return whether some frames are near their positions, and the last frame ends where the audio does."""
+    """Return whether a few frames are near the expected positions, and the last frame ends where the audio ends."""
     last = frames.num_frames - 1
     if last < 1 or abs(frames.position(last) + frames.length - end) > frames.length + frames.max_shift:
         return False

@@ -107,7 +107,7 @@ class DatasetReport:
 
     @property
     def is_in_order(self) -> bool:
-        """Whether no file is bad, and no finding about the whole dataset is bad.
+        """Whether all files, and all findings about the dataset as a whole, have a grade better than "bad".
 
         Example:
             >>> from mediatensor.datasets import check_dataset

@@ -33,8 +33,8 @@ from .datasets import ArchivedWords, Page, VisionDataset, WordsInFolder
 class FUNSD(ArchivedWords):
     """Scanned forms with words: `FUNSD <https://guillaumejaume.github.io/FUNSD/>`_, 149 training and 50 test pages.
 
-    Requires ``funsd.zip``, or its folder ``dataset`` in a folder ``funsd``, in the folder of `VisionDataset`. Words
-    without text are left out.
+    Requires ``funsd.zip``, or its folder ``dataset`` in a folder ``funsd``, in the folder that `VisionDataset`
+    describes. Words without text are left out.
 
     Args:
         train: Whether to load the training part; otherwise the test part.
@@ -89,8 +89,8 @@ class SROIE(ArchivedWords):
     """Scanned receipts with their lines: `SROIE <https://rrc.cvc.uab.es/?ch=13>`_, 626 training and 360 test pages.
 
     Requires ``sroie2019_train_task1.zip`` or ``sroie2019_test.zip``, or a folder ``sroie2019_train_task1`` or
-    ``sroie2019_test`` with ``images`` and ``annotations``, in the folder of `VisionDataset`. Texts are lines with
-    spaces. Arguments and errors are the same as for `FUNSD`.
+    ``sroie2019_test`` with ``images`` and ``annotations``, in the folder that `VisionDataset` describes. Texts are
+    lines with spaces. Arguments and errors are the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -128,8 +128,8 @@ class CORD(ArchivedWords):
     """Photographed receipts with words: `CORD <https://github.com/clovaai/cord>`_, 800 training and 100 test pages.
 
     Requires ``cord_train.zip`` or ``cord_test.zip``, or a folder ``cord_train`` or ``cord_test`` with ``image`` and
-    ``json``, in the folder of `VisionDataset`. Words without text are left out. Arguments and errors are the same as
-    for `FUNSD`.
+    ``json``, in the folder that `VisionDataset` describes. Words without text are left out. Arguments and errors are
+    the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -202,8 +202,8 @@ class DocArtefacts(VisionDataset):
     """Generated pages with artefacts other than text (logos, codes, photographs), 2700 training and 300 test pages.
 
     Requires ``artefact_detection-13fab8ce.zip``, or a folder ``artefact_detection-13fab8ce`` with ``train`` and
-    ``val``, in the folder of `VisionDataset`. The target of a sample is ``{"boxes": ..., "labels": ...}``: relative
-    boxes, float32 (N, 4) or (N, 4, 2), and class indices in `CLASSES`, int64 (N,).
+    ``val``, in the folder that `VisionDataset` describes. The target of a sample is ``{"boxes": ..., "labels": ...}``:
+    relative boxes, float32 (N, 4) or (N, 4, 2), and class indices in `CLASSES`, int64 (N,).
 
     Args:
         train: Whether to load the training part; otherwise the test part.

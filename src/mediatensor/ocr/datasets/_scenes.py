@@ -71,8 +71,8 @@ class IC03(ArchivedWords):
 class SVT(ArchivedWords):
     """Street photographs with words of interest: Street View Text.
 
-    Requires ``svt.zip``, or a folder ``svt``, in the folder of `VisionDataset`. Arguments and errors are the same as
-    for `FUNSD`.
+    Requires ``svt.zip``, or a folder ``svt``, in the folder that `VisionDataset` describes. Arguments and errors are
+    the same as for `FUNSD`.
     """
 
     URL = "http://www.iapr-tc11.org/dataset/SVT/svt.zip"
@@ -154,9 +154,9 @@ class IC13(WordsInFolder):
 class IIIT5K(ArchivedWords):
     """Images of words with the boxes of their characters: IIIT 5K-word.
 
-    Requires ``IIIT5K-Word_V3.0.tar.gz``, or a folder ``IIIT5K-Word_V3.0.tar``, in the folder of `VisionDataset`. SciPy
-    must be installed (the extra ``ocr``). Labels are single characters; with ``recognition_task``, the target is the
-    word. Arguments and errors are the same as for `FUNSD`.
+    Requires ``IIIT5K-Word_V3.0.tar.gz``, or a folder ``IIIT5K-Word_V3.0.tar``, in the folder that `VisionDataset`
+    describes. SciPy must be installed (the extra ``ocr``). Labels are single characters; with ``recognition_task``, the
+    target is the word. Arguments and errors are the same as for `FUNSD`.
     """
 
     URL = "https://cvit.iiit.ac.in/images/Projects/SceneTextUnderstanding/IIIT5K-Word_V3.0.tar.gz"
@@ -193,8 +193,9 @@ class SVHN(ArchivedWords):
     """House numbers with the boxes of their digits: `SVHN <http://ufldl.stanford.edu/housenumbers/>`_.
 
     Requires ``train.tar.gz`` renamed to ``svhn_train.tar``, or ``test.tar.gz`` renamed to ``svhn_test.tar``, or a
-    folder ``svhn_train`` or ``svhn_test``, in the folder of `VisionDataset`. h5py must be installed (the extra
-    ``svhn``). Labels are the published digits; "10" is the digit 0. Arguments and errors are the same as for `FUNSD`.
+    folder ``svhn_train`` or ``svhn_test``, in the folder that `VisionDataset` describes. h5py must be installed (the
+    extra ``svhn``). Labels are the published digits; "10" is the digit 0. Arguments and errors are the same as for
+    `FUNSD`.
     """
 
     TRAIN = (
@@ -241,10 +242,10 @@ def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
 class SynthText(ArchivedWords):
     """Photos with generated words: `SynthText <https://www.robots.ox.ac.uk/~vgg/data/scenetext/>`_, 858,750 images.
 
-    Requires ``SynthText.zip``, or a folder ``SynthText``, in the folder of `VisionDataset`. SciPy must be installed
-    (the extra ``ocr``). The first nine tenths are the training part. With ``recognition_task``, words of up to 29
-    characters are cut out once, into a folder next to the images, named as in docTR. Arguments and errors
-    are the same as for `FUNSD`.
+    Requires ``SynthText.zip``, or a folder ``SynthText``, in the folder that `VisionDataset` describes. SciPy must be
+    installed (the extra ``ocr``). The first nine tenths are the training part. With ``recognition_task``, words of up
+    to 29 characters are cut out once, into a folder next to the images, named as in docTR. Arguments and errors are the
+    same as for `FUNSD`.
     """
 
     URL = "https://thor.robots.ox.ac.uk/~vgg/data/scenetext/SynthText.zip"

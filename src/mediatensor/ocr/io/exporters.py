@@ -193,11 +193,13 @@ class _Exports(Element, Generic[_HocrType]):
         return _written(path, tables_xlsx(self))
 
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
-        """Export as searchable PDF: pages of PDF files unchanged, other pages as images, with an invisible text layer.
+        """Export as searchable PDF: every page gets an invisible text layer.
+
+        Pages of PDF files are otherwise unchanged, and other pages become images.
 
         This does not redact text. The text layer has all words of this page or document, whatever the image shows.
-        If you paint over a name in ``page.page``, search and copy still find it, even with ``keep_pages=False``. To
-        redact the name, also remove its words from the page.
+        If you paint over a name in ``page.page``, search and copy still find it, even with ``keep_pages=False``,
+        which exports the image of every page. To redact the name, also remove its words from the page.
 
         Args:
             path: A file to write the result to, atomically; ``None`` writes no file.

@@ -71,7 +71,7 @@ def ocr_predictor(
 ) -> OCRPredictor:
     """Return a predictor that reads the text of pages.
 
-    Pass ``pretrained=True``. Without it, networks given by name have random weights, as in docTR, and results are
+    Pass ``pretrained=True``. By default, networks given by name have random weights, as in docTR, and results are
     meaningless.
 
     Args:

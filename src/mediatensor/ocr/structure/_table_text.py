@@ -356,7 +356,7 @@ def _level_blocks(lines: Sequence[Sequence[Run]], em: float) -> list[list[Run]]:
 def _drop_weak_edges(
     lines: Sequence[Sequence[Run]], edges: list[float], left: float, right: float, *, is_closed: bool
 ) -> list[float]:
-    """Drop edges that have text on both sides in only a few lines, such as chance gaps and indents."""
+    """Drop column edges that come from chance gaps or indents: few lines have text on both sides of them."""
     count = len(lines)
     needed = max(2, int((0.5 if is_closed else 0.15) * count)) if count > 2 else 1
     edges = list(edges)

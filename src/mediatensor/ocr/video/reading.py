@@ -112,7 +112,7 @@ class VideoReading:
         return self.of_kind("caption")
 
     def of_kind(self, *kinds: TextKind) -> Captions:
-        """Return the tracks of some kinds, which can be written as subtitles.
+        """Return the tracks of the given kinds as `Captions`, which can be saved as subtitles.
 
         Args:
             *kinds: One or several of ``"caption"``, ``"overlay"``, ``"scene"`` and ``"slide"``.

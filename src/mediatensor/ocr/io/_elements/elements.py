@@ -389,7 +389,8 @@ class UnreadLine(TextElement):
     """A line of text that was found on a page, but not read, or not read completely.
 
     Args:
-        geometry: Where it is, relative to the page: ((xmin, ymin), (xmax, ymax)) or four points in reading direction.
+        geometry: Where it is, relative to the page: ((xmin, ymin), (xmax, ymax)), or its four corners, starting at the
+            top left of the text.
         reason: ``"no text"``: the model read no text, as in scripts that it does not know; ``"low confidence"``: the
             text that was read is not put on the page, see ``min_confidence``; ``"gaps"``: the text is on the page,
             but does not cover all ink of the line; ``"script"``: the model cannot read the script of the line.

@@ -60,7 +60,7 @@ class LayoutElement(TypedRegion):
         return super().extra_repr() + (f", level={self.level}" if self.level else "")
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the region, with its level only if it is known."""
+        """Export the region. A heading whose level is unknown has no ``level``."""
         return super().export() | ({"level": self.level} if self.level else {})
 
     @classmethod

@@ -286,7 +286,8 @@ def correct_spelling(
     Args:
         values: The characters as recognised, including spaces.
         confidences: The probability of each character.
-        alternatives: For uncertain positions, candidate characters with log probabilities, including ``values``.
+        alternatives: For each uncertain position, the log probability of each candidate character. The character in
+            ``values`` is one of the candidates.
 
     >>> "".join(correct_spelling("20C05", (1, 1, 0.6, 1, 1), {2: [("C", -0.5), ("0", -1.0)]}))
     '20005'

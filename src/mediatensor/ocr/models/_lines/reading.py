@@ -132,7 +132,7 @@ class LineRecognizer(Protocol):
 
     Attributes:
         cfg: Contains ``input_shape``, ``mean`` and ``std``.
-        characters: The characters of the classes after the blank.
+        characters: The character of each class except class 0, the blank.
         step_pixels: Number of pixel columns of a line that each step covers.
         head: The last layer; it has the device and type of the network.
         right_to_left: Whether the model returns the characters of right-to-left scripts from left to right.

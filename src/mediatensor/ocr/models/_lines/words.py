@@ -383,7 +383,11 @@ def find_missing_spaces(
 
 
 def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the width of the widest ink gap between each pair of positions (0 if there is none) and its index."""
+    """Find the widest blank gap between each pair of positions.
+
+    Returns the widths of these gaps (0 if a pair has none), and their indices in the list of all blank gaps of the
+    line, which tell whether two pairs share a gap. Pairs without a gap have different negative numbers.
+    """
     top, bottom = ink_band(ink)
     runs = runs_of_true(~np.asarray(ink[top:bottom].any(axis=0)))
     widths, chosen = np.zeros(len(lefts)), -np.arange(1, len(lefts) + 1)

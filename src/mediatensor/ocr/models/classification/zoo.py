@@ -56,7 +56,8 @@ def page_orientation_predictor(
 ) -> OrientationPredictor | LinePageOrientation:
     """Return a predictor of the orientation of pages. Takes the arguments of `crop_orientation_predictor`.
 
-    By default, the lines of a page vote, because no package has weights of a network that classifies pages.
+    By default, the detected lines of a page decide its orientation by vote. mediatensor has no weights for a network
+    that classifies whole pages.
 
     Example:
         >>> import numpy as np

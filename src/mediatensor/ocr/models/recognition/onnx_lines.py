@@ -82,7 +82,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
     Args:
         network: Computes the features of the steps, (N, T, width), from lines.
         head: Computes the scores of the classes from these features; the blank is the first class.
-        characters: The characters of the classes after the blank.
+        characters: The character of each class except class 0, the blank.
         step_pixels: Number of pixel columns of a line that each step covers.
         right_to_left: Whether the network returns the characters of right-to-left scripts from left to right.
 
@@ -313,7 +313,10 @@ def _lines_of(file: Path) -> list[str]:
 
 
 def _fit_to_classes(characters: list[str], num_classes: int, file: Path, source: str) -> list[str]:
-    """Return the characters of the classes after the blank; dictionaries may omit the space or include the blank."""
+    """Return the character of each class except class 0, the blank.
+
+    Dictionaries of characters may lack a final space, or list the blank as well.
+    """
     missing = num_classes - 1 - len(characters)
     if missing == 1:
         return [*characters, " "]

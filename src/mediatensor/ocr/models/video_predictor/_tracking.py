@@ -205,7 +205,7 @@ class LineTrack:
         return (total / self._num_summed).round().astype(np.uint8)
 
     def begin(self, frame: int) -> None:
-        """Move the first frame to a later one, because a part of the line was missing before that."""
+        """Let the track start at a later frame: before ``frame``, a part of the line was not visible yet."""
         del self.shares[: frame - self.first_frame]
         self.first_frame = self.earliest_frame = frame
 
@@ -231,7 +231,7 @@ class LineTracker:
 
     @property
     def remembered(self) -> range:
-        """The frames to pass to `remember` after restoring this state."""
+        """Indices of the frames that must be passed to `remember` when a saved tracker is restored."""
         return range(self._recent[0].frame, self._recent[-1].frame + 1) if self._recent else range(0)
 
     def see(self, picture: Picture, reader: FrameReader) -> list[LineTrack]:

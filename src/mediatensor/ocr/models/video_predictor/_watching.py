@@ -63,7 +63,7 @@ MOST_PIXELS = 500_000  # bands with more pixels are downscaled before detection
 
 
 class Template:
-    """The strokes of a text at one position.
+    """The strokes (pixels of the glyphs) of a text that stays at one place in the frame.
 
     Args:
         luma: A frame (H, W) that shows the text.
