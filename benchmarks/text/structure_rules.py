@@ -222,7 +222,7 @@ def changed(change: Change) -> Iterator[None]:
 
 
 def add_command(commands: Any) -> None:
-    """Add ``rules`` to the commands of `benchmarks.structure`."""
+    """Add ``rules`` to the commands of `benchmarks.text.structure`."""
     parser = commands.add_parser("rules", help="the effect of each rule", description=__doc__)
     parser.add_argument("areas", nargs="*", default=[], help="beginnings of names of modules, such as fields, table")
     parser.add_argument("--forms", type=Path, help="a folder in the layout of FUNSD")

@@ -1,10 +1,10 @@
 """Record what docTR's data sets give for small files, for the tests of our own.
 
-Run it by hand where ``doctr`` imports, from the folder of the tests:
+Run it by hand where ``doctr`` imports, from its folder:
 
     python record_ocr_datasets.py
 
-It writes ``data/ocr/datasets.json``.
+It writes ``tests/records/ocr/datasets.json``.
 """
 
 from __future__ import annotations

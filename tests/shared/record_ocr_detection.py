@@ -1,11 +1,11 @@
 """Record the results of docTR's detectors, classifiers and post-processing.
 
-Run it by hand where ``doctr`` 1.1.0 imports, from the folder of the tests, when a network is added:
+Run it by hand where ``doctr`` 1.1.0 imports, from its folder, when a network is added:
 
     python record_ocr_detection.py
 
-It rewrites ``data/ocr/detection_models.json``, ``classification_models.json`` and ``detection_boxes.json``. Weights,
-inputs and maps are formulas (``ocr_weights.py``, ``ocr_maps.py``), so nothing large is stored.
+It rewrites ``tests/records/ocr/detection_models.json``, ``classification_models.json`` and ``detection_boxes.json``.
+Weights, inputs and maps are formulas (``ocr_weights.py``, ``ocr_maps.py``), so nothing large is stored.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Record what docTR exports of pages made by hand, for the tests of our exporters.
 
-Run it by hand where ``doctr`` imports, from the folder of the tests:
+Run it by hand where ``doctr`` imports, from its folder:
 
     python record_ocr_exports.py
 
-It writes ``data/ocr/doctr_exports_<version>.json``: for docTR 1.1 the result of each exporter, for older versions,
-without layouts and tables, their stored documents.
+It writes ``tests/records/ocr/doctr_exports_<version>.json``: for docTR 1.1 the result of each exporter, for older
+versions, without layouts and tables, their stored documents.
 """
 
 from __future__ import annotations

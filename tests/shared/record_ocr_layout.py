@@ -1,10 +1,10 @@
 """Record what docTR makes of pages of words: lines, order, turn; for the tests of our builder and reading order.
 
-Run it by hand where ``doctr`` imports, from the folder of the tests:
+Run it by hand where ``doctr`` imports, from its folder:
 
     python record_ocr_layout.py
 
-It writes ``data/ocr/layout.json``.
+It writes ``tests/records/ocr/layout.json``.
 """
 
 from __future__ import annotations

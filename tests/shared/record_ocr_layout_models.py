@@ -1,10 +1,10 @@
 """Record the results of docTR's networks for layouts and tables.
 
-Run it by hand where ``doctr`` 1.1.0 imports, from the folder of the tests, when a network is added:
+Run it by hand where ``doctr`` 1.1.0 imports, from its folder, when a network is added:
 
     python record_ocr_layout_models.py
 
-It rewrites ``data/ocr/layout_models.json`` and ``table_models.json``. Weights and inputs are formulas
+It rewrites ``tests/records/ocr/layout_models.json`` and ``table_models.json``. Weights and inputs are formulas
 (``ocr_weights.py``), so nothing large is stored.
 """
 

@@ -1,11 +1,11 @@
 """Record the results of docTR's recognition networks, vocabularies and joining of words.
 
-Run it by hand where ``doctr`` 1.1.0 imports, from the folder of the tests, when a network is added:
+Run it by hand where ``doctr`` 1.1.0 imports, from its folder, when a network is added:
 
     python record_ocr_recognition.py
 
-It rewrites ``data/ocr/recognition_*.json``. Weights and inputs come from ``ocr_weights.py``, so nothing large is
-stored.
+It rewrites ``tests/records/ocr/recognition_*.json``. Weights and inputs come from ``ocr_weights.py``, so nothing large
+is stored.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Record what docTR's transforms answer, for the tests of our own.
 
-Run it by hand where ``doctr`` imports, from the folder of the tests:
+Run it by hand where ``doctr`` imports, from its folder:
 
     python record_ocr_transforms.py
 
-It writes ``data/ocr/transforms.json``.
+It writes ``tests/records/ocr/transforms.json``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Record what docTR, OpenCV and Shapely answer about boxes, images and scores, for the tests of our own.
 
-Run it by hand where ``doctr`` imports, from the folder of the tests:
+Run it by hand where ``doctr`` imports, from its folder:
 
     python record_ocr_utils.py
 
-It writes ``data/ocr/geometry.json`` and ``data/ocr/metrics.json``.
+It writes ``tests/records/ocr/geometry.json`` and ``tests/records/ocr/metrics.json``.
 """
 
 from __future__ import annotations

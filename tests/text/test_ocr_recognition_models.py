@@ -1,4 +1,4 @@
-"""The recognition networks give what docTR's give with the same weights, recorded in ``data/ocr``."""
+"""The recognition networks give what docTR's give with the same weights, recorded in ``tests/records/ocr``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The private engine beneath the public packages: from the bytes of a source to frames and samples."""
+"""The private engine of the public packages: from the bytes of a source to frames and samples."""

@@ -250,8 +250,8 @@ class ExactFrames:
     ) -> tuple[FrameIndex, DecodedRows]:
         """Decode the frames of a query, and return them with the index that numbers them.
 
-        Only this method repeats a whole call: on the CPU if the device cannot decode, or with an index made by decoding
-        if decoded frames contradict the index. (`FrameStream` repeats a segment after a wrong seek.)
+        In exact mode, only this method repeats a whole call: on the CPU if the device cannot decode, or with an index
+        made by decoding if decoded frames contradict the index. (`FrameStream` repeats a segment after a wrong seek.)
         """
         video = self._video
         if video.spec.device.type != "cpu" or video.hdr_transfer is not None:

@@ -5,6 +5,7 @@ Each frame that comes out of the codec is checked against the index by a `_Promi
     index from packets   frame by frame, the pts must be the next pts in the index; otherwise `IndexMismatchError`
     made by decoding     the frame's pts and fingerprint must match a frame of the linear decode
     the user's table     frames whose pts is not in the table are dropped
+    a numbered decode    frames are counted from the beginning, without a check
 
 A frame's place is its index in the output order of a linear decode.
 """

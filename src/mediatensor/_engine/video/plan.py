@@ -1,7 +1,7 @@
-"""Plan a call: the frames that it requests, the holes that it spans, and the codec runs that decode it. Pure functions.
+"""Plan a call: the frames that it requests, the holes that it spans, and the codec runs that decode it.
 
 If decoding proves an index wrong, the same query is resolved with the next index. A frame's *place* is its index in the
-output order of a linear decode.
+output order of a linear decode. Nothing here reads the source.
 """
 
 from __future__ import annotations

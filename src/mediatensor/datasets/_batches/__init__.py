@@ -1,1 +1,1 @@
-"""Batches: choose their rows, make them from samples, and move them to a device. Nothing here reads a file."""
+"""Batches: choose their rows, make them from samples, and move them to a device. Samples are read by datasets."""

@@ -41,8 +41,8 @@ class RowKey(NamedTuple):
 class MediaDataset(Dataset[Sample | Skipped]):
     """A dataset of rows of files. A row depends only on the arguments of the dataset, the epoch, and the row's index.
 
-    This is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `VideoTextClips`, `DocumentPages` and
-    `WordCrops`. For other kinds of data, use it with your own `Recipe`.
+    This is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `VideoTextClips`, `LeRobotClips`,
+    `DocumentPages` and `WordCrops`. For other kinds of data, use it with your own `Recipe`.
 
     Args:
         items: The files.

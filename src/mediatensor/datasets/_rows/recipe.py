@@ -193,7 +193,7 @@ class RowSpec:
 
     @property
     def random_seed(self) -> int:
-        """Seed of the global generators while the sample is made."""
+        """Seed of all random numbers of the row."""
         return derived_seed(self.seed, self.epoch, self.row, self.attempt)
 
     def load(self, files: OpenFiles | None = None) -> Sample:

@@ -142,7 +142,7 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
     height = float(np.median(heights))
     if not height > 0:
         return alone
-    pairs = _neighbours(boxes, heights, height)
+    pairs = _neighbours(boxes, heights)
     if len(pairs) == 0:
         return alone
     columns = _look_like_gutters(boxes, heights, height, pairs)
@@ -156,7 +156,7 @@ def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pa
     other line is a narrow one at the end of its row, such as a number, or if the prose is at the right and begins with
     this line, because the left line may then be its label.
     """
-    is_prose, begins = _prose(boxes, heights, height, pairs)
+    is_prose, begins = _prose(boxes, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]
     widths = boxes[pairs, 2] - boxes[pairs, 0]
     wide, narrow = widths >= _WIDE * height, widths <= _NARROW * height
@@ -168,7 +168,7 @@ def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pa
     return columns
 
 
-def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.ndarray:
+def _neighbours(boxes: np.ndarray, heights: np.ndarray) -> np.ndarray:
     """Return pairs, int64 ``(P, 2)``, of a line and the next level line to its right."""
     level_pairs = []
     for index in range(len(boxes)):
@@ -188,7 +188,7 @@ def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.nda
     return np.array([(first, second) for second, first in nearest.items()], dtype=np.int64).reshape(-1, 2)
 
 
-def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _prose(boxes: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return two bool ``(N,)``: whether each line is prose, and whether it is the first of a stack of lines."""
     widths = boxes[:, 2] - boxes[:, 0]
     beside: dict[int, list[int]] = {}

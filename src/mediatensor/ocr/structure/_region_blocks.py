@@ -246,7 +246,7 @@ def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Bloc
         starts |= bullets
         starts[1:] |= bullets[:-1] & (indents[1:] < indents[bullets].min() - _INDENT)
     is_prose = float((rests[:-1] <= _FULL).mean()) >= _FULL_SHARE and right - left >= 8 * size
-    hangs = _has_hanging_indent(lines, indents, rests, marks, is_prose)
+    hangs = _has_hanging_indent(lines, indents, rests, marks)
     if hangs:
         # Each item starts further left or with a mark, and its remaining lines are aligned.
         starts[1:] |= (indents[1:] < _INDENT) & (indented.any() | marks[1:])
@@ -282,7 +282,6 @@ def _has_hanging_indent(
     indents: NDArray[np.float64],
     rests: NDArray[np.float64],
     marks: NDArray[np.bool_],
-    is_prose: bool,
 ) -> bool:
     """Whether lines are items with hanging indents rather than paragraphs with indented first lines."""
     indented = indents >= _INDENT

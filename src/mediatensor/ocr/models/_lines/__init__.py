@@ -24,8 +24,9 @@
          v
     words of the page       texts, confidences, boxes, characters; unread lines         page_lines
 
-``page_lines`` performs all steps for a page. Recognisers of single words use fewer steps: word boxes are cropped and
-read, and lines are first cut into words at the gaps in their ink.
+``turning`` performs the first steps for the straight lines of a page, and ``page_lines`` the rest. Recognisers of
+single words use fewer steps: word boxes are cropped and read, and lines are first cut into words at the gaps in their
+ink.
 
 Networks are passed in: a recogniser implements ``LineRecognizer``, a classifier implements ``LineClassifier``.
 """
