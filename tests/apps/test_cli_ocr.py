@@ -479,35 +479,9 @@ def test_frames_of_a_video(tmp_path: Path, predictor: FakePredictor) -> None:
     assert [page["pts_seconds"] for page in pages] == [0.0, 1.5]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["x.png", "--format", "docx"],
-        ["x.png", "--pages", "0"],
-        ["x.png", "--pages", "3-1"],
-        ["x.png", "--pages", "1,,2"],
-        ["x.png", "--dpi", "-1"],
-        ["x.png", "--every", "0"],
-    ],
-    ids=" ".join,
-)
-def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ocr", *arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    assert "--help" in captured.err
-
-
 def test_pages_beyond_the_end(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(write_tiff(tmp_path / "scan.tif", [10]), "-o", tmp_path, "--pages", "2") == 2
     assert "There is no page 2: the document has 1." in capsys.readouterr().err
-
-
-def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ocr", "--help"]) == 0
-    assert "examples:\n  mediatensor ocr" in capsys.readouterr().out
 
 
 def test_a_written_page_with_the_models(tmp_path: Path) -> None:

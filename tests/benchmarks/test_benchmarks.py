@@ -323,13 +323,6 @@ def test_pictures_that_cannot_matter_are_not_decoded(path: Path) -> None:
     assert num_fed <= 0.7 * packets_without_skipping(path, indices)
 
 
-def test_the_same_frames_again_cost_nothing(path: Path) -> None:
-    decoder = VideoDecoder(path)
-    first = fed(lambda: decoder.get_frames_at([10, 40, 70, 100]))
-    assert first
-    assert fed(lambda: decoder.get_frames_at([10, 40, 70, 100])) == []
-
-
 def test_stepping_backwards_decodes_each_gop_about_once(path: Path) -> None:
     decoder = VideoDecoder(path)
     len(decoder)
@@ -339,12 +332,12 @@ def test_stepping_backwards_decodes_each_gop_about_once(path: Path) -> None:
     assert num_fed <= 0.2 * without_memory
 
 
-def test_a_clip_twice_is_decoded_once(path: Path) -> None:
+@pytest.mark.parametrize("frames", [range(40, 56), [10, 40, 70, 100]], ids=["clip", "far apart"])
+def test_the_same_frames_again_cost_nothing(frames: Sequence[int], path: Path) -> None:
     decoder = VideoDecoder(path)
-    frames = range(40, 56)
     once = len(fed(lambda: decoder.get_frames_at(frames)))
     assert len(fed(lambda: decoder.get_frames_at(frames))) == 0
-    assert once <= packets_without_skipping(path, frames) + 8
+    assert 0 < once <= packets_without_skipping(path, frames) + 8
 
 
 def cpu_seconds(call: Callable[[], object]) -> float:

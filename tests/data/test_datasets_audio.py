@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dataset_samples import sample_of, shuffled_samples
 from mediatensor import AudioSamples, AudioSamplesBatch
-from mediatensor.datasets import AudioClips, DataLoader, Item, MediaDataset, Sample, Skipped
+from mediatensor.datasets import AudioClips, Item, MediaDataset, Sample, Skipped
 from mediatensor.datasets._rows.recipe import OpenFiles
 from mediatensor.decoders import AudioDecoder
 from mediatensor.encoders import AudioEncoder
@@ -62,12 +63,6 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def expected(first: int, length: int, offset: int = 0) -> Tensor:
     return torch.from_numpy(ramp(length, first + offset)).float() / 32768
-
-
-def sample_of(rows: MediaDataset, row: int) -> Sample:
-    sample = rows[row]
-    assert isinstance(sample, Sample)
-    return sample
 
 
 def sound_of(sample: Sample) -> AudioSamples:
@@ -200,9 +195,10 @@ def noisy(sound: AudioSamples) -> Tensor:
 
 
 def contents(rows: MediaDataset, num_workers: int) -> dict[int, tuple[bytes, float]]:
-    loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers, collate_fn=list)
-    samples = [sample for batch in loader for sample in batch]
-    return {sample.row: (sample.audio.data.numpy().tobytes(), sample.audio.pts_seconds) for sample in samples}
+    return {
+        sample.row: (sample.audio.data.numpy().tobytes(), sample.audio.pts_seconds)
+        for sample in shuffled_samples(rows, num_workers)
+    }
 
 
 def test_workers_do_not_change_rows(sounds: list[Path]) -> None:

@@ -14,9 +14,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from dataset_samples import sample_of, shuffled_samples
 from mediatensor import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
 from mediatensor.datasets import (
-    DataLoader,
     MediaDataset,
     Sample,
     Skipped,
@@ -67,12 +67,6 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def early_end(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sound that ends after one second of two."""
     return write(tmp_path_factory.mktemp("early") / "early.mkv", num_samples=RATE)
-
-
-def sample_of(rows: MediaDataset, row: int) -> Sample:
-    sample = rows[row]
-    assert isinstance(sample, Sample)
-    return sample
 
 
 def parts(sample: Sample) -> tuple[FrameBatch, AudioSamples]:
@@ -266,15 +260,13 @@ def test_transforms_of_frames_and_of_audio_are_applied(videos: list[Path]) -> No
 
 
 def contents(rows: MediaDataset, num_workers: int) -> dict[int, tuple[bytes, bytes, float]]:
-    loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers, collate_fn=list)
-    samples = [sample for batch in loader for sample in batch]
     return {
         sample.row: (
             sample.frames.data.contiguous().numpy().tobytes(),
             sample.audio.data.numpy().tobytes(),
             sample.audio.pts_seconds,
         )
-        for sample in samples
+        for sample in shuffled_samples(rows, num_workers)
     }
 
 

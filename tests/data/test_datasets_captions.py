@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import torch
 
+from dataset_samples import sample_of
 from media_step import Film, write
 from mediatensor import AudioSamples
 from mediatensor.datasets import (
     ClipCaption,
     DataLoader,
     Item,
-    Sample,
     Skipped,
     TarSamples,
     VideoAudioClips,
@@ -54,12 +54,6 @@ def with_streams(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     webm = Film("webm", "libvpx", "libopus", flashes=FILM.flashes, options={"deadline": "realtime", "cpu-used": "8"})
     vtt = "WEBVTT\n\n" + FILM.srt().replace(",", ".")
     return [write(FILM, folder / "a.mkv", FILM.srt()), write(webm, folder / "b.webm", vtt)]
-
-
-def sample_of(rows: VideoAudioClips, row: int = 0) -> Sample:
-    sample = rows[row]
-    assert isinstance(sample, Sample)
-    return sample
 
 
 def places(captions: Any) -> list[tuple[str, int, int, int, int]]:

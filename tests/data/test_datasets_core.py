@@ -55,7 +55,7 @@ from mediatensor.samplers import (
     clips_at_scenes,
 )
 from mediatensor.transforms import LogMelSpectrogram, RandomCrop, RandomHorizontalFlip, Resize, ToFloat
-from training_set import FPS, linear_decode, make_videos
+from training_set import FPS, count_openings, linear_decode, make_videos
 
 
 @pytest.fixture(scope="module")
@@ -282,14 +282,7 @@ def test_grouping_of_rows_changes_nothing(videos: list[Path]) -> None:
 
 
 def test_files_are_opened_once_and_kept_within_the_bound(videos: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    original = VideoDecoder.__init__
-
-    def counting(self: VideoDecoder, source: Any, **options: Any) -> None:
-        opened.append(str(source))
-        original(self, source, **options)
-
-    monkeypatch.setattr(VideoDecoder, "__init__", counting)
+    opened = count_openings(monkeypatch)
     rows = VideoClips(videos, num_frames_per_clip=2, rows_per_file=4, max_open_files=3)
     rows.__getitems__(range(12))
     assert len(opened) == 3

@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mediatensor.datasets import DataLoader, DocumentPages, Item, MediaDataset, Sample, Skipped
+from dataset_samples import sample_of, shuffled_samples
+from mediatensor.datasets import DocumentPages, Item, MediaDataset, Sample, Skipped
 from mediatensor.datasets._rows.recipe import OpenFiles
 from mediatensor.datasets._sources import limits
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, PageError
@@ -58,12 +59,6 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def pixels(image: Image.Image) -> Tensor:
     return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
-
-
-def sample_of(rows: MediaDataset, row: int) -> Sample:
-    sample = rows[row]
-    assert isinstance(sample, Sample)
-    return sample
 
 
 def image_of(sample: Sample) -> Tensor:
@@ -206,9 +201,10 @@ def noisy(image: Tensor) -> Tensor:
 
 
 def contents(rows: MediaDataset, num_workers: int) -> dict[int, tuple[bytes, int]]:
-    loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers, collate_fn=list)
-    samples = [sample for batch in loader for sample in batch]
-    return {sample.row: (sample.image.numpy().tobytes(), sample.extra["page_index"]) for sample in samples}
+    return {
+        sample.row: (sample.image.numpy().tobytes(), sample.extra["page_index"])
+        for sample in shuffled_samples(rows, num_workers)
+    }
 
 
 def test_workers_do_not_change_rows(documents: list[Path], pdf: Path) -> None:

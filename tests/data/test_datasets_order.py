@@ -205,13 +205,6 @@ def test_quality_of_a_shuffle_is_measured() -> None:
     assert full["displacement"] == pytest.approx(1.0, abs=0.1)
 
 
-def test_buckets_hold() -> None:
-    rows = dataset(40)
-    batches = rows_of(RowBatches(rows, 4, shuffle=True, bucket_by=lambda item: item.label))
-    assert sorted(flat(batches)) == list(range(40))
-    assert all(len({row % 3 for row in batch}) == 1 for batch in batches)
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

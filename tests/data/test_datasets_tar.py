@@ -35,7 +35,7 @@ from mediatensor.encoders import AudioEncoder, VideoEncoder
 from mediatensor.errors import InvalidArgumentError, OpenError, ReadError, SourceNotFoundError
 from mediatensor.samplers import clips_at_regular_indices
 from tar_files import TextRecipe, tar_bytes
-from training_set import linear_decode, make_videos
+from training_set import count_openings, linear_decode, make_videos
 
 NUM_VIDEOS = 6
 
@@ -110,14 +110,7 @@ def test_workers_give_every_row_once_and_resume(shards: Path, context: str) -> N
 
 
 def test_an_open_decoder_serves_all_rows_of_its_file(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    original = VideoDecoder.__init__
-
-    def counting(self: VideoDecoder, source: object, **options: object) -> None:
-        opened.append(str(source))
-        original(self, source, **options)
-
-    monkeypatch.setattr(VideoDecoder, "__init__", counting)
+    opened = count_openings(monkeypatch)
     dataset = VideoClips(TarItems(shards / "*.tar"), num_frames_per_clip=2, rows_per_file=5)
     for row in range(10):
         dataset[row]

@@ -27,12 +27,21 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def make_loader(
-    shards: Any, num_workers: int = 0, batch_size: int = 2, loader_options: Any = None, **options: Any
+    shards: Any,
+    num_workers: int = 0,
+    batch_size: int = 2,
+    loader_options: Any = None,
+    state: Any = None,
+    **options: Any,
 ) -> DataLoader:
+    """A loader, from a state on if there is one."""
     samples = TarSamples(shards, TextRecipe(), **{"shuffle_buffer": 4, **options})
-    return DataLoader(
+    loader = DataLoader(
         samples, batch_size=batch_size, num_workers=num_workers, collate_fn=list, **(loader_options or {})
     )
+    if state is not None:
+        loader.load_state_dict(state)
+    return loader
 
 
 def read_some(loader: DataLoader, num_batches: int) -> tuple[list[str], Any]:
@@ -45,8 +54,7 @@ def read_some(loader: DataLoader, num_batches: int) -> tuple[list[str], Any]:
 @pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0), (1, 3), (2, 2)])
 def test_an_epoch_resumes_with_other_workers(shards: list[Path], before: int, after: int, num_batches: int) -> None:
     given, state = read_some(make_loader(shards, before), num_batches)
-    resumed = make_loader(shards, after, batch_size=3)
-    resumed.load_state_dict(state)
+    resumed = make_loader(shards, after, batch_size=3, state=state)
     assert sorted(given + texts(resumed)) == ALL
     # And the next epoch is a whole one.
     assert resumed.epoch == 1
@@ -56,12 +64,10 @@ def test_an_epoch_resumes_with_other_workers(shards: list[Path], before: int, af
 def test_it_can_be_interrupted_again_and_again(shards: list[Path]) -> None:
     given, state = read_some(make_loader(shards), 0)
     for num_workers in (2, 0, 1, 3, 0, 2):
-        loader = make_loader(shards, num_workers)
-        loader.load_state_dict(state)
+        loader = make_loader(shards, num_workers, state=state)
         more, state = read_some(loader, 2)
         given += more
-    loader = make_loader(shards)
-    loader.load_state_dict(state)
+    loader = make_loader(shards, state=state)
     assert sorted(given + texts(loader)) == ALL
 
 
@@ -74,16 +80,14 @@ def test_resumed_rows_have_the_same_random_numbers(shards: list[Path]) -> None:
     interrupted = make_loader(shards, 2)
     interrupted.set_epoch(5)
     first = drawn(itertools.islice(interrupted, 4))
-    resumed = make_loader(shards, 1)
-    resumed.load_state_dict(interrupted.state_dict())
+    resumed = make_loader(shards, 1, state=interrupted.state_dict())
     assert {**first, **drawn(resumed)} == drawn(whole)
 
 
 def test_compressed_shards_resume(tmp_path: Path) -> None:
     shards = number_shards(tmp_path, SIZES, compressed=True)
     given, state = read_some(make_loader(shards, 2), 4)
-    resumed = make_loader(shards)
-    resumed.load_state_dict(state)
+    resumed = make_loader(shards, state=state)
     assert sorted(given + texts(resumed)) == ALL
 
 
@@ -96,13 +100,11 @@ def test_states_of_all_ranks_serve_any_number_of_ranks(shards: list[Path], befor
         states.append(state)
     second_states = []
     for rank in range(after):
-        loader = make_loader(shards, rank % 2, rank=rank, num_ranks=after)
-        loader.load_state_dict(states)
+        loader = make_loader(shards, rank % 2, rank=rank, num_ranks=after, state=states)
         more, state = read_some(loader, 1)
         given += more
         second_states.append(state)
-    loader = make_loader(shards)
-    loader.load_state_dict(second_states)
+    loader = make_loader(shards, state=second_states)
     assert sorted(given + texts(loader)) == ALL
 
 
@@ -112,8 +114,7 @@ def test_a_rank_resumes_from_its_own_state(shards: list[Path]) -> None:
         more, state = read_some(make_loader(shards, 2, rank=rank, num_ranks=3), 2)
         given += more
         for num_workers in (0, 1):
-            loader = make_loader(shards, num_workers, rank=rank, num_ranks=3)
-            loader.load_state_dict(state)
+            loader = make_loader(shards, num_workers, rank=rank, num_ranks=3, state=state)
             more, state = read_some(loader, 1 if num_workers == 0 else 100)
             given += more
     assert sorted(given) == ALL
@@ -148,8 +149,7 @@ def test_persistent_workers_begin_an_epoch_that_was_resumed_from_its_beginning(s
 def test_spawned_workers_read_the_same(shards: list[Path]) -> None:
     options = {"multiprocessing_context": "spawn"}
     given, state = read_some(make_loader(shards, 1, loader_options=options), 5)
-    resumed = make_loader(shards, 1, loader_options=options)
-    resumed.load_state_dict(state)
+    resumed = make_loader(shards, 1, loader_options=options, state=state)
     assert sorted(given + texts(resumed)) == ALL
 
 
@@ -167,8 +167,7 @@ def test_shards_without_remaining_rows_are_not_opened(tmp_path: Path, monkeypatc
         return plain_open(file, *arguments, **options)
 
     monkeypatch.setattr("builtins.open", listening)
-    resumed = make_loader(shards, shuffle_buffer=None)
-    resumed.load_state_dict(state)
+    resumed = make_loader(shards, shuffle_buffer=None, state=state)
     assert len(texts(resumed)) == 16 - len(given)
     assert opened == [str(shards[shard]) for shard in sorted(left)]
 
@@ -180,8 +179,7 @@ def test_a_rank_that_finishes_first_keeps_its_rows_in_the_state(shards: list[Pat
         given += more
         states.append(state)
     assert [state["epoch"] for state in states] == [1, 0]
-    resumed = make_loader(shards, 2)
-    resumed.load_state_dict(states)
+    resumed = make_loader(shards, 2, state=states)
     assert resumed.epoch == 0
     assert sorted(given + texts(resumed)) == ALL
 
@@ -192,11 +190,9 @@ def test_skipped_rows_and_damage_are_reported_once(tmp_path: Path) -> None:
     path.write_bytes(whole[: whole.index(b"8.mp4") + 700])
     loader = make_loader([path], shuffle_buffer=None, on_error="skip")
     samples = [sample for batch in itertools.islice(loader, 2) for sample in batch]
-    resumed = make_loader([path], shuffle_buffer=None, on_error="skip")
-    resumed.load_state_dict(loader.state_dict())
+    resumed = make_loader([path], shuffle_buffer=None, on_error="skip", state=loader.state_dict())
     samples += [sample for batch in itertools.islice(resumed, 2) for sample in batch]
-    third = make_loader([path], shuffle_buffer=None, on_error="skip")
-    third.load_state_dict(resumed.state_dict())
+    third = make_loader([path], shuffle_buffer=None, on_error="skip", state=resumed.state_dict())
     samples += [sample for batch in third for sample in batch]
     failed = [sample.failures[0].source for sample in samples if isinstance(sample, Skipped)]
     assert failed == [f"{path}/1.mp4", str(path)]
@@ -213,8 +209,7 @@ def test_a_finished_epoch_has_nothing_left(shards: list[Path]) -> None:
     given = []
     while len(given) < len(ALL):
         given += texts([next(batches)])
-    resumed = make_loader(shards)
-    resumed.load_state_dict(loader.state_dict())
+    resumed = make_loader(shards, state=loader.state_dict())
     assert texts(resumed) == []
     assert sorted(texts(resumed)) == ALL
 
@@ -222,8 +217,7 @@ def test_a_finished_epoch_has_nothing_left(shards: list[Path]) -> None:
 def test_rows_of_an_iterable_resume(shards: list[Path]) -> None:
     rows = tuple(Item(b"%d" % number) for number in range(23))
     given, state = read_some(make_loader(rows, 2, shuffle_buffer=None), 3)
-    resumed = make_loader(rows, 3, shuffle_buffer=5)
-    resumed.load_state_dict(state)
+    resumed = make_loader(rows, 3, shuffle_buffer=5, state=state)
     assert sorted(map(int, given + texts(resumed))) == list(range(23))
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from mediatensor.datasets import DataLoader, Item, MediaDataset, Sample, Skipped, WordCrops
+from dataset_samples import sample_of, shuffled_samples
+from mediatensor.datasets import Item, MediaDataset, Sample, Skipped, WordCrops
 from mediatensor.datasets._sources import limits
 from mediatensor.errors import InvalidArgumentError, OpenError, PageError, SourceNotFoundError
 from mediatensor.ocr.io import Pages as OpenPages
@@ -43,12 +44,6 @@ Pages = list[tuple[Path, NDArray[np.uint8]]]
 
 def annotated(pages: Pages, boxes: Any = BOXES, texts: Any = TEXTS, **columns: Any) -> list[Item]:
     return [Item(path, label="page", extra={"boxes": boxes, "texts": texts, **columns}) for path, _ in pages]
-
-
-def sample_of(rows: MediaDataset, row: int) -> Sample:
-    sample = rows[row]
-    assert isinstance(sample, Sample)
-    return sample
 
 
 def picture(sample: Sample) -> NDArray[np.uint8]:
@@ -302,9 +297,9 @@ def noisy(image: Tensor) -> Tensor:
 
 
 def contents(rows: MediaDataset, num_workers: int) -> dict[int, tuple[bytes, str]]:
-    loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers, collate_fn=list)
-    samples = [sample for batch in loader for sample in batch]
-    return {sample.row: (sample.image.numpy().tobytes(), sample.label) for sample in samples}
+    return {
+        sample.row: (sample.image.numpy().tobytes(), sample.label) for sample in shuffled_samples(rows, num_workers)
+    }
 
 
 def test_workers_do_not_change_rows(pages: Pages) -> None:

@@ -18,7 +18,7 @@ from mediatensor.distributed import ClipDecoder, clip_rows
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.samplers import clips_at_random_timestamps
 from mediatensor.transforms import RandomResizedCrop
-from training_set import NUM_FRAMES, SIZE, linear_decode, make_videos
+from training_set import NUM_FRAMES, SIZE, count_openings, linear_decode, make_videos
 
 CLIP = 4
 SHAPE = (CLIP, 3, *SIZE)
@@ -49,15 +49,7 @@ def part_of(batch: dict[str, Any], chosen: Any) -> dict[str, Any]:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The sources of the decoders that were made."""
-    sources: list[str] = []
-    original = VideoDecoder.__init__
-
-    def counting(self: VideoDecoder, source: Any, **options: Any) -> None:
-        sources.append(source)
-        original(self, source, **options)
-
-    monkeypatch.setattr(VideoDecoder, "__init__", counting)
-    return sources
+    return count_openings(monkeypatch)
 
 
 # Outputs

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mediatensor.datasets import Failure, Item, MediaDataset, Recipe, Sample
+from mediatensor.datasets import DataLoader, Failure, Item, MediaDataset, Recipe, Sample
 from mediatensor.frames import AudioSamples, FrameBatch
 
 
@@ -48,3 +48,16 @@ def made_dataset(lengths: list[int], rows_per_file: int = 1, **columns: Any) -> 
 
 def failure(row: int) -> Failure:
     return Failure(f"{row}.mp4", row, 2, "DecodeError", "cut", "skipped")
+
+
+def sample_of(rows: MediaDataset, row: int = 0) -> Sample:
+    """A row that can be read."""
+    sample = rows[row]
+    assert isinstance(sample, Sample)
+    return sample
+
+
+def shuffled_samples(rows: MediaDataset, num_workers: int) -> list[Any]:
+    """The samples of an epoch, as workers read them."""
+    loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers, collate_fn=list)
+    return [sample for batch in loader for sample in batch]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 
 from mediatensor.decoders import VideoDecoder
@@ -32,3 +34,16 @@ def make_videos(folder: Path, num_videos: int) -> list[Path]:
 def linear_decode(path: Path) -> torch.Tensor:
     """All frames, uint8 (N, 3, H, W), by iterating."""
     return torch.stack(list(VideoDecoder(path)))
+
+
+def count_openings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A list that gets the source of each video decoder that is made."""
+    opened: list[Any] = []
+    original = VideoDecoder.__init__
+
+    def counting(self: VideoDecoder, source: Any, **options: Any) -> None:
+        opened.append(source)
+        original(self, source, **options)
+
+    monkeypatch.setattr(VideoDecoder, "__init__", counting)
+    return opened
