@@ -45,6 +45,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {version: write_lerobot(folder / version, version=version, lengths=LENGTHS) for version in VERSIONS}
 
 
+@pytest.fixture
+def root(folders: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of the dataset of version 3, to be changed."""
+    return Path(shutil.copytree(folders["v3.0"], tmp_path / "robot"))
+
+
 def row_of(clips: LeRobotClips, index: int) -> ColumnDict:
     row = clips[index]
     assert isinstance(row, ColumnDict)
@@ -213,10 +219,7 @@ def spoil_a_task(root: Path) -> None:
         (spoil_a_task, [1], "has the task_index 1, which is not in the table of tasks"),
     ],
 )
-def test_bad_episodes_are_a_policy(
-    folders: dict[str, Path], tmp_path: Path, spoil: Callable[[Path], None], bad: list[int], message: str
-) -> None:
-    root = Path(shutil.copytree(folders["v3.0"], tmp_path / "robot"))
+def test_bad_episodes_are_a_policy(root: Path, spoil: Callable[[Path], None], bad: list[int], message: str) -> None:
     spoil(root)
     with pytest.raises((ReadError, SourceNotFoundError), match=message):
         LeRobotClips(root)[20]
@@ -229,6 +232,9 @@ def test_bad_episodes_are_a_policy(
     assert isinstance(replaced, ColumnDict)
     assert int(replaced["episode_index"]) not in bad
     assert replaced.failures[0].row == 4
+
+
+TABLE = "data/chunk-000/file-000.parquet"
 
 
 def rewrite_table(path: Path, change: Callable[[dict[str, list[Any]]], None]) -> None:
@@ -252,9 +258,8 @@ def rewrite_table(path: Path, change: Callable[[dict[str, list[Any]]], None]) ->
         ("gripper", None),
     ],
 )
-def test_a_missing_value_costs_one_row(folders: dict[str, Path], tmp_path: Path, column: str, value: Any) -> None:
-    root = Path(shutil.copytree(folders["v3.0"], tmp_path / "robot"))
-    rewrite_table(root / "data/chunk-000/file-000.parquet", lambda columns: columns[column].__setitem__(25, value))
+def test_a_missing_value_costs_one_row(folders: dict[str, Path], root: Path, column: str, value: Any) -> None:
+    rewrite_table(root / TABLE, lambda columns: columns[column].__setitem__(25, value))
     clips = LeRobotClips(root, cameras=[])
     whole = LeRobotClips(folders["v3.0"], cameras=[])
     for index in (24, 26):
@@ -269,38 +274,28 @@ def test_a_missing_value_costs_one_row(folders: dict[str, Path], tmp_path: Path,
         clips[23]
 
 
-def test_rows_without_an_episode_or_a_time_cost_their_episode(folders: dict[str, Path], tmp_path: Path) -> None:
-    root = Path(shutil.copytree(folders["v3.0"], tmp_path / "robot"))
-    rewrite_table(
-        root / "data/chunk-000/file-000.parquet", lambda columns: columns["episode_index"].__setitem__(25, None)
-    )
+def test_rows_without_an_episode_or_a_time_cost_their_episode(root: Path) -> None:
+    rewrite_table(root / TABLE, lambda columns: columns["episode_index"].__setitem__(25, None))
     rewrite_table(root / "data/chunk-000/file-001.parquet", lambda columns: columns["timestamp"].__setitem__(2, None))
     clips = LeRobotClips(root, on_error="skip")
     read = [int(index) for batch in DataLoader(clips, batch_size=8) for index in batch["index"]]
     assert read == [*range(20), 33, 34, *range(36, 50)]
 
 
-def test_a_column_without_any_value_is_named(folders: dict[str, Path], tmp_path: Path) -> None:
-    root = Path(shutil.copytree(folders["v3.0"], tmp_path / "robot"))
-    rewrite_table(
-        root / "data/chunk-000/file-000.parquet", lambda columns: columns.__setitem__("action", [[1.0, 2.0, 3.0]] * 33)
-    )
+def test_a_column_without_any_value_is_named(root: Path) -> None:
+    rewrite_table(root / TABLE, lambda columns: columns.update(action=[[1.0, 2.0, 3.0]] * 33))
     with pytest.raises(ReadError, match=r"'action' of .* must have values of the shape \(2,\)"):
         LeRobotClips(root)[0]
 
 
-def test_reports_name_a_few_reasons_of_a_file(folders: dict[str, Path], tmp_path: Path) -> None:
-    root = Path(shutil.copytree(folders["v3.0"], tmp_path / "robot"))
-    rewrite_table(
-        root / "data/chunk-000/file-000.parquet",
-        lambda columns: columns.update(action=[None] * 20 + columns["action"][20:]),
-    )
+def test_reports_name_a_few_reasons_of_a_file(root: Path) -> None:
+    rewrite_table(root / TABLE, lambda columns: columns.update(action=[None] * 20 + columns["action"][20:]))
     loader = DataLoader(LeRobotClips(root, on_error="skip", cameras=[]), batch_size=4)
     assert sum(len(batch["index"]) for batch in loader if batch) == 30
     lines = str(loader.failures).splitlines()
     assert lines[1] == f"  {root}: episode 0: 20 rows, 20 reasons:"
     assert [line.strip().split()[-1] for line in lines[2:]] == [
-        *[str(root / "data/chunk-000/file-000.parquet.")] * 3,
+        *[f"{root / TABLE}."] * 3,
         "as_dict)",
     ]
     assert "and 17 more" in lines[-1]

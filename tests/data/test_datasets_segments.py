@@ -57,6 +57,12 @@ def counting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def clips_of(item: Item, sampler: Any, seek_mode: Any, num_random_rows: int) -> VideoClips:
+    num_rows = 1 if "regular" in getattr(sampler, "func", sampler).__name__ else num_random_rows
+    options = {"seek_mode": seek_mode}
+    return VideoClips([item], sampler, keep_clip_dimension=True, rows_per_file=num_rows, decoder_options=options)
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 @pytest.mark.parametrize("seek_mode", ["exact", "approximate"])
 @pytest.mark.parametrize(("start", "end"), [(0.5, 1.3), (None, 0.8), (1.6, None), (0.5, 99.0)])
@@ -65,15 +71,8 @@ def test_clips_lie_within_the_segment(
 ) -> None:
     linear = linear_decode(video)
     first, stop = round((start or 0.0) * FPS), min(NUM_FRAMES, round((end or 99.0) * FPS))
-    num_rows = 1 if "regular" in getattr(sampler, "func", sampler).__name__ else 4
-    dataset = VideoClips(
-        [Item(video, start_seconds=start, end_seconds=end)],
-        sampler,
-        keep_clip_dimension=True,
-        rows_per_file=num_rows,
-        decoder_options={"seek_mode": seek_mode},
-    )
-    for row in range(num_rows):
+    dataset = clips_of(Item(video, start_seconds=start, end_seconds=end), sampler, seek_mode, 4)
+    for row in range(len(dataset)):
         frames = dataset[row].frames
         indices = (frames.pts_seconds * FPS).round().long().flatten()
         assert ((indices >= first) & (indices < stop)).all()
@@ -99,25 +98,29 @@ def test_a_segment_shorter_than_a_clip_follows_the_policy(video: Path) -> None:
             VideoClips([item], partial(sampler, num_frames_per_clip=6, policy="error"))[0]
 
 
+def manifest_of(folder: Path, rows: list[dict[str, Any]], form: str) -> Any:
+    path = folder / f"rows.{form.rpartition(' ')[2]}"
+    if form == "csv":
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    elif form == "jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in rows))
+    else:
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        if form == "media in parquet":
+            rows = [{**row, "path": None, "video": Path(row["path"]).read_bytes()} for row in rows]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return path
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "rows", "parquet"])
 @pytest.mark.parametrize("names", [("start", "end"), ("start_seconds", "end_seconds")], ids="_".join)
 def test_a_manifest_says_where_segments_are(kind: str, names: tuple[str, str], video: Path, tmp_path: Path) -> None:
     spans = [(0.5, 1.0), (1.5, 2.0), (None, 0.3)]
     rows = [{"path": str(video), "label": i, names[0]: a, names[1]: b} for i, (a, b) in enumerate(spans)]
-    source: Any = rows
-    if kind == "csv":
-        source = tmp_path / "rows.csv"
-        with source.open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
-    elif kind == "jsonl":
-        source = tmp_path / "rows.jsonl"
-        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    elif kind == "parquet":
-        parquet = pytest.importorskip("pyarrow.parquet")
-        source = tmp_path / "rows.parquet"
-        parquet.write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), source)
+    source = rows if kind == "rows" else manifest_of(tmp_path, rows, kind)
     assert [(item.start_seconds, item.end_seconds) for item in as_items(source, kind="video")] == spans
     dataset = VideoClips(source, lambda decoder: decoder.get_all_frames())
     assert [dataset[row].frame_indices.tolist() for row in range(3)] == [
@@ -236,15 +239,8 @@ def test_pictures_and_sound_lie_within_the_segment(tmp_path: Path) -> None:
 def test_no_frame_of_a_neighbouring_shot_gets_in(start: float, end: float, seek_mode: Any, video: Path) -> None:
     first, stop = (6 if start > 0.51 else 5), 9
     for sampler in SAMPLERS.values():
-        num_rows = 1 if "regular" in getattr(sampler, "func", sampler).__name__ else 6
-        dataset = VideoClips(
-            [Item(video, start_seconds=start, end_seconds=end)],
-            sampler,
-            keep_clip_dimension=True,
-            rows_per_file=num_rows,
-            decoder_options={"seek_mode": seek_mode},
-        )
-        for row in range(num_rows):
+        dataset = clips_of(Item(video, start_seconds=start, end_seconds=end), sampler, seek_mode, 6)
+        for row in range(len(dataset)):
             indices = (dataset[row].frames.pts_seconds * FPS).round().long()
             assert indices.min() >= first
             assert indices.max() < stop
@@ -256,23 +252,6 @@ def test_a_segment_in_which_no_frame_begins_is_the_frame_shown_at_its_start(vide
 
 
 # --- columns that are not meant as segments
-
-
-def manifest_of(folder: Path, rows: list[dict[str, Any]], form: str) -> Any:
-    path = folder / f"rows.{form.rpartition(' ')[2]}"
-    if form == "csv":
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    elif form == "jsonl":
-        path.write_text("\n".join(json.dumps(row) for row in rows))
-    else:
-        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        if form == "media in parquet":
-            rows = [{**row, "path": None, "video": Path(row["path"]).read_bytes()} for row in rows]
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    return path
 
 
 FORMS = ["csv", "jsonl", "parquet", "media in parquet"]

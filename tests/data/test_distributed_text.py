@@ -23,39 +23,13 @@ from training_set import SIZE, linear_decode, make_videos
 COLUMNS = ("text", "words", "confidences", "boxes", "pages", "pts_seconds", "source", "error", "n_replaced")
 
 
-@dataclass
-class Word:
-    value: str
-    confidence: float = 0.75
-    geometry: Any = ((0.125, 0.25), (0.5, 0.75))
+def word(text: str, geometry: Any = ((0.125, 0.25), (0.5, 0.75))) -> elements.Word:
+    return elements.Word(text, 0.75, geometry, 1.0, {"value": 0, "confidence": None})
 
 
-@dataclass
-class Line:
-    words: list[Word]
-
-
-@dataclass
-class Block:
-    lines: list[Line]
-
-
-@dataclass
-class Page:
-    words: list[Word]
-    error: str | None = None
-
-    @property
-    def blocks(self) -> list[Block]:
-        return [Block([Line([word]) for word in self.words])]
-
-    def render(self) -> str:
-        return " ".join(word.value for word in self.words)
-
-
-@dataclass
-class Pages:
-    pages: list[Page]
+def page_of(*texts: str, error: str | None = None) -> elements.Page:
+    lines = [elements.Line([word(text)]) for text in texts]
+    return elements.Page(np.zeros((4, 6, 3), np.uint8), [elements.Block(lines)], 0, (4, 6), error=error)
 
 
 @dataclass
@@ -64,9 +38,9 @@ class Means:
 
     seen: list[NDArray[np.uint8]] = field(default_factory=list)
 
-    def __call__(self, pages: list[NDArray[np.uint8]]) -> Pages:
+    def __call__(self, pages: list[NDArray[np.uint8]]) -> elements.Document:
         self.seen += pages
-        return Pages([Page([Word(str(round(page.mean())))] if page.any() else []) for page in pages])
+        return elements.Document([page_of(*([str(round(page.mean()))] if page.any() else [])) for page in pages])
 
 
 @pytest.fixture
@@ -132,8 +106,10 @@ def test_a_column_names_single_pages(reader: TextReader, means: Means, tmp_path:
 
 def test_the_other_pages_of_a_document_with_a_bad_page_are_read(tmp_path: Path) -> None:
     class Refusing(Means):
-        def __call__(self, pages: list[NDArray[np.uint8]]) -> Pages:
-            return Pages([Page([], "too dark") if page.mean() < 15 else Page([Word("w")]) for page in pages])
+        def __call__(self, pages: list[NDArray[np.uint8]]) -> elements.Document:
+            return elements.Document(
+                [page_of(error="too dark") if page.mean() < 15 else page_of("w") for page in pages]
+            )
 
     path = tiff(tmp_path / "a.tif", 20, 10, 30)
     result = TextReader(make_predictor=Refusing)({"path": [path]})
@@ -152,15 +128,18 @@ def test_a_page_that_cannot_be_decoded_is_named(reader: TextReader, tmp_path: Pa
 
 
 def test_turned_words_have_upright_boxes(tmp_path: Path) -> None:
-    turned = Word("w", geometry=((0.5, 0.125), (0.75, 0.25), (0.5, 0.5), (0.25, 0.375)))
-    reader = TextReader(make_predictor=lambda: lambda pages: Pages([Page([turned])]))
+    turned = word("w", ((0.5, 0.125), (0.75, 0.25), (0.5, 0.5), (0.25, 0.375)))
+    page = page_of()
+    page.blocks = [elements.Block([elements.Line([turned])])]
+    reader = TextReader(make_predictor=lambda: lambda pages: elements.Document([page]))
     assert reader({"path": [tiff(tmp_path / "a.tif", 10)]})["boxes"][0].tolist() == [[0.25, 0.125, 0.75, 0.5]]
 
 
 def test_words_in_cells_of_tables_are_among_the_words(tmp_path: Path) -> None:
-    place, upright = ((0.25, 0.25), (0.5, 0.5)), {"value": 0, "confidence": None}
-    in_cell = elements.Word("cell", 0.5, place, 1.0, upright)
-    table = elements.Table([elements.TableCell("cell", 0.5, place, 0, 0, 0, 0, words=[in_cell])], 1, 1, place)
+    place = ((0.25, 0.25), (0.5, 0.5))
+    table = elements.Table(
+        [elements.TableCell("cell", 0.5, place, 0, 0, 0, 0, words=[word("cell", place)])], 1, 1, place
+    )
     page = elements.Page(np.zeros((4, 4, 3), np.uint8), [], 0, (4, 4), tables=[table])
     reader = TextReader(make_predictor=lambda: lambda pages: elements.Document([page]))
     result = reader({"path": [tiff(tmp_path / "a.tif", 10)]})

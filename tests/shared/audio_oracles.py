@@ -12,6 +12,8 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles import readable_packets
+
 __all__ = ["LinearSound", "ffmpeg_samples", "linear_decode_samples"]
 
 Sound = NDArray[np.float32]
@@ -60,18 +62,11 @@ def linear_decode_samples(path: Path, stream_index: int | None = None) -> Linear
         context = stream.codec_context
         context.options = dict(_DECODER_OPTIONS.get(context.codec.canonical_name, {}))
         context.thread_type, context.thread_count = "NONE", 1
-        packets = container.demux(stream)
-        while True:
-            try:
-                packet = next(packets, None)
-            except av.FFmpegError:
-                packet = None
+        for packet in readable_packets(container, stream):
             try:
                 frames += stream.decode(packet)
             except av.FFmpegError:
                 num_failed += packet is not None
-            if packet is None or packet.size == 0:
-                break
         times = [None if f.pts is None else float(f.pts * stream.time_base) for f in frames]
     starts = np.cumsum([0, *(frame.samples for frame in frames)]).tolist()[:-1]
     data = np.concatenate([frame_samples(frame) for frame in frames], axis=1)

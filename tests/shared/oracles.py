@@ -25,6 +25,7 @@ __all__ = [
     "linear_decode_frames",
     "linear_decode_planes",
     "linear_decode_rgb",
+    "readable_packets",
     "times_shown",
     "undetermined_frames",
     "upright_frames",
@@ -36,6 +37,16 @@ _HAS_METADATA_ERRORS = int(av.__version__.split(".")[0]) < 19
 _REPLACED_MATRICES = {8: 5, 10: 9}
 
 
+def readable_packets(container: Any, stream: Any) -> Iterator[Any]:
+    """The packets of a stream up to the one that flushes the codec, which is ``None`` after an error in reading."""
+    with suppress(av.FFmpegError):
+        for packet in container.demux(stream):
+            yield packet
+            if packet.size == 0:
+                return
+    yield None
+
+
 def _plain_decode(path: Path, stream_index: int | None) -> Iterator[Any]:
     """Every frame, in the order in which the codec gives them: first packet to last, one thread, no seek.
 
@@ -45,19 +56,9 @@ def _plain_decode(path: Path, stream_index: int | None) -> Iterator[Any]:
     with av.open(str(path), **options) as container:
         stream = container.streams.best("video") if stream_index is None else container.streams[stream_index]
         stream.thread_type, stream.thread_count = "NONE", 1
-        packets = container.demux(stream)
-        while True:
-            try:
-                packet = next(packets, None)
-            except av.FFmpegError:
-                packet = None
-            try:
+        for packet in readable_packets(container, stream):
+            with suppress(av.FFmpegError):
                 yield from stream.decode(packet)
-            except av.FFmpegError:
-                if packet is not None:
-                    continue
-            if packet is None or packet.size == 0:
-                return
 
 
 def undetermined_frames(path: Path, stream_index: int | None = None) -> set[int]:
