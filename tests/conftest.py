@@ -18,6 +18,7 @@ import torch
 from hypothesis import settings
 
 import media
+import media_audio
 import sampling
 from fake_device import fake_device as fake_device
 from mediatensor._engine.pyav.reading import PacketDecoder, VideoReader
@@ -94,6 +95,17 @@ def reference_frames(media_data: Callable[[str], Path]) -> dict[str, dict[str, A
     with gzip.open(media_data("reference_frames.json.gz"), "rt", encoding="utf-8") as file:
         reference: dict[str, dict[str, Any]] = json.load(file)
     return reference
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the clips of a test module."""
+    return tmp_path_factory.mktemp("clips")
+
+
+@pytest.fixture(scope="session")
+def sound_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return media_audio.sound_folder(tmp_path_factory)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 
 from mediatensor.decoders import AudioDecoder
 from mediatensor.errors import InvalidArgumentError
+from wav_files import BareFile
 
 RATE = 8000
 
@@ -114,25 +115,10 @@ def test_decoding_from_the_beginning_goes_on_where_it_stopped(tmp_path: Path) ->
             output.mux(stream.encode(piece))
         output.mux(stream.encode(None))
 
-    class Counting:
-        def __init__(self) -> None:
-            self.file = path.open("rb")
-            self.num_bytes = 0
-
-        def read(self, size: int) -> bytes:
-            data = self.file.read(size)
-            self.num_bytes += len(data)
-            return data
-
-        def seek(self, offset: int, whence: int = 0) -> int:
-            return self.file.seek(offset, whence)
-
-    source = Counting()
-    with AudioDecoder(source) as decoder:
+    with path.open("rb") as file, AudioDecoder(source := BareFile(file)) as decoder:
         decoder.metadata  # noqa: B018
         opening = source.num_bytes
         assert len(list(decoder.chunks(2.0, 0.5))) == 16
-    source.file.close()
     # Once for the copy that the chunks are decoded with, and once while they are.
     assert source.num_bytes - opening < 2 * path.stat().st_size + opening
 

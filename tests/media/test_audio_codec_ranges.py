@@ -21,6 +21,7 @@ import media_audio
 import sound
 from audio_oracles import linear_decode_samples
 from media_audio import SOUND_CLIPS, SoundSpec
+from media_audio_surgery import ogg_crc
 from media_audio_writing import add_stream, encode, open_output
 from mediatensor.decoders import AudioDecoder
 from real_files import TEST_DATA
@@ -58,11 +59,6 @@ def _encoders() -> list[str]:
     return names
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return media_audio.sound_folder(tmp_path_factory)
-
-
 def assert_ranges(path: Path, num_ranges: int = 4, whole: Sound | None = None) -> None:
     """Fail unless ranges of a file, each from a new decoder, are parts of a plain decode of all of it."""
     linear = linear_decode_samples(path)
@@ -98,10 +94,10 @@ def _write(codec: str, container: str, path: Path) -> bool:
 
 
 @pytest.mark.parametrize("codec", _encoders())
-def test_ranges_equal_the_whole_for_each_encoder(codec: str, folder: Path) -> None:
+def test_ranges_equal_the_whole_for_each_encoder(codec: str, sound_folder: Path) -> None:
     num_files = 0
     for container in _CONTAINERS:
-        path = folder / f"ranges_{codec}.{container}"
+        path = sound_folder / f"ranges_{codec}.{container}"
         if (codec, container) not in _GAPS and _write(codec, container, path):
             num_files += 1
             assert_ranges(path, num_ranges=3)
@@ -121,9 +117,9 @@ _PROGRAM_CODECS = {
 
 
 @pytest.mark.parametrize("name", list(_PROGRAM_CODECS))
-def test_ranges_equal_the_whole_for_encoders_of_the_program(name: str, folder: Path, ffmpeg_program: str) -> None:
+def test_ranges_equal_the_whole_for_encoders_of_the_program(name: str, sound_folder: Path, ffmpeg_program: str) -> None:
     extension, rate, num_channels, options = _PROGRAM_CODECS[name]
-    path = folder / f"ranges_{name}.{extension}"
+    path = sound_folder / f"ranges_{name}.{extension}"
     tones = "|".join(["0.2*sin(500*PI*t*(1+0.1*t))+0.05*random(0)"] * num_channels)
     command = [ffmpeg_program, "-v", "error", "-y", "-f", "lavfi", "-i", f"aevalsrc={tones}:d=3:s={rate}"]
     command += ["-c:a", name.removesuffix("_predicted"), *options, str(path)]
@@ -169,13 +165,13 @@ def _xwma(packets: list[bytes], extradata: bytes, rate: int, bytes_per_second: i
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"XWMA" + chunks
 
 
-def test_times_made_up_from_a_byte_rate_are_not_followed(folder: Path) -> None:
+def test_times_made_up_from_a_byte_rate_are_not_followed(sound_folder: Path) -> None:
     """FFmpeg computes the times of XWMA; a quarter too long, they look like a gap at every packet."""
     spec = replace(SOUND_CLIPS["wmav1_asf"], codec="wmav2", num_samples=22_050 * 4)
-    with av.open(str(media_audio.make_as(spec, "wmav2_for_xwma", folder))) as file:
+    with av.open(str(media_audio.make_as(spec, "wmav2_for_xwma", sound_folder))) as file:
         extradata = bytes(file.streams.audio[0].codec_context.extradata or b"")
         packets = [bytes(packet) for packet in file.demux(audio=0) if packet.size]
-    path = folder / "made_up_times.xwma"
+    path = sound_folder / "made_up_times.xwma"
     path.write_bytes(_xwma(packets, extradata, spec.rate, 64_000 // 8 * 4 // 5))
     assert_ranges(path)
 
@@ -192,13 +188,13 @@ def _note(rate: int, num_channels: int, num_samples: int) -> NDArray[np.float64]
     return np.stack([sound.sine(220.0, rate, num_samples)] * num_channels)
 
 
-def _opus(name: str, folder: Path, draw: Callable[..., Any], seconds: int, **options: str) -> list[bytes]:
+def _opus(name: str, sound_folder: Path, draw: Callable[..., Any], seconds: int, **options: str) -> list[bytes]:
     """Packets of speech in Opus."""
     spec = replace(
         SOUND_CLIPS["opus_mkv"], num_channels=1, num_samples=48_000 * seconds, draw=draw,
         options={"application": "voip", **options},
     )  # fmt: skip
-    with av.open(str(media_audio.make_as(spec, f"opus_packets_{name}", folder))) as file:
+    with av.open(str(media_audio.make_as(spec, f"opus_packets_{name}", sound_folder))) as file:
         return [bytes(packet) for packet in file.demux(audio=0) if packet.size]
 
 
@@ -218,27 +214,27 @@ def _write_opus(packets: list[bytes], path: Path, container: str) -> None:
     [("6k", "24k"), ("24k", "6k"), ("14k", "64k", "14k"), ("64k", "14k"), ("6k", "14k", "64k", "24k")],
     ids="-".join,
 )
-def test_opus_that_changes_its_mode(bit_rates: tuple[str, ...], container: str, folder: Path) -> None:
+def test_opus_that_changes_its_mode(bit_rates: tuple[str, ...], container: str, sound_folder: Path) -> None:
     """Narrow band comes out 24 samples early, which its time stamps do not say; modes forget each other's state."""
-    packets = [packet for rate in bit_rates for packet in _opus(rate, folder, _note, 4, b=rate)]
-    path = folder / f"opus_changes_{'_'.join(bit_rates)}.{container}"
+    packets = [packet for rate in bit_rates for packet in _opus(rate, sound_folder, _note, 4, b=rate)]
+    path = sound_folder / f"opus_changes_{'_'.join(bit_rates)}.{container}"
     _write_opus(packets, path, container)
     assert_ranges(path, num_ranges=9)
 
 
-def test_opus_is_read_from_the_last_pause(folder: Path) -> None:
-    packets = 6 * _opus("pauses", folder, _speech, 20, b="12k", cutoff="8000")
+def test_opus_is_read_from_the_last_pause(sound_folder: Path) -> None:
+    packets = 6 * _opus("pauses", sound_folder, _speech, 20, b="12k", cutoff="8000")
     assert {packet[0] >> 3 for packet in packets} <= set(range(12)), "all of it is the speech mode"
-    path = folder / "opus_pauses.mkv"
+    path = sound_folder / "opus_pauses.mkv"
     _write_opus(packets, path, "matroska")
     assert_ranges(path)
     assert _num_bytes_read(path, 110.0) < _num_bytes_read(path, 10.0) + 80_000 < path.stat().st_size
 
 
 @pytest.fixture(scope="module")
-def vorbis_file(folder: Path, ffmpeg_program: str) -> Iterator[Path]:
+def vorbis_file(sound_folder: Path, ffmpeg_program: str) -> Iterator[Path]:
     """A minute of Vorbis with blocks of two sizes, which the encoder of the wheel does not write."""
-    path = folder / "two_block_sizes.ogg"
+    path = sound_folder / "two_block_sizes.ogg"
     bursts = "0.3*sin(880*PI*t*(1+0.01*t))*lt(mod(t,0.3),0.15)|0.2*sin(500*PI*t)*lt(mod(t*3,1),0.2)+0.01*random(0)"
     bursts = bursts.replace(",", "\\,")
     command = [ffmpeg_program, "-v", "error", "-y", "-f", "lavfi", "-i", f"aevalsrc={bursts}:d=60:s=44100"]
@@ -263,7 +259,7 @@ def test_ogg_vorbis_to_the_end(vorbis_file: Path) -> None:
         assert np.array_equal(got, whole[:, first:])
 
 
-def test_ogg_vorbis_with_pages_that_disagree(vorbis_file: Path, folder: Path) -> None:
+def test_ogg_vorbis_with_pages_that_disagree(vorbis_file: Path, sound_folder: Path) -> None:
     """Where a page's position is wrong, samples are still counted as a plain decode counts them."""
     data = bytearray(vorbis_file.read_bytes())
     places = [at for at in _pages(data) if at > len(data) // 3][:40:3]
@@ -271,7 +267,7 @@ def test_ogg_vorbis_with_pages_that_disagree(vorbis_file: Path, folder: Path) ->
         (granule,) = struct.unpack_from("<q", data, at + 6)
         struct.pack_into("<q", data, at + 6, granule + 200)
         _set_checksum(data, at)
-    path = folder / "pages_disagree.ogg"
+    path = sound_folder / "pages_disagree.ogg"
     path.write_bytes(data)
     assert_ranges(path, num_ranges=11)
 
@@ -290,19 +286,14 @@ def _set_checksum(data: bytearray, at: int) -> None:
     num_lengths = data[at + 26]
     stop = at + 27 + num_lengths + sum(data[at + 27 : at + 27 + num_lengths])
     data[at + 22 : at + 26] = bytes(4)
-    value = 0
-    for byte in data[at:stop]:
-        value ^= byte << 24
-        for _ in range(8):
-            value = (value << 1 ^ (0x104C11DB7 if value & 0x80000000 else 0)) & 0xFFFFFFFF
-    struct.pack_into("<I", data, at + 22, value)
+    struct.pack_into("<I", data, at + 22, ogg_crc(data[at:stop]))
 
 
 @pytest.mark.parametrize("name", ["amr_nb", "adpcm_ima_mov", "g722_wav"])
-def test_sequential_ranges_go_on_from_where_the_decoder_stands(name: str, folder: Path) -> None:
+def test_sequential_ranges_go_on_from_where_the_decoder_stands(name: str, sound_folder: Path) -> None:
     """Codecs that are decoded from the beginning read a file once for all ranges in order, also in small steps."""
     spec = replace(SOUND_CLIPS[name], num_samples=SOUND_CLIPS[name].rate * 20)
-    path = media_audio.make_as(spec, f"sequential_{name}", folder)
+    path = media_audio.make_as(spec, f"sequential_{name}", sound_folder)
     with AudioDecoder(path) as decoder:
         whole = decoder.get_all_samples()
     file = CountingFile(path)
@@ -316,13 +307,13 @@ def test_sequential_ranges_go_on_from_where_the_decoder_stands(name: str, folder
     assert file.num_read < 3 * path.stat().st_size + 200_000
 
 
-def test_ac3_differs_from_a_decode_without_options_by_noise_alone(folder: Path) -> None:
+def test_ac3_differs_from_a_decode_without_options_by_noise_alone(sound_folder: Path) -> None:
     """Noise that FFmpeg draws from a generator is drawn from each frame instead: other noise, and as loud."""
     spec = replace(
         SOUND_CLIPS["ac3_ts"], container="ac3", extension="ac3", options={"b": "96k"}, num_samples=48_000 * 4,
         draw=lambda rate, num_channels, n: np.stack([sound.noise(n, seed=channel) for channel in range(num_channels)]),
     )  # fmt: skip
-    path = media_audio.make_as(spec, "ac3_of_noise", folder)
+    path = media_audio.make_as(spec, "ac3_of_noise", sound_folder)
     with av.open(str(path)) as file:
         plain = np.concatenate([frame.to_ndarray() for frame in file.decode(audio=0)], axis=1)
     with AudioDecoder(path) as decoder:

@@ -66,9 +66,9 @@ def test_the_mean_is_resampled_and_cut_like_the_sum(stereo: Path) -> None:
 
 @pytest.mark.parametrize(("clip", "num_channels"), [("pcm_s24_wav", 1), ("pcm_s24_wav", 2), ("pcm_s16_wav_71", 6)])
 def test_the_mean_is_scaled_as_the_ffmpeg_program_does_for_whole_numbers(
-    clip: str, num_channels: int, tmp_path_factory: pytest.TempPathFactory, ffmpeg_program: str, tmp_path: Path
+    clip: str, num_channels: int, sound_folder: Path, ffmpeg_program: str
 ) -> None:
-    path = media_audio.make(clip, media_audio.sound_folder(tmp_path_factory))
+    path = media_audio.make(clip, sound_folder)
     sums, _ = ffmpeg_samples(ffmpeg_program, path, num_channels=num_channels)
     mean = _decoded(path, num_channels=num_channels, downmix="mean").numpy()
     loudest = float(_decoded(path).abs().max())

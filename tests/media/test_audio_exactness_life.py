@@ -39,19 +39,14 @@ START_METHODS = [m for m in ("fork", "spawn") if m in multiprocessing.get_all_st
 _RANGES = [(1.2, 1.4), (0.0, 0.1), (1.9, 2.0), (1.2, 1.4), (0.6, 0.9)]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return media_audio.sound_folder(tmp_path_factory)
-
-
 @pytest.fixture(scope="module", params=["flac", "mp3_vbr", "aac_m4a", "opus_ogg", "pcm_s16_wav"])
-def truth(request: pytest.FixtureRequest, folder: Path) -> Truth:
-    return find_truth(request.param, folder)
+def truth(request: pytest.FixtureRequest, sound_folder: Path) -> Truth:
+    return find_truth(request.param, sound_folder)
 
 
 @pytest.fixture(scope="module")
-def flac(folder: Path) -> Truth:
-    return find_truth("flac", folder)
+def flac(sound_folder: Path) -> Truth:
+    return find_truth("flac", sound_folder)
 
 
 def num_open_files() -> int:
@@ -185,8 +180,8 @@ def test_copies_decode_the_same(through: Any, used: bool, truth: Truth) -> None:
 
 
 @pytest.mark.parametrize("method", START_METHODS)
-def test_dataloader_workers(method: str, folder: Path) -> None:
-    truth = find_truth("mp3_vbr", folder)
+def test_dataloader_workers(method: str, sound_folder: Path) -> None:
+    truth = find_truth("mp3_vbr", sound_folder)
     pieces = Pieces(truth.open())
     expected = [pieces[i] for i in range(len(pieces))]  # so that a fork meets open handles
     loader = DataLoader(pieces, batch_size=None, num_workers=2, multiprocessing_context=method, timeout=120)
@@ -197,8 +192,8 @@ def test_dataloader_workers(method: str, folder: Path) -> None:
 
 @pytest.mark.skipif("fork" not in START_METHODS, reason="no fork here")
 @pytest.mark.parametrize("kind", ["file", "memory"])
-def test_file_objects_after_a_fork(kind: str, folder: Path) -> None:
-    truth = find_truth("flac", folder)
+def test_file_objects_after_a_fork(kind: str, sound_folder: Path) -> None:
+    truth = find_truth("flac", sound_folder)
     pieces = Pieces(AudioDecoder(SOURCES[kind](truth.path)))
     expected = [pieces[i] for i in range(len(pieces))]
     loader = DataLoader(pieces, batch_size=None, num_workers=3, multiprocessing_context="fork", timeout=120)
@@ -246,18 +241,18 @@ def test_not_a_source(source: Any) -> None:
         AudioDecoder(source)
 
 
-def test_text_files_and_streams_without_seek(folder: Path) -> None:
-    path = media_audio.make("pcm_s16_wav", folder)
+def test_text_files_and_streams_without_seek(sound_folder: Path) -> None:
+    path = media_audio.make("pcm_s16_wav", sound_folder)
     with path.open("r", encoding="latin-1") as file, pytest.raises(SourceTypeError):
         AudioDecoder(file)
     with pytest.raises((SourceTypeError, OSError)):
         AudioDecoder(Unseekable(path.read_bytes())).get_all_samples()
 
 
-def test_streams_that_are_not_sound(folder: Path) -> None:
+def test_streams_that_are_not_sound(sound_folder: Path) -> None:
     with pytest.raises(StreamError, match=r"audio"):
-        AudioDecoder(media_audio.make("no_sound_mp4", folder))
-    path = media_audio.make("two_streams_mp4", folder)
+        AudioDecoder(media_audio.make("no_sound_mp4", sound_folder))
+    path = media_audio.make("two_streams_mp4", sound_folder)
     with pytest.raises(StreamError, match=r"0"):
         AudioDecoder(path, stream_index=0)
     with pytest.raises(StreamError, match=r"40"):
@@ -313,9 +308,9 @@ def test_defaults_are_the_whole(flac: Truth) -> None:
         assert np.array_equal(decoder.get_samples_played_in_range().data.numpy(), flac.data)
 
 
-def test_sizes_in_headers_are_not_believed(folder: Path) -> None:
+def test_sizes_in_headers_are_not_believed(sound_folder: Path) -> None:
     """A header states hours for a second of samples: the existing samples are returned."""
-    data = bytearray(media_audio.make("pcm_s16_wave_module", folder).read_bytes())
+    data = bytearray(media_audio.make("pcm_s16_wave_module", sound_folder).read_bytes())
     size = int.from_bytes(data[40:44], "little")
     for at in (4, 40):
         data[at : at + 4] = (0xFFFFFF00).to_bytes(4, "little")
@@ -327,9 +322,9 @@ def test_sizes_in_headers_are_not_believed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(media_audio.DAMAGED_CLIPS))
-def test_damaged_bytes_never_crash(name: str, folder: Path) -> None:
+def test_damaged_bytes_never_crash(name: str, sound_folder: Path) -> None:
     """More damage, at random places of files that are damaged already: samples or one of our errors."""
-    data = bytearray(media_audio.make(name, folder).read_bytes())
+    data = bytearray(media_audio.make(name, sound_folder).read_bytes())
     draw = random.Random(name)
     for _ in range(4):
         for _ in range(30):

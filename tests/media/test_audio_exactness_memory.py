@@ -26,11 +26,6 @@ _MAIN, _LTP = 0, 3
 _NUM_SECONDS = 6
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return media_audio.sound_folder(tmp_path_factory)
-
-
 def assert_ranges(truth: Truth) -> None:
     """Ranges in odd order, from a decoder that was used and from new ones, are parts of the linear decode."""
     with truth.open() as used:
@@ -61,11 +56,11 @@ _KINDS: dict[str, Callable[[bytes], bytes]] = {"main": _all(_MAIN), "ltp": _all(
         *itertools.product(("later",), ("adts", "mpegts")),
     ],
 )
-def test_aac_that_is_predicted(name: str, container: str, folder: Path) -> None:
+def test_aac_that_is_predicted(name: str, container: str, sound_folder: Path) -> None:
     """Main and LTP, signalled by the container or by frame headers, from the first frame or from midway."""
     bare = replace(SOUND_CLIPS["aac_adts"], num_channels=1, num_samples=44100 * _NUM_SECONDS)
-    data = _KINDS[name](media_audio.make_as(bare, "aac_mono_to_predict", folder).read_bytes())
-    path = folder / f"predicted_{name}.{container}"
+    data = _KINDS[name](media_audio.make_as(bare, "aac_mono_to_predict", sound_folder).read_bytes())
+    path = sound_folder / f"predicted_{name}.{container}"
     if container == "adts":
         path.write_bytes(data)
     else:
@@ -99,10 +94,10 @@ def _note(rate: int, num_channels: int, num_samples: int) -> NDArray[np.float64]
     ],
 )
 @pytest.mark.parametrize("container", ["matroska", "ogg"])
-def test_opus_of_a_steady_note(name: str, changes: dict[str, Any], container: str, folder: Path) -> None:
+def test_opus_of_a_steady_note(name: str, changes: dict[str, Any], container: str, sound_folder: Path) -> None:
     """Frames of speech repeat earlier ones: half a second of lead-in left 6 dB between a range and the whole."""
     spec = replace(SOUND_CLIPS["opus_mkv"], container=container, num_samples=48000 * 14, draw=_note, **changes)
-    path = media_audio.make_as(spec, f"opus_note_{name}_{container}", folder)
+    path = media_audio.make_as(spec, f"opus_note_{name}_{container}", sound_folder)
     truth = Truth(path, linear_decode_samples(path), range_snr_db=80.0)
     with truth.open() as decoder:
         for part in (0.95, 0.83, 0.1, 0.5):
@@ -110,16 +105,16 @@ def test_opus_of_a_steady_note(name: str, changes: dict[str, Any], container: st
             assert_range(truth, decoder.get_samples_played_in_range(start, start + 0.2), start, start + 0.2)
 
 
-def test_speex(folder: Path) -> None:
+def test_speex(sound_folder: Path) -> None:
     """Its decoder uses random numbers. The page at the end moves time back, which must not affect later samples."""
-    path = folder / "speex.ogg"
+    path = sound_folder / "speex.ogg"
     path.write_bytes(speex_ogg(12, seed=1))
     assert_ranges(Truth(path, linear_decode_samples(path)))
 
 
 @pytest.mark.parametrize("rate", [8000, 16000, 32000])
-def test_speex_of_an_encoder(rate: int, folder: Path, ffmpeg_program: str) -> None:
-    path = folder / f"speex_{rate}.mka"
+def test_speex_of_an_encoder(rate: int, sound_folder: Path, ffmpeg_program: str) -> None:
+    path = sound_folder / f"speex_{rate}.mka"
     tone = f"aevalsrc=0.3*sin(880*PI*t*(1+0.1*t))|0.2*sin(500*PI*t):d=12:s={rate}"
     command = [ffmpeg_program, "-v", "error", "-f", "lavfi", "-i", tone, "-c:a", "libspeex", str(path)]
     if subprocess.run(command, check=False, timeout=60).returncode:

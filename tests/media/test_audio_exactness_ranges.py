@@ -15,25 +15,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import media_audio
 import sound
 from audio_exactness import Truth, assert_range, assert_same, find_truth, samples_of_range
 from media_audio import DAMAGED_CLIPS, SOUND_CLIPS
 from mediatensor.errors import OutOfRangeError
 from sharing import grouped
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return media_audio.sound_folder(tmp_path_factory)
-
-
 _GAPS = [name for name in SOUND_CLIPS if name.startswith("gap_")]
 
 
 @pytest.fixture(scope="module", params=grouped(name for name in SOUND_CLIPS if name not in _GAPS))
-def truth(request: pytest.FixtureRequest, folder: Path) -> Truth:
-    return find_truth(request.param, folder)
+def truth(request: pytest.FixtureRequest, sound_folder: Path) -> Truth:
+    return find_truth(request.param, sound_folder)
 
 
 def random_range(truth: Truth, salt: str, longest: int = 6000) -> tuple[float, float]:
@@ -189,8 +182,8 @@ def test_behind_the_end(truth: Truth) -> None:
 @pytest.mark.parametrize("name", ["pcm_s16_mkv", "flac_small_blocks", "mp3_vbr", "aac_m4a", "opus_ogg", "vorbis_mkv"])
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_every_partition_tiles(name: str, folder: Path, cuts: list[float]) -> None:
-    truth = find_truth(name, folder)
+def test_every_partition_tiles(name: str, sound_folder: Path, cuts: list[float]) -> None:
+    truth = find_truth(name, sound_folder)
     end = truth.seconds(truth.num_samples)
     edges = sorted([truth.seconds(0), *(truth.seconds(cut * (truth.num_samples - 1)) for cut in cuts), end])
     with truth.open() as decoder:
@@ -201,9 +194,9 @@ def test_every_partition_tiles(name: str, folder: Path, cuts: list[float]) -> No
 
 
 @pytest.mark.parametrize("name", _GAPS)
-def test_ranges_of_streams_with_gaps(name: str, folder: Path) -> None:
+def test_ranges_of_streams_with_gaps(name: str, sound_folder: Path) -> None:
     """Half a second is missing in the middle: later samples are found by their time, not by their number."""
-    truth = find_truth(name, folder)
+    truth = find_truth(name, sound_folder)
     linear, rate = truth.linear, truth.linear.rate
     resumed = next(
         number
@@ -240,9 +233,9 @@ def test_ranges_of_streams_with_gaps(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(DAMAGED_CLIPS))
-def test_damaged_files(name: str, folder: Path) -> None:
+def test_damaged_files(name: str, sound_folder: Path) -> None:
     """Samples before the damage are decoded as usual; ranges anywhere agree with the whole or are refused."""
-    truth = find_truth(name, folder)
+    truth = find_truth(name, sound_folder)
     with truth.open() as decoder:
         quarter = decoder.get_samples_played_in_range(truth.linear.begin_seconds, truth.linear.begin_seconds + 0.4)
         length = quarter.data.shape[1]

@@ -37,19 +37,16 @@ _CLIPS = ["pcm_s16_wav", "pcm_u8_wav", "pcm_s24_wav", "flac_small_blocks", "mp3_
 _ROUNDING = 1e-5
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return media_audio.sound_folder(tmp_path_factory)
-
-
 @pytest.fixture(params=_TARGETS, ids=lambda target: "-".join(map(str, target.values())))
 def target(request: pytest.FixtureRequest) -> dict[str, int]:
     return dict(request.param)
 
 
 @pytest.mark.parametrize("name", _CLIPS[::2])
-def test_whole_is_that_of_the_program(name: str, target: dict[str, int], folder: Path, ffmpeg_program: str) -> None:
-    truth = find_truth(name, folder)
+def test_whole_is_that_of_the_program(
+    name: str, target: dict[str, int], sound_folder: Path, ffmpeg_program: str
+) -> None:
+    truth = find_truth(name, sound_folder)
     theirs, rate = ffmpeg_samples(
         ffmpeg_program, truth.path, rate=target.get("sample_rate"), num_channels=target.get("num_channels")
     )
@@ -70,9 +67,9 @@ def test_whole_is_that_of_the_program(name: str, target: dict[str, int], folder:
 
 
 @pytest.mark.parametrize("name", _CLIPS[1::2] + _CLIPS[:1])
-def test_pieces_are_those_of_the_whole(name: str, target: dict[str, int], folder: Path) -> None:
+def test_pieces_are_those_of_the_whole(name: str, target: dict[str, int], sound_folder: Path) -> None:
     """Random ranges, and a partition: lengths are exact, values equal up to rounding, or up to the codec's memory."""
-    truth = find_truth(name, folder)
+    truth = find_truth(name, sound_folder)
     with truth.open(**target) as decoder:
         whole = decoder.get_all_samples()
         data, begin, rate = whole.data.numpy(), whole.pts_seconds, whole.sample_rate
@@ -91,8 +88,8 @@ def test_pieces_are_those_of_the_whole(name: str, target: dict[str, int], folder
         assert sum(tile.data.shape[1] for tile in tiles) == data.shape[1]
 
 
-def test_a_range_does_not_depend_on_what_was_asked_before(folder: Path) -> None:
-    truth = find_truth("mp3_vbr", folder)
+def test_a_range_does_not_depend_on_what_was_asked_before(sound_folder: Path) -> None:
+    truth = find_truth("mp3_vbr", sound_folder)
     arguments = {"sample_rate": 16000, "num_channels": 1}
     with truth.open(**arguments) as fresh, truth.open(**arguments) as used:
         used.get_samples_played_in_range(0.2, 0.7)
@@ -111,10 +108,10 @@ def _draw_sine(rate: int, num_channels: int, num_samples: int) -> Any:
 
 @pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100, 48000, 96000])
 @pytest.mark.parametrize("original", ["pcm_s16_wav", "flac_mono_16k", "mp3_cbr_320k", "opus_ogg"])
-def test_a_sine_stays_that_sine(original: str, rate: int, folder: Path) -> None:
+def test_a_sine_stays_that_sine(original: str, rate: int, sound_folder: Path) -> None:
     """Sample k lies at k / rate: amplitude and phase follow the formula, in the whole and in a range."""
     spec = replace(SOUND_CLIPS[original], draw=_draw_sine)
-    with AudioDecoder(media_audio.make_as(spec, f"tone_{original}", folder), sample_rate=rate) as decoder:
+    with AudioDecoder(media_audio.make_as(spec, f"tone_{original}", sound_folder), sample_rate=rate) as decoder:
         whole = decoder.get_all_samples()
         begin = whole.pts_seconds
         piece = decoder.get_samples_played_in_range(begin + 0.8, begin + 1.2)
@@ -126,13 +123,13 @@ def test_a_sine_stays_that_sine(original: str, rate: int, folder: Path) -> None:
         assert snr_db > 35
 
 
-def test_remixing_by_hand(folder: Path) -> None:
+def test_remixing_by_hand(sound_folder: Path) -> None:
     """Stereo to mono is the sum by the root of two, mono to stereo the same twice by it: FFmpeg keeps the power."""
-    truth = find_truth("pcm_f32_wav", folder)
+    truth = find_truth("pcm_f32_wav", sound_folder)
     with truth.open(num_channels=1) as decoder:
         mono = decoder.get_all_samples().data.numpy()
     assert sound.largest_difference(mono, truth.data.sum(axis=0, keepdims=True) / 2**0.5) < 1e-6
-    truth = find_truth("flac_mono_16k", folder)
+    truth = find_truth("flac_mono_16k", sound_folder)
     with truth.open(num_channels=2) as decoder:
         stereo = decoder.get_all_samples().data.numpy()
     assert sound.largest_difference(stereo, truth.data.repeat(2, axis=0) / 2**0.5) < 1e-6

@@ -28,14 +28,9 @@ _LOSSLESS = [name for name, spec in SOUND_CLIPS.items() if spec.is_lossless]
 _LOSSY = [name for name, spec in SOUND_CLIPS.items() if not spec.is_lossless]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return media_audio.sound_folder(tmp_path_factory)
-
-
 @pytest.fixture(scope="module", params=grouped(SOUND_CLIPS))
-def truth(request: pytest.FixtureRequest, folder: Path) -> Truth:
-    return find_truth(request.param, folder)
+def truth(request: pytest.FixtureRequest, sound_folder: Path) -> Truth:
+    return find_truth(request.param, sound_folder)
 
 
 @pytest.mark.every_clip
@@ -81,8 +76,8 @@ def test_metadata(truth: Truth) -> None:
 
 
 @pytest.mark.parametrize("name", grouped(_LOSSLESS))
-def test_lossless_is_what_was_encoded(name: str, folder: Path) -> None:
-    truth, spec = find_truth(name, folder), SOUND_CLIPS[name]
+def test_lossless_is_what_was_encoded(name: str, sound_folder: Path) -> None:
+    truth, spec = find_truth(name, sound_folder), SOUND_CLIPS[name]
     encoded = as_float(media_audio.encoded_samples(spec))
     length = min(truth.num_samples, spec.length)
     assert length > spec.length - _LONGEST_FRAME
@@ -90,9 +85,9 @@ def test_lossless_is_what_was_encoded(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", grouped(_LOSSY))
-def test_every_channel_is_in_its_place_and_on_time(name: str, folder: Path) -> None:
+def test_every_channel_is_in_its_place_and_on_time(name: str, sound_folder: Path) -> None:
     """Each channel correlates most with the one that was encoded, at the delay that the file keeps quiet about."""
-    truth, spec = find_truth(name, folder), SOUND_CLIPS[name]
+    truth, spec = find_truth(name, sound_folder), SOUND_CLIPS[name]
     if name.startswith(("silence", "tiny")):
         pytest.skip("too little to correlate")
     drawn = replace(spec, rate=truth.linear.rate, num_samples=spec.decoded_length)
@@ -112,8 +107,8 @@ def test_every_channel_is_in_its_place_and_on_time(name: str, folder: Path) -> N
 
 
 @pytest.mark.parametrize("name", grouped(SOUND_CLIPS))
-def test_ffmpeg_program(name: str, folder: Path, ffmpeg_program: str) -> None:
-    truth, spec = find_truth(name, folder), SOUND_CLIPS[name]
+def test_ffmpeg_program(name: str, sound_folder: Path, ffmpeg_program: str) -> None:
+    truth, spec = find_truth(name, sound_folder), SOUND_CLIPS[name]
     if spec.no_program:
         pytest.skip(spec.no_program)
     theirs, rate = ffmpeg_samples(ffmpeg_program, truth.path, decoder=_decoder(spec))
@@ -154,9 +149,9 @@ _TELLING = [
 
 
 @pytest.mark.parametrize("name", _TELLING)
-def test_impulses_are_at_the_samples_where_they_were(name: str, folder: Path) -> None:
+def test_impulses_are_at_the_samples_where_they_were(name: str, sound_folder: Path) -> None:
     spec = replace(SOUND_CLIPS[name], draw=_draw_impulses, num_samples=0)
-    with AudioDecoder(media_audio.make_as(spec, f"impulses_{name}", folder)) as decoder:
+    with AudioDecoder(media_audio.make_as(spec, f"impulses_{name}", sound_folder)) as decoder:
         data = decoder.get_all_samples().data.numpy()
     for channel in range(spec.num_channels):
         for peak in _PEAKS:
@@ -165,9 +160,9 @@ def test_impulses_are_at_the_samples_where_they_were(name: str, folder: Path) ->
 
 
 @pytest.mark.parametrize("name", _TELLING)
-def test_phase_and_level_of_a_sine(name: str, folder: Path) -> None:
+def test_phase_and_level_of_a_sine(name: str, sound_folder: Path) -> None:
     spec = replace(SOUND_CLIPS[name], draw=_draw_sine)
-    with AudioDecoder(media_audio.make_as(spec, f"sine_{name}", folder)) as decoder:
+    with AudioDecoder(media_audio.make_as(spec, f"sine_{name}", sound_folder)) as decoder:
         data = decoder.get_all_samples().data.numpy()
     middle = slice(spec.rate // 2, 3 * spec.rate // 2)  # sudden onsets cost encoders bits
     for channel in range(spec.num_channels):
@@ -187,8 +182,10 @@ def test_phase_and_level_of_a_sine(name: str, folder: Path) -> None:
         ("two_streams_mp4", 2, 48000, 1),
     ],
 )
-def test_every_stream_can_be_chosen(name: str, stream_index: int, rate: int, num_channels: int, folder: Path) -> None:
-    path = media_audio.make(name, folder)
+def test_every_stream_can_be_chosen(
+    name: str, stream_index: int, rate: int, num_channels: int, sound_folder: Path
+) -> None:
+    path = media_audio.make(name, sound_folder)
     expected = linear_decode_samples(path, stream_index)
     with AudioDecoder(path, stream_index=stream_index) as decoder:
         assert decoder.stream_index == stream_index
@@ -197,8 +194,8 @@ def test_every_stream_can_be_chosen(name: str, stream_index: int, rate: int, num
         assert np.array_equal(got.data.numpy(), expected.data)
 
 
-def test_the_default_stream_is_that_of_ffmpeg(folder: Path) -> None:
-    path = media_audio.make("two_streams_mkv", folder)
+def test_the_default_stream_is_that_of_ffmpeg(sound_folder: Path) -> None:
+    path = media_audio.make("two_streams_mkv", sound_folder)
     best = linear_decode_samples(path)
     with AudioDecoder(path) as decoder:
         assert decoder.metadata.sample_rate == best.rate

@@ -79,17 +79,17 @@ ALL = {**CONSTANT, **UNCERTAIN}
 
 
 @pytest.fixture(scope="module")
-def path_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    folder = media_audio.sound_folder(tmp_path_factory)
-
+def path_of(sound_folder: Path) -> Callable[[str], Path]:
     def locate(name: str) -> Path:
         spec = ALL[name]
         if (patch := spec.patch) is None:
-            return media_audio.make_as(spec, f"mp3_seek_{name}", folder)
+            return media_audio.make_as(spec, f"mp3_seek_{name}", sound_folder)
         # Encoding takes longest: variants of the same file are encoded together.
         unpatched = replace(spec, patch=None)
         source = locate(next(other for other in ALL if ALL[other] == unpatched))
-        return take_or_write(folder / f"mp3_seek_{name}.mp3", lambda path: path.write_bytes(patch(source.read_bytes())))
+        return take_or_write(
+            sound_folder / f"mp3_seek_{name}.mp3", lambda path: path.write_bytes(patch(source.read_bytes()))
+        )
 
     return locate
 

@@ -22,11 +22,6 @@ from media_audio_writing import as_float, quantised, sample_format
 _LONGEST_FRAME = 4608
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return media_audio.sound_folder(tmp_path_factory)
-
-
 def packet_sizes(path: Path) -> list[int]:
     with av.open(str(path)) as container:
         return [packet.size for packet in container.demux(audio=0) if packet.size]
@@ -90,8 +85,8 @@ def test_rounding_is_within_half_a_level(fmt: str) -> None:
 @pytest.mark.parametrize(
     "name", ["pcm_u8_wav", "pcm_s24_mov", "flac_71", "mp3_mkv", "aac_m4a", "opus_webm", "vorbis_ogg"]
 )
-def test_plain_decode_and_program_agree(name: str, folder: Path, ffmpeg_program: str) -> None:
-    spec, path = SOUND_CLIPS[name], media_audio.make(name, folder)
+def test_plain_decode_and_program_agree(name: str, sound_folder: Path, ffmpeg_program: str) -> None:
+    spec, path = SOUND_CLIPS[name], media_audio.make(name, sound_folder)
     linear = linear_decode_samples(path)
     decoder = "libvorbis" if spec.codec == "vorbis" else ""
     theirs, rate = ffmpeg_samples(ffmpeg_program, path, decoder=decoder)
@@ -105,8 +100,8 @@ def test_plain_decode_and_program_agree(name: str, folder: Path, ffmpeg_program:
 
 
 @pytest.mark.parametrize("name", [n for n, s in SOUND_CLIPS.items() if s.container == "wav" and s.codec == "pcm_s16le"])
-def test_plain_decode_and_wave_module_agree(name: str, folder: Path) -> None:
-    path = media_audio.make(name, folder)
+def test_plain_decode_and_wave_module_agree(name: str, sound_folder: Path) -> None:
+    path = media_audio.make(name, sound_folder)
     linear = linear_decode_samples(path)
     try:
         with wave.open(str(path)) as file:
@@ -122,9 +117,9 @@ def test_plain_decode_and_wave_module_agree(name: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", list(SOUND_CLIPS))
 @pytest.mark.slow
-def test_clips_hold_what_was_drawn(name: str, folder: Path) -> None:
+def test_clips_hold_what_was_drawn(name: str, sound_folder: Path) -> None:
     """As long as the signal, but for delay and padding, and at its level."""
-    spec, linear = SOUND_CLIPS[name], find_truth(name, folder).linear
+    spec, linear = SOUND_CLIPS[name], find_truth(name, sound_folder).linear
     assert linear.num_failed == 0
     assert linear.rate == (spec.decoded_rate or spec.rate)
     assert len(linear.data) == spec.num_channels
@@ -134,10 +129,10 @@ def test_clips_hold_what_was_drawn(name: str, folder: Path) -> None:
         assert ((levels > 0.1) & (levels < 0.4)).all()
 
 
-def test_clips_are_cached(folder: Path) -> None:
-    path = media_audio.make("mp3_cbr", folder)
+def test_clips_are_cached(sound_folder: Path) -> None:
+    path = media_audio.make("mp3_cbr", sound_folder)
     written = path.stat().st_mtime_ns
-    assert media_audio.make("mp3_cbr", folder) == path
+    assert media_audio.make("mp3_cbr", sound_folder) == path
     assert path.stat().st_mtime_ns == written
 
 
@@ -145,8 +140,8 @@ def test_clips_are_cached(folder: Path) -> None:
     ("name", "has_header"),
     [("mp3_cbr", True), ("mp3_vbr", True), ("mp3_vbr_no_header", False), ("mp3_cbr_no_header", False)],
 )
-def test_headers_of_mp3(name: str, has_header: bool, folder: Path) -> None:
-    data = media_audio.make(name, folder).read_bytes()
+def test_headers_of_mp3(name: str, has_header: bool, sound_folder: Path) -> None:
+    data = media_audio.make(name, sound_folder).read_bytes()
     frames = surgery.mp3_frames(data)
     assert frames[-1][0] + frames[-1][1] == len(data), "frames lie next to each other up to the end"
     sizes = {size for _, size in frames[1:]}
@@ -156,46 +151,48 @@ def test_headers_of_mp3(name: str, has_header: bool, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mp3_reservoir_22k", "mp3_reservoir_16k", "mp3_vbr"])
-def test_the_bit_reservoir_is_used(name: str, folder: Path) -> None:
+def test_the_bit_reservoir_is_used(name: str, sound_folder: Path) -> None:
     """The side information says how many bytes before the frame its data begins; here it is MPEG 2's eight bits."""
-    data = media_audio.make(name, folder).read_bytes()
+    data = media_audio.make(name, sound_folder).read_bytes()
     frames = surgery.mp3_frames(data)
     is_version_1 = name == "mp3_vbr"
     reach = [data[at + 4] << 1 | data[at + 5] >> 7 if is_version_1 else data[at + 4] for at, _ in frames]
     assert max(reach) > (250 if is_version_1 else 150)
 
 
-def test_the_picture_is_in_front(folder: Path) -> None:
-    data = media_audio.make("mp3_picture", folder).read_bytes()
+def test_the_picture_is_in_front(sound_folder: Path) -> None:
+    data = media_audio.make("mp3_picture", sound_folder).read_bytes()
     assert surgery.id3_size(data) > 300_000
-    with av.open(str(media_audio.make("mp3_picture", folder))) as container:
+    with av.open(str(media_audio.make("mp3_picture", sound_folder))) as container:
         assert [stream.type for stream in container.streams] == ["audio", "video"]
 
 
-def test_the_seek_table_points_at_frames(folder: Path) -> None:
-    plain = media_audio.make("flac_small_blocks", folder).read_bytes()
-    data = media_audio.make("flac_seek_table", folder).read_bytes()
+def test_the_seek_table_points_at_frames(sound_folder: Path) -> None:
+    plain = media_audio.make("flac_small_blocks", sound_folder).read_bytes()
+    data = media_audio.make("flac_seek_table", sound_folder).read_bytes()
     added = len(data) - len(plain)
     assert data[42] == 3, "the second block is the table"
     assert added % 18 == 4
     assert (added - 4) // 18 == 5, "a point for every half second of two"
-    with av.open(str(media_audio.make("flac_seek_table", folder)), options={"fflags": "fastseek"}) as container:
+    with av.open(str(media_audio.make("flac_seek_table", sound_folder)), options={"fflags": "fastseek"}) as container:
         points = [(entry.timestamp, entry.pos) for entry in container.streams.audio[0].index_entries]
         packets = {packet.pts: packet.pos for packet in container.demux(audio=0) if packet.size}
     assert len(points) == 5
     assert all(packets[pts] == position for pts, position in points)
-    assert len(packet_sizes(media_audio.make("flac_small_blocks", folder))) == -(-SOUND_CLIPS["flac"].length // 256)
+    assert len(packet_sizes(media_audio.make("flac_small_blocks", sound_folder))) == -(
+        -SOUND_CLIPS["flac"].length // 256
+    )
 
 
 @pytest.mark.parametrize(("name", "count"), [("opus_2ms_ogg", 120), ("opus_60ms_webm", 960 * 3)])
-def test_opus_frames_are_of_the_length(name: str, count: int, folder: Path) -> None:
-    linear = linear_decode_samples(media_audio.make(name, folder))
+def test_opus_frames_are_of_the_length(name: str, count: int, sound_folder: Path) -> None:
+    linear = linear_decode_samples(media_audio.make(name, sound_folder))
     assert {after - before for before, after in pairwise(linear.frame_starts[3:])} == {count}
 
 
 @pytest.mark.parametrize("name", [name for name in SOUND_CLIPS if name.startswith("gap_")])
-def test_gaps_are_in_the_times(name: str, folder: Path) -> None:
-    linear = linear_decode_samples(media_audio.make(name, folder))
+def test_gaps_are_in_the_times(name: str, sound_folder: Path) -> None:
+    linear = linear_decode_samples(media_audio.make(name, sound_folder))
     times = [time for time in linear.frame_seconds if time is not None]
     lengths = np.diff(linear.frame_starts) / linear.rate
     jumps = np.diff(times) - lengths[: len(times) - 1]
@@ -217,16 +214,16 @@ def test_gaps_are_in_the_times(name: str, folder: Path) -> None:
         ("mkv_late_opus", 0.7),
     ],
 )
-def test_sound_begins_late(name: str, seconds: float, folder: Path) -> None:
-    linear, spec = linear_decode_samples(media_audio.make(name, folder)), SOUND_CLIPS[name]
+def test_sound_begins_late(name: str, seconds: float, sound_folder: Path) -> None:
+    linear, spec = linear_decode_samples(media_audio.make(name, sound_folder)), SOUND_CLIPS[name]
     assert linear.begin_seconds + spec.delay / spec.rate == pytest.approx(seconds, abs=2e-3)
 
 
 @pytest.mark.parametrize("name", [name for name, spec in ALL_CLIPS.items() if spec.is_damaged])
-def test_damage_is_heard(name: str, folder: Path) -> None:
+def test_damage_is_heard(name: str, sound_folder: Path) -> None:
     """Something is missing, or it sounds different from the clip without damage."""
-    spec, damaged = ALL_CLIPS[name], linear_decode_samples(media_audio.make(name, folder))
-    sane = media_audio.make_as(replace(spec, rewrite=None, patch=None), f"sane_{name}", folder)
+    spec, damaged = ALL_CLIPS[name], linear_decode_samples(media_audio.make(name, sound_folder))
+    sane = media_audio.make_as(replace(spec, rewrite=None, patch=None), f"sane_{name}", sound_folder)
     whole = linear_decode_samples(sane)
     assert damaged.num_samples < whole.num_samples or sound.snr_db(whole.data, damaged.data) < 40
     quarter = damaged.num_samples // 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import io
 import math
-import os
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +27,7 @@ from mediatensor.decoders._access import AudioAccess
 from mediatensor.errors import ClosedError, InvalidArgumentError, OutOfRangeError, SourceNotFoundError, StreamError
 from mediatensor.transforms import Resize
 from samplers_formula_sound import FormulaSound, exact_offset, numbers_of
+from wav_files import BareFile
 
 FPS, RATE = 25, 8000
 NUM_FRAMES = 50
@@ -334,25 +334,12 @@ def test_a_missing_stream_is_an_error_and_leaves_nothing_open(
         AudioVideoDecoder(tmp_path / "nothing.mp4")
 
 
-class FileLike:
-    """A file object that is not a plain file: all access uses one position."""
-
-    def __init__(self, data: bytes) -> None:
-        self._file = io.BytesIO(data)
-
-    def read(self, size: int) -> bytes:
-        return self._file.read(size)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return self._file.seek(offset, whence)
-
-
 SOURCES: dict[str, Callable[[Path], Any]] = {
     "path": str,
     "bytes": Path.read_bytes,
     "tensor": lambda path: torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8),
     "file": lambda path: path.open("rb"),
-    "file-like": lambda path: FileLike(path.read_bytes()),
+    "file-like": lambda path: BareFile(io.BytesIO(path.read_bytes())),
 }
 
 

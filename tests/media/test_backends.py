@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from mediatensor.decoders import (
     set_nvdec_cache_capacity,
 )
 from mediatensor.errors import InvalidArgumentError
+from places import in_child, needs_fork
 
 
 class _Other(DecodeBackend):
@@ -164,14 +164,11 @@ def test_the_cache_is_bounded_for_each_device() -> None:
     assert len(cache) == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_begins_with_an_empty_cache() -> None:
+@needs_fork
+def test_a_forked_child_begins_with_an_empty_cache(tmp_path: Path) -> None:
     cache: DecoderCache[int] = DecoderCache(capacity=2)
     cache.put(0, "h264", 1)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if cache.take(0, "h264") is None else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    assert in_child(tmp_path, lambda: cache.take(0, "h264")) is None
     assert cache.take(0, "h264") == 1
 
 

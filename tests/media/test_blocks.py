@@ -36,11 +36,6 @@ CLIPS = [
 PALETTES = ("png_palette", "raw_palette_avi", "msrle_palettes")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("clips")
-
-
 @pytest.fixture(scope="module", params=grouped(CLIPS))
 def clip(request: pytest.FixtureRequest, folder: Path) -> Path:
     return media.make(request.param, folder)

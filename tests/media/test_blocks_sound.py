@@ -29,11 +29,6 @@ WHOLE += ["wavpack_s16", "tta", "mp3_cbr"]
 DTYPES = {"u8": torch.uint8, "s16": torch.int16, "s32": torch.int32, "flt": torch.float32, "dbl": torch.float64}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("sound")
-
-
 def sound(demuxer: Demuxer) -> AudioPacketDecoder:
     (stream,) = [stream for stream in demuxer.streams if isinstance(stream, AudioStream)]
     return stream.make_decoder()

@@ -40,11 +40,6 @@ from mediatensor.errors import (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("clips")
-
-
-@pytest.fixture(scope="module")
 def path(folder: Path) -> Path:
     return media.make("audio_beside_video", folder)
 

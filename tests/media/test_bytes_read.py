@@ -99,13 +99,8 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("name", list(LAYOUTS))
-def test_an_mp4_costs_its_header_and_the_frames(name: str, large: Callable[..., Path], picture: bytes) -> None:
-    """The whole index is some kilobytes, a frame in the middle itself and little else."""
-    options, share_to_open = LAYOUTS[name]
-    path = large(name, "mp4", **options)
-    size = path.stat().st_size
-    assert size > 40 * _MEGABYTE
+def costs(path: Path) -> tuple[int, int, int]:
+    """How many bytes are read to open a file, to index it, and to decode a frame in its middle."""
     file = CountingFile(path)
     with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:
         opening = file.num_read
@@ -114,6 +109,17 @@ def test_an_mp4_costs_its_header_and_the_frames(name: str, large: Callable[..., 
         decoder[_NUM_FRAMES // 2]
         decoding = file.num_read - opening - indexing
         assert decoder.frame_index.pts_seconds.tolist() == [n / 25 for n in range(_NUM_FRAMES)]
+    return opening, indexing, decoding
+
+
+@pytest.mark.parametrize("name", list(LAYOUTS))
+def test_an_mp4_costs_its_header_and_the_frames(name: str, large: Callable[..., Path], picture: bytes) -> None:
+    """The whole index is some kilobytes, a frame in the middle itself and little else."""
+    options, share_to_open = LAYOUTS[name]
+    path = large(name, "mp4", **options)
+    size = path.stat().st_size
+    assert size > 40 * _MEGABYTE
+    opening, indexing, decoding = costs(path)
     assert opening < share_to_open * size
     assert indexing < 16 * 1024
     assert len(picture) <= decoding < 2 * len(picture)
@@ -122,14 +128,7 @@ def test_an_mp4_costs_its_header_and_the_frames(name: str, large: Callable[..., 
 def test_an_mkv_costs_the_headers_of_its_blocks_and_the_frames(large: Callable[..., Path], picture: bytes) -> None:
     """A file object reads a few kilobytes for each frame that was not read at opening."""
     path = large("large.mkv", "matroska")
-    file = CountingFile(path)
-    with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:
-        opening = file.num_read
-        assert len(decoder) == _NUM_FRAMES
-        indexing = file.num_read - opening
-        decoder[_NUM_FRAMES // 2]
-        decoding = file.num_read - opening - indexing
-        assert decoder.frame_index.pts_seconds.tolist() == [n / 25 for n in range(_NUM_FRAMES)]
+    _, indexing, decoding = costs(path)
     assert indexing < (_NUM_FRAMES + 20) * (1 << 13)
     assert indexing < path.stat().st_size / 20
     assert len(picture) <= decoding < 3 * len(picture)

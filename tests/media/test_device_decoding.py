@@ -57,11 +57,6 @@ def _take_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pixels, "_make_side_data", lambda frame: make_side_data(getattr(frame, "frame", frame)))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("clips")
-
-
 # The hybrid path: decoded on the CPU, converted on the device
 
 

@@ -35,11 +35,6 @@ _HAVE_NONE = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("disposable")
-
-
 def judge(path: Path, extradata: bytes | None = None) -> list[bool]:
     """Return for each packet in decode order whether the library calls it disposable."""
     with av.open(str(path)) as container:

@@ -157,23 +157,19 @@ def test_a_process_that_ends_leaves_nothing(end: str, tmp_path: Path) -> None:
     assert "Exception ignored" not in run.stderr
 
 
-@needs_unix
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@needs_fork
 def test_a_forked_child_removes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "video.mp4"
     encoder, video = opened(path)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            with encoder:
-                video.add_frames(FRAMES)
-        except EncodeError:
-            code = 0
+
+    def use_what_the_parent_made() -> None:
+        nonlocal encoder, video
+        with pytest.raises(EncodeError), encoder:
+            video.add_frames(FRAMES)
         del encoder, video
         gc.collect()
-        os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
+
+    in_child(tmp_path, use_what_the_parent_made)
     video.add_frames(FRAMES)
     encoder.close()
     assert len(VideoDecoder(path)) == 20

@@ -11,40 +11,22 @@ import media
 from exactness import CHECKS, Truth, assert_all_same, assert_same, find_truth
 from sharing import grouped
 
+_HEVC, _MPEG4 = ("hevc_open_gop_mkv", "hevc_open_gop_ts"), ("mpeg4_b_frames_avi", "mpeg4_mp4")
 # Here the codec drops frames, and no packet says so: only decoding past the damage shows it. Until then, a decoder that
 # jumps over it also counts the lost frames.
-ONLY_DECODING_SHOWS = frozenset(
-    (
-        "damage_after_key_av1_low_delay",
-        "damage_after_key_av1_obu",
-        "damage_after_key_ffv1_gop",
-        "damaged_packet_av1_low_delay",
-        "damaged_packet_av1_obu",
-        "damaged_twice_ffv1_gop",
-        "lost_after_key_av1_low_delay",
-        "lost_after_key_hevc_open_gop_mkv",
-        "lost_after_key_hevc_open_gop_ts",
-        "lost_key_frame_av1",
-        "lost_key_frame_av1_low_delay",
-        "lost_key_frame_av1_obu",
-        "lost_key_frame_hevc_open_gop_mkv",
-        "lost_key_frame_hevc_open_gop_ts",
-        "lost_key_frame_mpeg4_b_frames_avi",
-        "lost_key_frame_mpeg4_mp4",
-        "lost_packets_av1",
-        "lost_packets_av1_obu",
-        "lost_packets_hevc_open_gop_mkv",
-        "lost_packets_hevc_open_gop_ts",
-        "lost_packets_mpeg4_b_frames_avi",
-        "lost_packets_mpeg4_mp4",
-    )
-)
+ONLY_DECODING_SHOWS = {
+    f"{damage}_{clip}"
+    for damage, clips in {
+        "damage_after_key": ("av1_low_delay", "av1_obu", "ffv1_gop"),
+        "damaged_packet": ("av1_low_delay", "av1_obu"),
+        "damaged_twice": ("ffv1_gop",),
+        "lost_after_key": ("av1_low_delay", *_HEVC),
+        "lost_key_frame": ("av1", "av1_low_delay", "av1_obu", *_HEVC, *_MPEG4),
+        "lost_packets": ("av1", "av1_obu", *_HEVC, *_MPEG4),
+    }.items()
+    for clip in clips
+}
 SHOWN_BY_PACKETS_OR_ON_CONTACT = [name for name in media.DAMAGED_CLIPS if name not in ONLY_DECODING_SHOWS]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("clips")
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,6 @@ from sharing import grouped
 _SIZE_CHANGES = [name for name, spec in media.CLIPS.items() if spec.expect == "sizes"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("clips")
-
-
 @pytest.fixture(scope="module", params=grouped(media.VIDEO_CLIPS))
 def truth(request: pytest.FixtureRequest, folder: Path) -> Iterator[Truth]:
     path = media.make(request.param, folder)

@@ -92,11 +92,6 @@ def test_overlapping_clips_decode_each_frame_once(
 BACKWARDS = ["h264_b_pyramid", "h264_open_gop", "h264_10bit", "hevc_open_gop_mkv", "vp9", "av1", "mpeg4_b_frames_avi"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("frame_cache")
-
-
 @pytest.mark.parametrize("name", BACKWARDS)
 @pytest.mark.parametrize("step", [1, 3])
 def test_stepping_backwards_decodes_each_gop_once(

@@ -58,11 +58,6 @@ def list_packets(path: Path, stream_index: int) -> tuple[list[ListedPacket], Fra
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("answers")
-
-
-@pytest.fixture(scope="module")
 def opened(folder: Path) -> Callable[[str], tuple[FrameIndex, list[ListedPacket], Fraction]]:
     def open_clip(name: str) -> tuple[FrameIndex, list[ListedPacket], Fraction]:
         path = media.make(name, folder)
