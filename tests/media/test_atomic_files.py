@@ -25,9 +25,7 @@ from mediatensor.encoders import AudioEncoder, JpegEncoder
 from mediatensor.errors import SourceTypeError, WriteError
 from mediatensor.ocr.io import Page
 from mediatensor.ocr.io._documents import pdfium as _pdfium
-from places import in_child, interrupted_at_line, needs_fork, read_pipe
-
-needs_unix = pytest.mark.skipif(sys.platform == "win32", reason="needs pipes, links and permissions")
+from places import in_child, interrupted_at_line, needs_fork, needs_unix, read_pipe
 
 IMAGE = torch.randint(0, 256, (3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 SUBTITLES = "1\n00:00:01,000 --> 00:00:02,000\nHello\n"

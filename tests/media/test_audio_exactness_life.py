@@ -7,7 +7,6 @@ import copy
 import gc
 import io
 import multiprocessing
-import os
 import pickle
 import random
 from collections.abc import Callable
@@ -33,6 +32,7 @@ from mediatensor.errors import (
     SourceTypeError,
     StreamError,
 )
+from places import needs_proc, num_open_files
 from range_server import serve
 
 START_METHODS = [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()]
@@ -47,13 +47,6 @@ def truth(request: pytest.FixtureRequest, sound_folder: Path) -> Truth:
 @pytest.fixture(scope="module")
 def flac(sound_folder: Path) -> Truth:
     return find_truth("flac", sound_folder)
-
-
-def num_open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
-needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files through /proc")
 
 
 class Pieces(Dataset[torch.Tensor]):

@@ -236,9 +236,14 @@ def flagged(request: pytest.FixtureRequest, intact: Callable[[str], bytes]) -> b
     return with_damage(intact(request.param), flipped, range(FIRST, FIRST + 4))
 
 
-def test_keep_gives_damaged_frames_and_flags_them(flagged: bytes) -> None:
+@pytest.fixture
+def bad(flagged: bytes) -> list[int]:
+    """The frames that the codec flags."""
+    return [i for i, (_, is_flagged, _) in enumerate(plain_decode(flagged)) if is_flagged]
+
+
+def test_keep_gives_damaged_frames_and_flags_them(flagged: bytes, bad: list[int]) -> None:
     expected = plain_decode(flagged)
-    bad = [i for i, (_, is_flagged, _) in enumerate(expected) if is_flagged]
     assert bad
     decoder = VideoDecoder(flagged)
     batch, messages = with_warnings(decoder.get_all_frames)
@@ -255,9 +260,8 @@ def test_keep_gives_damaged_frames_and_flags_them(flagged: bytes) -> None:
     assert resampled.is_damaged.nonzero().flatten().tolist() == bad
 
 
-def test_raise_refuses_only_damaged_frames(flagged: bytes) -> None:
+def test_raise_refuses_only_damaged_frames(flagged: bytes, bad: list[int]) -> None:
     expected = plain_decode(flagged)
-    bad = [i for i, (_, is_flagged, _) in enumerate(expected) if is_flagged]
     for call in (
         lambda d: d[bad[0]],
         lambda d: d.get_frame_at(bad[-1]),
@@ -275,8 +279,7 @@ def test_raise_refuses_only_damaged_frames(flagged: bytes) -> None:
 
 
 @pytest.mark.parametrize("on_error", ["skip", "nearest"])
-def test_policies_list_damaged_frames(on_error: Any, flagged: bytes) -> None:
-    bad = [i for i, (_, is_flagged, _) in enumerate(plain_decode(flagged)) if is_flagged]
+def test_policies_list_damaged_frames(on_error: Any, flagged: bytes, bad: list[int]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", DamageWarning)
         batch = VideoDecoder(flagged, on_error=on_error).get_all_frames()
@@ -285,9 +288,8 @@ def test_policies_list_damaged_frames(on_error: Any, flagged: bytes) -> None:
     assert not batch.is_damaged.any()
 
 
-def test_user_table_keeps_policy_in_force(flagged: bytes) -> None:
+def test_user_table_keeps_policy_in_force(flagged: bytes, bad: list[int]) -> None:
     frames = plain_decode(flagged)
-    bad = [i for i, (_, is_flagged, _) in enumerate(frames) if is_flagged]
     rows = [{"pts": pts, "duration": 512, "key_frame": int(number == 0)} for number, (pts, _, _) in enumerate(frames)]
     table = json.dumps({"frames": rows})
     with pytest.warns(DamageWarning):
@@ -302,8 +304,7 @@ def test_user_table_keeps_policy_in_force(flagged: bytes) -> None:
         assert [report.index for report in batch.replaced] == bad
 
 
-def test_approximate_mode_obeys_the_policy(flagged: bytes) -> None:
-    bad = [i for i, (_, is_flagged, _) in enumerate(plain_decode(flagged)) if is_flagged]
+def test_approximate_mode_obeys_the_policy(flagged: bytes, bad: list[int]) -> None:
 
     def decoder(on_error: Any) -> VideoDecoder:
         return VideoDecoder(flagged, seek_mode="approximate", on_error=on_error, num_ffmpeg_threads=1)
@@ -369,8 +370,7 @@ def test_hole_between_two_clips_is_in_neither(intact: Callable[[str], bytes]) ->
     assert {report.position // 40 for report in reports if report.num_missing} == {1}  # from 0, 25 and 50 on
 
 
-def test_flags_follow_frames_into_clips(flagged: bytes) -> None:
-    bad = [i for i, (_, is_flagged, _) in enumerate(plain_decode(flagged)) if is_flagged]
+def test_flags_follow_frames_into_clips(flagged: bytes, bad: list[int]) -> None:
     clips = clips_at_random_indices(met(flagged), num_clips=2, num_frames_per_clip=NUM_FRAMES)
     assert clips.is_damaged.shape == (2, NUM_FRAMES)
     assert clips[1].is_damaged.nonzero().flatten().tolist() == bad
@@ -430,13 +430,14 @@ def test_verify_names_the_damage(holed: bytes, tmp_path: Path, capsys: pytest.Ca
     assert output.err == ""
 
 
-def test_other_commands_warn_in_one_line(flagged: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_commands_warn_in_one_line(
+    flagged: bytes, bad: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "flagged.mp4").write_bytes(flagged)
     folder = tmp_path / "frames"
-    bad = next(i for i, (_, is_flagged, _) in enumerate(plain_decode(flagged)) if is_flagged)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        assert main(["extract", str(tmp_path / "flagged.mp4"), "-o", str(folder), "--frames", f"0,{bad}"]) == 0
+        assert main(["extract", str(tmp_path / "flagged.mp4"), "-o", str(folder), "--frames", f"0,{bad[0]}"]) == 0
     assert len(list(folder.iterdir())) == 2
     (line,) = (line for line in capsys.readouterr().err.splitlines() if "damaged" in line)
     assert line.startswith("mediatensor: warning: ")

@@ -25,17 +25,10 @@ from mediatensor._engine.pyav.reading import VideoReader
 from mediatensor._engine.sources.source import make_source
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import ClosedError
-from places import in_child, needs_fork
+from places import in_child, needs_fork, needs_proc, num_open_files
 
 START_METHODS = [m for m in ("fork", "forkserver", "spawn") if m in multiprocessing.get_all_start_methods()]
 INDICES = [20, 3, 3, 29, 0, 11]
-
-
-def num_open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
-needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files through /proc")
 
 
 class Frames(Dataset[torch.Tensor]):

@@ -24,6 +24,7 @@ from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import DeviceError, InvalidArgumentError
 from mediatensor.samplers import clips_at_regular_indices
 from mediatensor.transforms import CenterCrop, Resize
+from places import needs_proc, open_files
 
 # The largest difference of colours on a device, in levels of 255.
 TOLERANCE = 2
@@ -337,23 +338,16 @@ def test_a_refusal_without_words(clip: Path) -> None:
     assert caught[0].filename == __file__  # it points at who made the decoder
 
 
+@needs_proc
 def test_a_backend_that_does_not_close(clip: Path) -> None:
     with registered(ClumsyBackend("close", _raise(RuntimeError("stuck")))):
-        before = _open_files(clip)
+        before = len(open_files(clip))
         decoder = VideoDecoder(clip, decode_backend="clumsy")
         decoder[0]
-        assert _open_files(clip) > before
+        assert len(open_files(clip)) > before
         with pytest.warns(UserWarning, match=r"'clumsy' failed: RuntimeError\('stuck'\)"):
             decoder.close()
-    assert _open_files(clip) == before
-
-
-def _open_files(path: Path) -> set[str]:
-    """The descriptors of this process that are of a file."""
-    folder = Path("/proc/self/fd")
-    if not folder.is_dir():
-        pytest.skip("needs /proc")
-    return {link.name for link in folder.iterdir() if link.exists() and link.samefile(path)}
+    assert len(open_files(clip)) == before
 
 
 def test_approximate_access_to_a_backend_that_gives_nothing(clip: Path, clip_rgb: torch.Tensor) -> None:

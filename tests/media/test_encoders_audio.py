@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import pickle
 import wave
 from collections.abc import Callable
 from pathlib import Path
@@ -151,14 +150,6 @@ def test_samples_that_know_their_rate() -> None:
         AudioEncoder(samples, sample_rate=8000)
 
 
-def test_file_tensor_and_file_object_hold_the_same(tmp_path: Path) -> None:
-    encoder = AudioEncoder(sound(), sample_rate=RATE)
-    encoder.to_file(tmp_path / "sound.wav")
-    file = io.BytesIO()
-    encoder.to_file_like(file, "wav")
-    assert (tmp_path / "sound.wav").read_bytes() == file.getvalue() == bytes(encoder.to_tensor("wav").numpy())
-
-
 @pytest.mark.parametrize("format", ["wav", "flac", "m4a", "mp3"])
 def test_no_samples_and_few_samples(format: str, tmp_path: Path, ffmpeg_program: str) -> None:
     for num_samples in (0, 1, 100):
@@ -207,8 +198,3 @@ def test_wrong_arguments(make: Callable[[], object], words: str) -> None:
 def test_a_bit_rate_that_the_encoder_refuses() -> None:
     with pytest.raises((EncodeError, InvalidArgumentError), match=r"bit_rate|channels"):
         AudioEncoder(SAMPLES, sample_rate=48_000).to_tensor("opus", bit_rate=10**9)
-
-
-def test_no_pickle() -> None:
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(AudioEncoder(SAMPLES, sample_rate=RATE))

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from encoder_oracles import moving_pictures
 from mediatensor.decoders import VideoDecoder
-from mediatensor.encoders import Encoder, VideoEncoder
+from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder
 from mediatensor.errors import EncodeError, WriteError
-from places import read_pipe
+from places import needs_unix, read_pipe
 
 FRAMES = moving_pictures(10, 64, 64)
-
-needs_unix = pytest.mark.skipif(sys.platform == "win32", reason="needs pipes and devices with paths")
 
 
 def test_a_file_appears_whole_and_keeps_its_permissions(tmp_path: Path) -> None:
@@ -57,6 +56,24 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     VideoEncoder(FRAMES, frame_rate=25).to_file(link)
     assert link.is_symlink()
     assert len(VideoDecoder(real)) == 10
+
+
+@pytest.mark.parametrize(
+    ("encoder", "format", "options"),
+    [
+        (VideoEncoder(FRAMES, frame_rate=25), "mp4", {"codec": "mpeg4"}),
+        (AudioEncoder(torch.linspace(-1, 1, 16_000).repeat(2, 1), sample_rate=16_000), "wav", {}),
+    ],
+)
+def test_file_tensor_and_file_object_hold_the_same(
+    encoder: Any, format: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    encoder.to_file(tmp_path / f"file.{format}", **options)
+    file = io.BytesIO()
+    encoder.to_file_like(file, format, **options)
+    tensor = encoder.to_tensor(format, **options)
+    assert (tensor.dtype, tensor.ndim) == (torch.uint8, 1)
+    assert (tmp_path / f"file.{format}").read_bytes() == file.getvalue() == bytes(tensor.numpy())
 
 
 def test_writes_that_take_a_part_or_return_nothing() -> None:

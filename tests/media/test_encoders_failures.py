@@ -24,12 +24,10 @@ from mediatensor._engine.sources.output_files import AtomicFile
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder, VideoStream
 from mediatensor.errors import EncodeError, WriteError
-from places import in_child, interrupted_at_line, needs_fork
+from places import in_child, interrupted_at_line, needs_fork, needs_proc, needs_unix, open_files
 
 FRAMES = moving_pictures(10, 64, 64)
 NOISE = torch.randint(0, 256, (10, 3, 256, 256), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-
-needs_unix = pytest.mark.skipif(sys.platform == "win32", reason="needs pipes and devices with paths")
 
 
 def opened(path: Path) -> tuple[Encoder, VideoStream]:
@@ -38,13 +36,6 @@ def opened(path: Path) -> tuple[Encoder, VideoStream]:
     encoder.open_file(path)
     video.add_frames(FRAMES)
     return encoder, video
-
-
-def open_files(folder: Path) -> list[str]:
-    """Files in a folder that this process has open."""
-    links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
-    targets = [os.readlink(link) for link in links if os.path.islink(link)]
-    return [target for target in targets if target.startswith(str(folder))]
 
 
 @pytest.mark.parametrize("before", [None, b"earlier contents"])
@@ -79,7 +70,7 @@ def test_an_interrupt_at_any_line_leaves_nothing_half_done(tmp_path: Path) -> No
     assert in_child(tmp_path, encode_until_none_comes) > 200
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to list open files")
+@needs_proc
 def test_an_encoder_that_is_dropped_leaves_nothing_open(tmp_path: Path) -> None:
     encoder, video = opened(tmp_path / "video.mp4")
     gone = weakref.ref(video)
@@ -112,7 +103,7 @@ def test_encoders_are_freed_without_the_collector_of_cycles(error: type[Exceptio
     assert after == before
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to list open files")
+@needs_proc
 @pytest.mark.parametrize("options", [{"extra_options": {"nosuch": 1}}, {"preset": "nosuch"}, {"codec": "libvpx"}])
 def test_a_refusal_leaves_nothing_open(options: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises((EncodeError, ValueError)):
@@ -135,14 +126,19 @@ print("ready", flush=True)
 """
 
 
-@needs_unix
-def test_a_killed_process_leaves_no_file_of_that_name(tmp_path: Path) -> None:
-    path = tmp_path / "video.mkv"
-    command = [sys.executable, "-c", PROGRAM.format(end="import time; time.sleep(60)"), str(path)]
+def killed_while_it_writes(path: Path, program: str = PROGRAM) -> None:
+    """Run a program, and kill it when its frames are given to the encoder."""
+    command = [sys.executable, "-c", program.format(end="import time; time.sleep(60)"), str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGKILL)
+
+
+@needs_unix
+def test_a_killed_process_leaves_no_file_of_that_name(tmp_path: Path) -> None:
+    path = tmp_path / "video.mkv"
+    killed_while_it_writes(path)
     assert not path.exists()
     # Files that could not be removed neither look like a video nor match patterns.
     assert all(file.name.startswith(".") and file.suffix == ".part" for file in tmp_path.iterdir())
@@ -224,21 +220,15 @@ def test_a_failed_encoder_says_so() -> None:
     encoder.close()
 
 
-def test_an_exception_ends_what_a_file_object_gets() -> None:
-    file, encoder = io.BytesIO(), Encoder()
-    video = encoder.add_video(height=64, width=64, frame_rate=25, codec="mpeg4")
-    with pytest.raises(KeyError), encoder.open_file_like(file, format="mp4"):  # noqa: PT012
-        video.add_frames(FRAMES)
-        raise KeyError
-    gc.collect()
-    assert b"moov" not in file.getvalue()
-
-
-def test_a_dropped_encoder_ends_no_file_object() -> None:
+@pytest.mark.parametrize("end", ["raise", "drop"])
+def test_a_file_object_gets_no_end_of_an_unfinished_file(end: str) -> None:
     file, encoder = io.BytesIO(), Encoder()
     video = encoder.add_video(height=64, width=64, frame_rate=25, codec="mpeg4")
     encoder.open_file_like(file, format="mp4")
     video.add_frames(FRAMES)
+    if end == "raise":
+        with pytest.raises(KeyError), encoder:
+            raise KeyError
     del encoder, video
     gc.collect()
     assert b"moov" not in file.getvalue()
@@ -320,10 +310,6 @@ def test_a_refusal_leaves_the_file_that_would_grow(tmp_path: Path) -> None:
 @needs_unix
 def test_a_killed_process_leaves_its_fragments(tmp_path: Path) -> None:
     path = tmp_path / "video.mp4"
-    fragments = "extra_options={'movflags': 'frag_keyframe+empty_moov', 'g': 10}, "
-    program = PROGRAM.format(end="import time; time.sleep(60)").replace("height=64", f"{fragments}height=64")
-    with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        process.send_signal(signal.SIGKILL)
+    fragments = "extra_options={{'movflags': 'frag_keyframe+empty_moov', 'g': 10}}, "
+    killed_while_it_writes(path, PROGRAM.replace("height=64", f"{fragments}height=64"))
     assert 100 <= len(VideoDecoder(path)) <= 300

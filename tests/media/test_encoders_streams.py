@@ -17,7 +17,7 @@ import torch
 from encoder_oracles import decoded_samples, moving_pictures, probe, raw_rgb
 from mediatensor import AudioSamples, FrameBatch
 from mediatensor.decoders import AudioDecoder, VideoDecoder
-from mediatensor.encoders import AudioStream, Encoder, VideoEncoder, VideoStream
+from mediatensor.encoders import AudioEncoder, AudioStream, Encoder, VideoEncoder, VideoStream
 from mediatensor.errors import ClosedError, EncodeError, InvalidArgumentError, OpenError, SourceTypeError, StreamError
 
 RATE = 48_000
@@ -328,7 +328,8 @@ def test_no_pickle() -> None:
     encoder = Encoder()
     video = encoder.add_video(height=64, width=64, frame_rate=25)
     audio = encoder.add_audio(sample_rate=RATE, num_channels=1)
-    for thing in (encoder, video, audio):
+    one_shot = VideoEncoder(FRAMES, frame_rate=25), AudioEncoder(torch.zeros(1, 10), sample_rate=RATE)
+    for thing in (encoder, video, audio, *one_shot):
         with pytest.raises(TypeError, match="cannot be pickled"):
             pickle.dumps(thing)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
 import re
 import subprocess
 from collections.abc import Callable
@@ -135,17 +134,6 @@ def test_one_picture_for_all_frames_is_encoded() -> None:
     repeated = VideoEncoder(picture.expand(4, -1, -1, -1), frame_rate=25).to_tensor("mkv", codec="ffv1")
     copied = VideoEncoder(picture.repeat(4, 1, 1, 1), frame_rate=25).to_tensor("mkv", codec="ffv1")
     assert torch.equal(VideoDecoder(repeated)[:], VideoDecoder(copied)[:])
-
-
-def test_file_tensor_and_file_object_hold_the_same(tmp_path: Path) -> None:
-    encoder = VideoEncoder(moving_pictures(5, 64, 64), frame_rate=25)
-    encoder.to_file(tmp_path / "video.mp4", codec="mpeg4")
-    file = io.BytesIO()
-    encoder.to_file_like(file, "mp4", codec="mpeg4")
-    tensor = encoder.to_tensor("mp4", codec="mpeg4")
-    assert tensor.dtype == torch.uint8
-    assert tensor.ndim == 1
-    assert (tmp_path / "video.mp4").read_bytes() == file.getvalue() == bytes(tensor.numpy())
 
 
 def test_faststart_moves_the_header_to_the_front(tmp_path: Path) -> None:
@@ -386,11 +374,6 @@ def test_wrong_formats_and_file_objects() -> None:
     for file in (object(), io.StringIO(), "name"):
         with pytest.raises(SourceTypeError, match="binary file object"):
             encoder.to_file_like(file, "mp4")
-
-
-def test_no_pickle() -> None:
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(VideoEncoder(FRAMES, frame_rate=25))
 
 
 def test_encoders_of_other_libraries_are_left_alone(capfd: pytest.CaptureFixture[str]) -> None:

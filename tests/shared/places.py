@@ -28,6 +28,10 @@ __all__ = [
     "interrupted_at_line",
     "left_in_group",
     "needs_fork",
+    "needs_proc",
+    "needs_unix",
+    "num_open_files",
+    "open_files",
     "read_pipe",
     "traced",
 ]
@@ -35,8 +39,21 @@ __all__ = [
 T = TypeVar("T")
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to list open files")
+needs_unix = pytest.mark.skipif(sys.platform == "win32", reason="needs pipes, links and devices with paths")
 
 _TIMEOUT_SECONDS = 60
+
+
+def num_open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def open_files(place: Path) -> list[str]:
+    """The files that this process has open in a folder, or the one at a path, as often as it is open."""
+    links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+    targets = [os.readlink(link) for link in links if os.path.islink(link)]
+    return [target for target in targets if target.startswith(str(place))]
 
 
 def in_child(folder: Path, work: Callable[[], T]) -> T:
