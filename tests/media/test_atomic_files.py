@@ -16,18 +16,20 @@ import numpy as np
 import pytest
 import torch
 
+from mediatensor import encoders
 from mediatensor._engine.sources.output_files import AtomicFile, write_file, writing
 
 # Private modules, so that interrupts hit every line of the code that writes a file, and nothing else.
 from mediatensor.cli import _extract, build_parser
 from mediatensor.cli._extract import SoundJob, SubtitlesJob
-from mediatensor.encoders import AudioEncoder, JpegEncoder
+from mediatensor.encoders import AudioEncoder, JpegEncoder, VideoEncoder
 from mediatensor.errors import SourceTypeError, WriteError
 from mediatensor.ocr.io import Page
 from mediatensor.ocr.io._documents import pdfium as _pdfium
 from places import in_child, interrupted_at_line, needs_fork, needs_unix, read_pipe
 
 IMAGE = torch.randint(0, 256, (3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+FRAMES = IMAGE.repeat(2, 1, 4, 4)
 SUBTITLES = "1\n00:00:01,000 --> 00:00:02,000\nHello\n"
 
 
@@ -189,6 +191,7 @@ WRITERS: dict[str, tuple[Callable[[Path], object], list[ModuleType]]] = {
     "page.pdf": (write_pdf, [_pdfium]),
     "text.srt": (write_subtitles, [_extract]),
     "sound.wav": (write_sound, [_extract]),
+    "video.mp4": (lambda path: VideoEncoder(FRAMES, frame_rate=25).to_file(path, codec="mpeg4"), [encoders]),
 }
 
 

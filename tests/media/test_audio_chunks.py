@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import wave
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,15 +11,13 @@ import pytest
 
 from mediatensor.decoders import AudioDecoder
 from mediatensor.errors import InvalidArgumentError
-from wav_files import BareFile
+from wav_files import BareFile, wav
 
 RATE = 8000
 
 
 def write_wav(path: Path, samples: np.ndarray, rate: int = RATE) -> Path:
-    with wave.open(str(path), "wb") as file:
-        file.setparams((1, 2, rate, 0, "NONE", ""))
-        file.writeframes(samples.astype("<i2").tobytes())
+    path.write_bytes(wav("pcm_s16le", samples[:, None] / 32768, rate))
     return path
 
 

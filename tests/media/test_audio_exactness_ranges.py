@@ -6,7 +6,6 @@ Ranges are bit-identical if the codec has bounded memory, and within `SoundSpec.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -37,7 +36,7 @@ def random_range(truth: Truth, salt: str, longest: int = 6000) -> tuple[float, f
     return truth.seconds(first - 0.5), truth.seconds(max(last, first + 1) - 0.5)
 
 
-def check_first_contact(truth: Truth) -> None:
+def test_first_range_is_a_part_of_the_whole(truth: Truth) -> None:
     """A decoder that is asked for one range and nothing else."""
     for number in range(3):
         start, stop = random_range(truth, f"contact {number}")
@@ -45,7 +44,7 @@ def check_first_contact(truth: Truth) -> None:
             assert_range(truth, decoder.get_samples_played_in_range(start, stop), start, stop)
 
 
-def check_backwards(truth: Truth) -> None:
+def test_ranges_backwards_are_parts_of_the_whole(truth: Truth) -> None:
     with truth.open() as decoder:
         cuts = np.unique(np.linspace(0, truth.num_samples, 7).astype(int)).tolist()
         for first, last in zip(cuts[-2::-1], cuts[:0:-1], strict=True):
@@ -53,7 +52,7 @@ def check_backwards(truth: Truth) -> None:
             assert_range(truth, decoder.get_samples_played_in_range(start, stop), start, stop)
 
 
-def check_cuts_beside_frame_borders(truth: Truth) -> None:
+def test_cuts_beside_frame_borders_are_exact(truth: Truth) -> None:
     """Starts and stops on the first sample of a frame, and one before and after it."""
     borders = [start for start in truth.linear.frame_starts if 0 < start < truth.num_samples - 2]
     chosen = truth.random("borders").sample(borders, min(3, len(borders)))
@@ -65,7 +64,7 @@ def check_cuts_beside_frame_borders(truth: Truth) -> None:
                     assert_range(truth, decoder.get_samples_played_in_range(start, stop), start, stop)
 
 
-def check_tiny_ranges(truth: Truth) -> None:
+def test_tiny_ranges_are_exact(truth: Truth) -> None:
     """One sample, two, and none."""
     draw = truth.random("tiny")
     with truth.open() as decoder:
@@ -78,7 +77,7 @@ def check_tiny_ranges(truth: Truth) -> None:
         assert got.data.shape == (len(truth.data), 0), "no sample begins there"
 
 
-def check_begin_and_end(truth: Truth) -> None:
+def test_begin_and_end_are_exact(truth: Truth) -> None:
     begin, end = truth.seconds(0), truth.seconds(truth.num_samples)
     width = 700 / truth.linear.rate
     with truth.open() as decoder:
@@ -96,7 +95,7 @@ def check_begin_and_end(truth: Truth) -> None:
         assert np.array_equal(decoder.get_all_samples().data.numpy(), truth.data), "and the whole after them"
 
 
-def check_history_does_not_matter(truth: Truth) -> None:
+def test_history_does_not_matter(truth: Truth) -> None:
     """The same call gives the same bits: twice, after others, and from another decoder. Tolerances do not count."""
     start, stop = random_range(truth, "history")
     elsewhere = [random_range(truth, f"elsewhere {number}") for number in range(3)]
@@ -113,7 +112,7 @@ def check_history_does_not_matter(truth: Truth) -> None:
         assert np.array_equal(expected, decoder.get_samples_played_in_range(start, stop).data)
 
 
-def check_several_at_once(truth: Truth) -> None:
+def test_several_ranges_at_once_are_exact(truth: Truth) -> None:
     """The right ones, as one by one: in any order, overlapping, the same again, and empty."""
     ranges: list[tuple[float, float | None]] = [random_range(truth, f"several {number}") for number in range(6)]
     start, stop = ranges[0]
@@ -136,7 +135,7 @@ def check_several_at_once(truth: Truth) -> None:
             assert_range(truth, samples, *each)
 
 
-def check_tiles(truth: Truth) -> None:
+def test_tiles_make_up_the_whole(truth: Truth) -> None:
     """Ranges that meet at odd times make up the whole, with no gap and no overlap."""
     draw = truth.random("tiles")
     cuts = sorted(truth.seconds(draw.uniform(0, truth.num_samples)) for _ in range(6))
@@ -151,23 +150,6 @@ def check_tiles(truth: Truth) -> None:
     joined = np.concatenate(tiles, axis=1)
     assert joined.shape == truth.data.shape
     assert_same(truth, joined, 0, "in tiles")
-
-
-CHECKS: list[Callable[[Truth], None]] = [
-    check_first_contact,
-    check_backwards,
-    check_cuts_beside_frame_borders,
-    check_tiny_ranges,
-    check_begin_and_end,
-    check_history_does_not_matter,
-    check_several_at_once,
-    check_tiles,
-]
-
-
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-def test_ranges_are_samples_of_the_whole(truth: Truth, check: Callable[[Truth], None]) -> None:
-    check(truth)
 
 
 def test_behind_the_end(truth: Truth) -> None:

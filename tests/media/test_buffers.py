@@ -118,8 +118,7 @@ def test_memory_returns_with_last_array() -> None:
     assert place(buffers.empty((MB + 4096,), "uint8"))[0] != before[0]
 
 
-def tensor_of(array: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(array)
+tensor_of = torch.from_numpy
 
 
 def in_a_cycle(value: object) -> list[object]:

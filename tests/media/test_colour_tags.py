@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -52,14 +53,7 @@ def tagged(whole: bytes, where: Callable[[bytes], list[int]], primaries: int, tr
 
 
 def places_of(mark: bytes, distance: int) -> Callable[[bytes], list[int]]:
-    def find(whole: bytes) -> list[int]:
-        places, at = [], whole.find(mark)
-        while at >= 0:
-            places.append(at + distance)
-            at = whole.find(mark, at + 1)
-        return places
-
-    return find
+    return lambda whole: [found.start() + distance for found in re.finditer(re.escape(mark), whole)]
 
 
 KINDS = {

@@ -40,24 +40,6 @@ def test_a_file_appears_whole_and_keeps_its_permissions(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@needs_unix
-def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
-    ordinary = tmp_path / "ordinary"
-    ordinary.touch()
-    VideoEncoder(FRAMES, frame_rate=25).to_file(tmp_path / "video.mp4")
-    assert (tmp_path / "video.mp4").stat().st_mode == ordinary.stat().st_mode
-
-
-@needs_unix
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    real, link = tmp_path / "there" / "real.mp4", tmp_path / "link.mp4"
-    link.symlink_to(real)
-    VideoEncoder(FRAMES, frame_rate=25).to_file(link)
-    assert link.is_symlink()
-    assert len(VideoDecoder(real)) == 10
-
-
 @pytest.mark.parametrize(
     ("encoder", "format", "options"),
     [

@@ -19,12 +19,10 @@ import pytest
 import torch
 
 from encoder_oracles import moving_pictures
-from mediatensor import encoders
-from mediatensor._engine.sources.output_files import AtomicFile
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder, VideoStream
 from mediatensor.errors import EncodeError, WriteError
-from places import in_child, interrupted_at_line, needs_fork, needs_proc, needs_unix, open_files
+from places import in_child, needs_fork, needs_proc, needs_unix, open_files
 
 FRAMES = moving_pictures(10, 64, 64)
 NOISE = torch.randint(0, 256, (10, 3, 256, 256), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -48,26 +46,6 @@ def test_an_exception_leaves_what_was_there(before: bytes | None, tmp_path: Path
         video.add_frames(FRAMES)
         raise KeyError("mine")
     assert [file.read_bytes() for file in tmp_path.iterdir()] == ([] if before is None else [before])
-
-
-@needs_fork
-def test_an_interrupt_at_any_line_leaves_nothing_half_done(tmp_path: Path) -> None:
-    folder = tmp_path / "output"
-    folder.mkdir()
-    path = folder / "video.mp4"
-
-    def encode_until_none_comes() -> int:
-        number, where = 1, (encoders, sys.modules[AtomicFile.__module__])
-        while interrupted_at_line(number, where, lambda: VideoEncoder(FRAMES[:2], frame_rate=25).to_file(path)):
-            assert [file.name for file in folder.iterdir()] in ([], ["video.mp4"]), number
-            if path.exists():
-                assert len(VideoDecoder(path)) == 2
-                path.unlink()
-            number += 1
-        return number
-
-    # Of its own: what tracing keeps alive must not be freed in processes that other tests fork.
-    assert in_child(tmp_path, encode_until_none_comes) > 200
 
 
 @needs_proc

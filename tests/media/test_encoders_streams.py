@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import pickle
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -315,12 +315,8 @@ def test_a_wrong_bit_rate_is_told_when_the_file_is_opened(tmp_path: Path) -> Non
 def test_threads_take_turns() -> None:
     encoder, file = Encoder(), io.BytesIO()
     video = encoder.add_video(height=64, width=64, frame_rate=25, codec="mpeg4")
-    with encoder.open_file_like(file, format="mp4"):
-        threads = [threading.Thread(target=video.add_frames, args=(FRAMES,)) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with encoder.open_file_like(file, format="mp4"), ThreadPoolExecutor(8) as threads:
+        list(threads.map(video.add_frames, [FRAMES] * 8))
     assert len(VideoDecoder(file.getvalue())) == 80
 
 

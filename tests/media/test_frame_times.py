@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import media_step
+from media_step import numbers_of as numbers
 from mediatensor._engine.index.building import from_table
 from mediatensor._engine.index.frame_clock import FrameClock, frame_clock
 from mediatensor.cli import main
@@ -156,10 +157,6 @@ FILMS = {
 def film(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = FILMS[request.param]
     return media_step.write(made, tmp_path_factory.mktemp("film") / f"film.{made.extension}")
-
-
-def numbers(batch: Any) -> list[int]:
-    return media_step.numbers_of(batch)
 
 
 @pytest.mark.parametrize("seek_mode", ["exact", "approximate"])
