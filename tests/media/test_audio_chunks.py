@@ -9,6 +9,7 @@ import av
 import numpy as np
 import pytest
 
+from media_audio_writing import SoundSpec, write_sound
 from mediatensor.decoders import AudioDecoder
 from mediatensor.errors import InvalidArgumentError
 from wav_files import BareFile, wav
@@ -103,15 +104,7 @@ def test_a_gap_is_not_the_end(tmp_path: Path) -> None:
 def test_decoding_from_the_beginning_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """Formats without seeking are not decoded from the beginning for every chunk: the bytes are read once."""
     path = tmp_path / "sound.mpg"
-    with av.open(str(path), "w", format="mpeg") as output:
-        stream = output.add_stream("mp2", rate=48_000, layout="mono")
-        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1152 * 1000), np.int16), layout="mono")
-        frame.sample_rate, frame.pts = 48_000, 0
-        resampler = av.AudioResampler(format="s16", layout="mono", rate=48_000, frame_size=1152)
-        for piece in resampler.resample(frame):
-            output.mux(stream.encode(piece))
-        output.mux(stream.encode(None))
-
+    write_sound(SoundSpec("", "mp2", "mpeg", rate=48_000, num_channels=1, num_samples=1152 * 1000), path)
     with path.open("rb") as file, AudioDecoder(source := BareFile(file)) as decoder:
         decoder.metadata  # noqa: B018
         opening = source.num_bytes

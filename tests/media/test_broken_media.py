@@ -14,6 +14,7 @@ import torch
 from av.video.reformatter import Interpolation, VideoReformatter
 
 import media
+from damaging import garbage, with_damage
 from mediatensor import FrameBatch
 from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.reading import VideoReader
@@ -133,23 +134,14 @@ def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
         VideoDecoder(path)
 
 
-def damaged(clip: Path, tmp_path: Path, number: int) -> Path:
+@pytest.fixture
+def damaged_clip(clip: Path, tmp_path: Path) -> Path:
     """The clip with the payload of one packet overwritten (the headers of its unit and slice stay)."""
-    with av.open(str(clip)) as container:
-        packets = [p for p in container.demux(video=0) if p.size]
-    data = bytearray(clip.read_bytes())
-    start, size = packets[number].pos, packets[number].size
-    payload = np.random.default_rng(0).integers(0, 256, size - 7, dtype=np.uint8)
-    data[start + 7 : start + size] = payload.tobytes()
+    # The last picture of a GOP: few frames depend on it.
+    data = with_damage(clip.read_bytes(), lambda packet: packet[:7] + garbage(packet[7:]), [20])
     path = tmp_path / "damaged.mp4"
     path.write_bytes(data)
     return path
-
-
-@pytest.fixture
-def damaged_clip(clip: Path, tmp_path: Path) -> Path:
-    # The last picture of a GOP: few frames depend on it.
-    return damaged(clip, tmp_path, 20)
 
 
 def test_damage_shows_in_the_index(damaged_clip: Path) -> None:

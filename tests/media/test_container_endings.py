@@ -7,9 +7,9 @@ import random
 from pathlib import Path
 
 import av
-import numpy as np
 import pytest
 
+from media_writing import ClipSpec, write_clip
 from mediatensor._engine.containers.joined_files import breaks_off
 from real_files import TEST_DATA
 
@@ -29,11 +29,6 @@ MUXERS: dict[str, tuple[str, dict[str, str], str]] = {
 }
 
 
-def pictures(count: int) -> list[av.VideoFrame]:
-    grey = np.random.default_rng(0).integers(0, 256, (count, 64, 96, 1), np.uint8)
-    return [av.VideoFrame.from_ndarray(picture, format="rgb24") for picture in np.repeat(grey, 3, axis=3)]
-
-
 def is_cut_off(data: bytes) -> bool:
     return breaks_off(lambda position, count: data[position : position + count], len(data))
 
@@ -41,12 +36,7 @@ def is_cut_off(data: bytes) -> bool:
 def written(name: str, folder: Path) -> bytes:
     muxer, options, codec = MUXERS[name]
     path = folder / "video"
-    with av.open(str(path), "w", format=muxer, options=options) as output:
-        stream = output.add_stream(codec, rate=25)
-        stream.width, stream.height, stream.pix_fmt, stream.gop_size = 96, 64, "yuv420p", 8
-        for picture in pictures(40):
-            output.mux(stream.encode(picture))
-        output.mux(stream.encode(None))
+    write_clip(ClipSpec("", codec, muxer, options={"g": "8"}, muxer_options=options), path)
     return path.read_bytes()
 
 

@@ -17,6 +17,7 @@ from mediatensor import samplers
 from mediatensor.decoders import VideoDecoder
 
 NUM_FRAMES, GOP = 60, 12
+Count = Callable[..., int]
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +43,7 @@ def decoder(path: Path) -> VideoDecoder:
     return decoder
 
 
-def test_counting_and_metadata_decode_little(path: Path, count: Callable[..., int]) -> None:
+def test_counting_and_metadata_decode_little(path: Path, count: Count) -> None:
     decoder = VideoDecoder(path, num_ffmpeg_threads=1)
     assert count(lambda: len(decoder)) == 0
     assert count(lambda: decoder.metadata) == 1
@@ -50,37 +51,33 @@ def test_counting_and_metadata_decode_little(path: Path, count: Callable[..., in
 
 
 @pytest.mark.parametrize("index", [1, 11, 12, 17, 59])
-def test_one_frame_costs_its_distance_to_the_key_frame(
-    index: int, decoder: VideoDecoder, count: Callable[..., int]
-) -> None:
+def test_one_frame_costs_its_distance_to_the_key_frame(index: int, decoder: VideoDecoder, count: Count) -> None:
     decoder[30]
     assert count(lambda: decoder[index]) == index % GOP + 1
 
 
-def test_going_forward_decodes_each_frame_once(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+def test_going_forward_decodes_each_frame_once(decoder: VideoDecoder, count: Count) -> None:
     decoder[20]
     assert count(lambda: [decoder[i] for i in range(21, NUM_FRAMES)]) == NUM_FRAMES - 21
 
 
-def test_duplicates_and_negatives_are_decoded_once(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+def test_duplicates_and_negatives_are_decoded_once(decoder: VideoDecoder, count: Count) -> None:
     assert count(lambda: decoder.get_frames_at([-1, NUM_FRAMES - 1, 48, -1, 48])) == GOP
     assert count(lambda: decoder.get_frames_at([30, 24, 27, 30])) == 7
 
 
-def test_all_frames_cost_one_pass(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+def test_all_frames_cost_one_pass(decoder: VideoDecoder, count: Count) -> None:
     assert count(lambda: decoder.get_all_frames()) == NUM_FRAMES
 
 
-def test_going_backwards_decodes_each_gop_once_if_it_may_be_kept(
-    decoder: VideoDecoder, count: Callable[..., int]
-) -> None:
+def test_going_backwards_decodes_each_gop_once_if_it_may_be_kept(decoder: VideoDecoder, count: Count) -> None:
     assert count(lambda: list(reversed(decoder))) == NUM_FRAMES // GOP * sum(range(1, GOP + 1))
     mediatensor.set_frame_cache_bytes(None)
     # Backward access shows at the second step, so the first one is decoded separately.
     assert count(lambda: list(reversed(decoder))) <= NUM_FRAMES + GOP
 
 
-def test_resampling_up_decodes_no_frame_twice(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+def test_resampling_up_decodes_no_frame_twice(decoder: VideoDecoder, count: Count) -> None:
     assert count(lambda: decoder.get_all_frames(fps=100)) == NUM_FRAMES
 
 
@@ -93,7 +90,7 @@ def gop_costs(indices: set[int]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_sampler_call_decodes_no_frame_twice(seed: int, decoder: VideoDecoder, count: Callable[..., int]) -> None:
+def test_sampler_call_decodes_no_frame_twice(seed: int, decoder: VideoDecoder, count: Count) -> None:
     decoder[59]
     torch.manual_seed(seed)
     clips = []

@@ -26,6 +26,7 @@ from oracles import linear_decode_rgb
 
 GOP = 12
 VARIABLE = "MEDIATENSOR_FRAME_CACHE_BYTES"
+Count = Callable[..., int]
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +54,7 @@ def picture_bytes(clip: Path) -> int:
 # Repeated access without decoding
 
 
-def test_same_frames_again_need_no_decoding(
-    decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
-) -> None:
+def test_same_frames_again_need_no_decoding(decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Count) -> None:
     wanted = [33, 2, 17, 17, -1, 8]
     assert torch.equal(decoder.get_frames_at(wanted).data, clip_rgb[wanted])
     for order in (wanted, sorted(wanted), wanted[::-1], [8], [17, 2, 17]):
@@ -65,9 +64,7 @@ def test_same_frames_again_need_no_decoding(
     assert count(lambda: decoder.get_frames_played_at(seconds)) == 0
 
 
-def test_only_new_frames_are_decoded(
-    clip: Path, decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
-) -> None:
+def test_only_new_frames_are_decoded(clip: Path, decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Count) -> None:
     decoder.get_frames_at([14, 30])
     wanted = [30, 26, 14]
     alone = count(lambda: VideoDecoder(clip, num_ffmpeg_threads=1)[26])
@@ -77,7 +74,7 @@ def test_only_new_frames_are_decoded(
 
 @pytest.mark.parametrize("stride", [1, 3, 5])
 def test_overlapping_clips_decode_each_frame_once(
-    stride: int, decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
+    stride: int, decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Count
 ) -> None:
     clips = []
 
@@ -94,9 +91,7 @@ BACKWARDS = ["h264_b_pyramid", "h264_open_gop", "h264_10bit", "hevc_open_gop_mkv
 
 @pytest.mark.parametrize("name", BACKWARDS)
 @pytest.mark.parametrize("step", [1, 3])
-def test_stepping_backwards_decodes_each_gop_once(
-    step: int, name: str, folder: Path, count: Callable[..., int]
-) -> None:
+def test_stepping_backwards_decodes_each_gop_once(step: int, name: str, folder: Path, count: Count) -> None:
     path = media.make(name, folder)
     _, rgb = linear_decode_rgb(path)
     order = range(len(rgb) - 1, -1, -step)
@@ -112,15 +107,13 @@ def test_stepping_backwards_decodes_each_gop_once(
     assert cost <= len(rgb) + longest + 4 * len(key_frames)
 
 
-def test_reversed_decodes_each_gop_once(
-    decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
-) -> None:
+def test_reversed_decodes_each_gop_once(decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Count) -> None:
     frames: list[torch.Tensor] = []
     assert count(lambda: frames.extend(reversed(decoder))) <= len(decoder) + GOP
     assert torch.equal(torch.stack(frames), clip_rgb.flip(0))
 
 
-def test_going_forward_keeps_no_earlier_frames(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+def test_going_forward_keeps_no_earlier_frames(decoder: VideoDecoder, count: Count) -> None:
     frames = list(decoder)
     assert count(lambda: decoder[len(frames) // 2]) > 0
     decoder[0]
@@ -130,7 +123,7 @@ def test_going_forward_keeps_no_earlier_frames(decoder: VideoDecoder, count: Cal
 
 
 @pytest.mark.parametrize("name", ["h264_10bit", "h264_mbaff", "h264_422", "rotated_90", "png_palette", "odd_size"])
-def test_kept_frames_convert_like_decoded_ones(name: str, folder: Path, count: Callable[..., int]) -> None:
+def test_kept_frames_convert_like_decoded_ones(name: str, folder: Path, count: Count) -> None:
     path = media.make(name, folder)
     _, rgb = linear_decode_rgb(path)
     wanted = [5, 4, 9, 5]
@@ -204,7 +197,7 @@ def test_error_policy_repeats_its_reports(on_error: str, folder: Path) -> None:
 # The bound
 
 
-def test_zero_keeps_nothing_and_none_is_the_default(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+def test_zero_keeps_nothing_and_none_is_the_default(decoder: VideoDecoder, count: Count) -> None:
     default = mediatensor.get_frame_cache_bytes()
     decoder[20]
     assert count(lambda: decoder[20]) == 0
@@ -237,7 +230,7 @@ def test_frame_not_kept_is_freed_at_once(clip: Path) -> None:
 
 
 def test_the_environment_sets_the_bound_and_the_function_overrides_it(
-    decoder: VideoDecoder, count: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+    decoder: VideoDecoder, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, "0")
     decoder[20]
@@ -264,7 +257,7 @@ def test_a_bad_bound_is_refused(number: int) -> None:
         mediatensor.set_frame_cache_bytes(number)
 
 
-def test_least_recently_used_decoder_gives_way(clip: Path, picture_bytes: int, count: Callable[..., int]) -> None:
+def test_least_recently_used_decoder_gives_way(clip: Path, picture_bytes: int, count: Count) -> None:
     mediatensor.set_frame_cache_bytes(6 * picture_bytes)
     one, other, third = (VideoDecoder(clip, num_ffmpeg_threads=1) for _ in range(3))
     wanted = [2, 8, 14]
@@ -286,7 +279,7 @@ def test_frames_that_do_not_fit_are_not_kept(decoder: VideoDecoder, clip_rgb: to
             assert torch.equal(decoder[start : start + 8], clip_rgb[start : start + 8])
 
 
-def test_many_decoders_share_one_bound(folder: Path, count: Callable[..., int]) -> None:
+def test_many_decoders_share_one_bound(folder: Path, count: Count) -> None:
     """Every picture of the clip is a key frame: each that is not kept any more is decoded, and no other."""
     path = media.make("h264_all_intra", folder)
     with av.open(str(path)) as container:
@@ -337,9 +330,7 @@ def test_threads_that_share_a_decoder_get_their_frames(clip: Path, clip_rgb: tor
         assert all(executor.map(walk, range(8)))
 
 
-def test_pickled_decoder_has_no_frames(
-    decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
-) -> None:
+def test_pickled_decoder_has_no_frames(decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Count) -> None:
     small = len(pickle.dumps(decoder))
     decoder.get_frames_at(range(0, 40, 2))
     data = pickle.dumps(decoder)
