@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import multiprocessing
-import os
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +35,7 @@ from mediatensor.errors import (
     SourceTypeError,
     StreamError,
 )
-from places import needs_proc, open_files
+from places import in_child, needs_fork, needs_proc, open_files
 
 
 @pytest.fixture(scope="module")
@@ -204,34 +202,19 @@ def test_unclosed_blocks_release_their_file(path: Path) -> None:
         gc.enable()
 
 
-def _uses_what_the_parent_made(results: Any, demuxer: Demuxer, decoder: Any, packet: Packet) -> None:
-    said = []
-    for call in (lambda: next(demuxer), lambda: demuxer.seek(0.0), lambda: decoder.decode(packet), decoder.drain):
-        try:
-            call()
-            said.append("nothing")
-        except ClosedError as error:
-            said.append(str(error))
-    results.send(said)
-    results.close()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_forked_process_must_make_its_own_blocks(path: Path) -> None:
+@needs_fork
+def test_forked_process_must_make_its_own_blocks(path: Path, tmp_path: Path) -> None:
     demuxer = Demuxer(path)
     decoder = demuxer.streams[0].make_decoder(num_ffmpeg_threads=2)
     packet = next(demuxer)
     decoder.decode(packet)
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-    child = context.Process(target=_uses_what_the_parent_made, args=(theirs, demuxer, decoder, packet))
-    child.start()
-    assert ours.poll(60), "the child hangs"
-    said = ours.recv()
-    child.join(60)
-    assert child.exitcode == 0
-    assert all("belongs to the process that made it" in words for words in said)
-    assert len(said) == 4
+
+    def use_what_the_parent_made() -> None:
+        for call in (lambda: next(demuxer), lambda: demuxer.seek(0.0), lambda: decoder.decode(packet), decoder.drain):
+            with pytest.raises(ClosedError, match="belongs to the process that made it"):
+                call()
+
+    in_child(tmp_path, use_what_the_parent_made)
     assert len([*decoder.drain()]) == 1  # the parent's decoder continues
 
 

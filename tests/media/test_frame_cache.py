@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import pickle
 import random
 import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,11 +18,11 @@ import torch
 import media
 import mediatensor
 from exactness import assert_same, find_truth
-from forked import run_program
 from mediatensor._engine.video.frame_cache import FrameCache, kept_bytes
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError
 from oracles import linear_decode_rgb
+from places import in_child, needs_fork
 
 GOP = 12
 VARIABLE = "MEDIATENSOR_FRAME_CACHE_BYTES"
@@ -342,34 +342,24 @@ def test_pickled_decoder_has_no_frames(decoder: VideoDecoder, clip_rgb: torch.Te
     assert count(lambda: decoder[20]) == 0
 
 
-_FORK = """
-import os, sys, zlib
-import mediatensor
-from mediatensor.decoders import VideoDecoder
+@needs_fork
+def test_forked_child_decodes_independently(clip: Path, tmp_path: Path) -> None:
+    def checksums(decoder: VideoDecoder) -> list[int]:
+        return [zlib.crc32(decoder[i].contiguous().numpy()) for i in (30, 29, 28, 5, 4, 30)]
 
-def checksums(decoder):
-    return [zlib.crc32(decoder[i].contiguous().numpy()) for i in (30, 29, 28, 5, 4, 30)]
+    decoder, *others = [VideoDecoder(clip) for _ in range(4)]
+    expected = checksums(decoder)
+    for other in others:
+        other.get_frames_at(range(0, 40, 3))
 
-decoder, others = VideoDecoder(sys.argv[1]), [VideoDecoder(sys.argv[1]) for _ in range(3)]
-expected = checksums(decoder)
-for other in others:
-    other.get_frames_at(range(0, 40, 3))
-child = os.fork()
-if child == 0:
-    right = all(checksums(one) == expected for one in [decoder, *others, VideoDecoder(sys.argv[1])])
-    mediatensor.set_frame_cache_bytes(20000)
-    right = right and all(checksums(one) == expected for one in [decoder, *others])
-    decoder.close()
-    os._exit(0 if right else 1)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert checksums(decoder) == expected
-"""
+    def use_what_the_parent_made() -> None:
+        assert all(checksums(one) == expected for one in [decoder, *others, VideoDecoder(clip)])
+        mediatensor.set_frame_cache_bytes(20000)
+        assert all(checksums(one) == expected for one in [decoder, *others])
+        decoder.close()
 
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_forked_child_decodes_independently(clip: Path) -> None:
-    run = run_program(_FORK, str(clip))
-    assert run.returncode == 0, run.stderr
+    in_child(tmp_path, use_what_the_parent_made)
+    assert checksums(decoder) == expected
 
 
 def test_closed_decoders_leave_no_frames(clip: Path) -> None:
