@@ -293,5 +293,6 @@ class StandInCudaBackend(CudaBackend):
 
 
 def largest_difference(one: Tensor, other: Tensor) -> int:
-    """Of two uint8 tensors, in levels."""
+    """Of two uint8 tensors of one shape, in levels."""
+    assert one.shape == other.shape
     return int((one.cpu().to(torch.int16) - other.cpu().to(torch.int16)).abs().max())
