@@ -30,6 +30,10 @@ FACE = font_manager.findfont("DejaVu Sans:bold")
 CAPTIONS = (("The river is high today.", 10, 42), ("We should turn back.", 42, 70), ("Wait for me!", 85, 110))
 
 
+class StopError(Exception):
+    """Breaks a reading off."""
+
+
 def background(number: int) -> np.ndarray:
     """Waves that run across the picture, so that nothing in it is still."""
     y, x = np.mgrid[0 : SIZE[1], 0 : SIZE[0]]
@@ -56,10 +60,42 @@ def write(path: Path, pictures: list[np.ndarray]) -> Path:
     return path
 
 
+def film(path: Path, num_frames: int, *shown: tuple[Any, ...]) -> Path:
+    """Write waves with texts: each has its first frame, the frame after its last, and perhaps its place."""
+    pictures = []
+    for number in range(num_frames):
+        picture = background(number)
+        for text, first, end, *place in shown:
+            if first <= number < end:
+                picture = with_text(picture, text, 1.0, *place)
+        pictures.append(picture)
+    return write(path, pictures)
+
+
+def copied(source: Path, target: Path, degrees: int = 0, **options: str) -> Path:
+    """Write the packets of a video into another container, to be turned by an angle, with options of the container."""
+    with av.open(str(source)) as read, av.open(str(target), "w", options=options) as written:
+        stream = written.add_stream_from_template(read.streams.video[0])
+        if degrees:
+            stream.set_display_rotation(degrees)
+        for packet in read.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                written.mux(packet)
+    return target
+
+
 def num_handles() -> int:
     """Open files of this process; 0 if the system does not report them."""
     folder = Path("/proc/self/fd")
     return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+def state_after_one(predictor: VideoTextPredictor, clip: Path) -> Any:
+    """The state of a stream that has given one track."""
+    with closing(predictor.stream(clip)) as stream:
+        next(stream)
+        return stream.state_dict()
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +105,8 @@ def predictor() -> VideoTextPredictor:
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pictures = []
-    for number in range(125):
-        picture = with_text(background(number), "NINE", place=(0.08, 0.07))
-        for text, first, end in CAPTIONS:
-            if first <= number < end:
-                picture = with_text(picture, text)
-        pictures.append(picture)
-    return write(tmp_path_factory.mktemp("video_text") / "river.mp4", pictures)
+    logo = ("NINE", 0, 125, (0.08, 0.07))
+    return film(tmp_path_factory.mktemp("video_text") / "river.mp4", 125, logo, *CAPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +167,8 @@ def test_a_stream_gives_the_same_and_resumes(predictor: VideoTextPredictor, clip
 
 
 def test_texts_that_end_together_are_all_in_a_state(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    pictures = []
-    for number in range(60):
-        picture = background(number)
-        for text, place in (("The bridge is closed.", (0.5, 0.9)), ("LIVE", (0.08, 0.07))):
-            picture = with_text(picture, text, place=place) if 5 <= number < 30 else picture
-        pictures.append(picture)
-    clip = write(tmp_path / "together.mp4", pictures)
+    texts = ("The bridge is closed.", 5, 30), ("LIVE", 5, 30, (0.08, 0.07))
+    clip = film(tmp_path / "together.mp4", 60, *texts)
     stream = predictor.stream(clip)
     first = next(stream)
     rest = list(predictor.stream(clip, state=stream.state_dict()))
@@ -154,7 +179,7 @@ def test_texts_that_end_together_are_all_in_a_state(predictor: VideoTextPredicto
 def test_states_that_do_not_fit_are_refused_and_leave_nothing_open(
     predictor: VideoTextPredictor, clip: Path, tmp_path: Path
 ) -> None:
-    other = write(tmp_path / "other.mp4", [background(number) for number in range(30)])
+    other = film(tmp_path / "other.mp4", 30)
     with closing(predictor.stream(clip)) as stream:
         state = stream.state_dict()
     without = {name: value for name, value in state.items() if name != "judge"}
@@ -169,8 +194,7 @@ def test_states_that_do_not_fit_are_refused_and_leave_nothing_open(
 
 
 def test_a_state_of_the_end_repeats_no_problem(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    pictures = [with_text(background(number), "Осторожно, двери закрываются") for number in range(40)]
-    path = write(tmp_path / "doors.mp4", pictures)
+    path = film(tmp_path / "doors.mp4", 40, ("Осторожно, двери закрываются", 0, 40))
     stream = predictor.stream(path)
     assert list(stream) == []
     assert len(stream.problems) == 1
@@ -218,7 +242,7 @@ def test_text_that_moves_is_of_the_scene(predictor: VideoTextPredictor, tmp_path
 
 
 def test_no_text_is_no_track(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    assert predictor(write(tmp_path / "waves.mp4", [background(number) for number in range(50)])).tracks == ()
+    assert predictor(film(tmp_path / "waves.mp4", 50)).tracks == ()
 
 
 def test_a_region_leaves_out_the_rest(clip: Path, reading: VideoReading) -> None:
@@ -259,62 +283,45 @@ def test_turned_videos_are_read_upright(predictor: VideoTextPredictor, tmp_path:
         picture = with_text(picture, "Wait for me!") if 5 <= number < 25 else picture
         # As it lies in the file, turned clockwise; the file says to turn it back.
         pictures.append(np.ascontiguousarray(np.rot90(picture, -degrees // 90)))
-    stored, turned = write(tmp_path / "stored.mp4", pictures), tmp_path / "turned.mp4"
-    with av.open(str(stored)) as source, av.open(str(turned), "w") as target:
-        stream = target.add_stream_from_template(source.streams.video[0])
-        stream.set_display_rotation(degrees)
-        for packet in source.demux(video=0):
-            if packet.dts is not None:
-                packet.stream = stream
-                target.mux(packet)
-    reading = predictor(turned)
+    reading = predictor(copied(write(tmp_path / "stored.mp4", pictures), tmp_path / "turned.mp4", degrees))
     assert (reading.width, reading.height) == SIZE
     (track,) = reading.captions
     assert (track.text, track.first_frame, track.last_frame) == ("Wait for me!", 5, 24)
     assert track.geometry[0][1] > 0.8
 
 
-def test_text_that_is_written_word_by_word_is_one_caption(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_centred", [True, False])
+def test_text_that_is_written_word_by_word_is_one_caption(
+    predictor: VideoTextPredictor, tmp_path: Path, is_centred: bool
+) -> None:
     words = ["We", "have", "to", "leave", "before", "the", "rain"]
+    face = ImageFont.truetype(FACE, 24)
+    left = 0.5 - face.getlength(" ".join(words)) / SIZE[0] / 2
     pictures = []
     for number in range(75):
-        shown = words[: 1 + (number - 10) // 6] if 10 <= number < 65 else []
-        pictures.append(with_text(background(number), " ".join(shown)) if shown else background(number))
+        shown = " ".join(words[: 1 + (number - 10) // 6]) if 10 <= number < 65 else ""
+        middle = 0.5 if is_centred else left + face.getlength(shown) / SIZE[0] / 2
+        pictures.append(with_text(background(number), shown, place=(middle, 0.9)) if shown else background(number))
     (track,) = predictor(write(tmp_path / "words.mp4", pictures)).tracks
     assert (track.text, track.kind, track.appears) == (" ".join(words), "caption", "word by word")
     assert (track.first_frame, track.last_frame) == (10, 64)
 
 
 def test_scripts_that_cannot_be_read_are_reported(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    pictures = [
-        with_text(background(number), "Доброе утро, друзья") if 10 <= number < 50 else background(number)
-        for number in range(60)
-    ]
-    reading = predictor(write(tmp_path / "morning.mp4", pictures))
+    reading = predictor(film(tmp_path / "morning.mp4", 60, ("Доброе утро, друзья", 10, 50)))
     assert reading.tracks == ()
     (problem,) = reading.problems
     assert problem.startswith("1 line of text between 0.400 and")
     assert "Cyrillic" in problem
 
 
-def with_index_in_front(path: Path, target: Path) -> bytes:
-    """The bytes of a video whose frames are listed before them, so that its beginning is of use."""
-    with av.open(str(path)) as source, av.open(str(target), "w", options={"movflags": "faststart"}) as output:
-        stream = output.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux(video=0):
-            if packet.dts is not None:
-                packet.stream = stream
-                output.mux(packet)
-    return target.read_bytes()
-
-
 def test_a_file_that_breaks_off_gives_what_is_there(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
-    whole = with_index_in_front(clip, tmp_path / "front.mp4")
+    # Frames are listed before them, so that the beginning of the file is of use.
+    whole = copied(clip, tmp_path / "front.mp4", movflags="faststart").read_bytes()
     reading = predictor(whole[: len(whole) // 2])
     assert 42 < reading.num_frames < 125
-    assert (reading.captions[0].text, reading.captions[0].first_frame, reading.captions[0].last_frame + 1) == CAPTIONS[
-        0
-    ]
+    first = reading.captions[0]
+    assert (first.text, first.first_frame, first.last_frame + 1) == CAPTIONS[0]
     (problem,) = reading.problems
     assert "breaks off" in problem
     assert "promises 5.000 seconds" in problem
@@ -323,13 +330,7 @@ def test_a_file_that_breaks_off_gives_what_is_there(predictor: VideoTextPredicto
 def test_a_file_without_a_length_in_its_header_breaks_off_too(
     predictor: VideoTextPredictor, clip: Path, tmp_path: Path
 ) -> None:
-    with av.open(str(clip)) as source, av.open(str(tmp_path / "clip.mkv"), "w") as output:
-        stream = output.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux(video=0):
-            if packet.dts is not None:
-                packet.stream = stream
-                output.mux(packet)
-    whole = (tmp_path / "clip.mkv").read_bytes()
+    whole = copied(clip, tmp_path / "clip.mkv").read_bytes()
     assert predictor(whole).problems == ()
     reading = predictor(whole[: len(whole) // 3])
     (problem,) = reading.problems
@@ -338,7 +339,7 @@ def test_a_file_without_a_length_in_its_header_breaks_off_too(
 
 
 def test_damaged_frames_are_reported_by_their_times(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
-    data = bytearray(with_index_in_front(clip, tmp_path / "front.mp4"))
+    data = bytearray(copied(clip, tmp_path / "front.mp4", movflags="faststart").read_bytes())
     # The second half is lost: zeros are not slices of a picture.
     data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
     reading = predictor(bytes(data))
@@ -350,41 +351,15 @@ def test_damaged_frames_are_reported_by_their_times(predictor: VideoTextPredicto
     assert reading.problems[-1].split()[-6] == "4.960"
 
 
-def test_lines_that_grow_at_their_end_are_one_caption(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    words = ["We", "have", "to", "leave", "before", "the", "rain"]
-    left = 0.5 - ImageFont.truetype(FACE, 24).getlength(" ".join(words)) / SIZE[0] / 2
-    pictures = []
-    for number in range(75):
-        shown = " ".join(words[: 1 + (number - 10) // 6]) if 10 <= number < 65 else ""
-        middle = left + ImageFont.truetype(FACE, 24).getlength(shown) / SIZE[0] / 2
-        pictures.append(with_text(background(number), shown, place=(middle, 0.9)) if shown else background(number))
-    (track,) = predictor(write(tmp_path / "typed.mp4", pictures)).tracks
-    assert (track.text, track.kind, track.appears) == (" ".join(words), "caption", "word by word")
-    assert (track.first_frame, track.last_frame) == (10, 64)
-
-
 def test_two_who_speak_side_by_side_have_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    pictures = []
-    for number in range(60):
-        picture = background(number)
-        if 10 <= number < 40:
-            picture = with_text(picture, "Where is he?", place=(0.25, 0.9))
-        if 20 <= number < 50:
-            picture = with_text(picture, "I do not know.", place=(0.72, 0.9))
-        pictures.append(picture)
-    found = [
-        (track.text, track.first_frame, track.last_frame)
-        for track in predictor(write(tmp_path / "two.mp4", pictures)).captions
-    ]
+    texts = ("Where is he?", 10, 40, (0.25, 0.9)), ("I do not know.", 20, 50, (0.72, 0.9))
+    captions = predictor(film(tmp_path / "two.mp4", 60, *texts)).captions
+    found = [(track.text, track.first_frame, track.last_frame) for track in captions]
     assert found == [("Where is he?", 10, 39), ("I do not know.", 20, 49)]
 
 
 def test_names_in_a_corner_are_overlays(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    pictures = [
-        with_text(background(number), "Maria Lind", place=(0.2, 0.9)) if 10 <= number < 50 else background(number)
-        for number in range(60)
-    ]
-    (track,) = predictor(write(tmp_path / "name.mp4", pictures)).tracks
+    (track,) = predictor(film(tmp_path / "name.mp4", 60, ("Maria Lind", 10, 50, (0.2, 0.9)))).tracks
     assert (track.text, track.kind) == ("Maria Lind", "overlay")
 
 
@@ -434,9 +409,6 @@ def test_frames_of_one_time_are_not_missing(predictor: VideoTextPredictor, tmp_p
 
 
 def test_an_interrupted_stream_says_so(predictor: VideoTextPredictor, clip: Path) -> None:
-    class StopError(Exception):
-        pass
-
     stream = predictor.stream(clip)
     next(stream)
     state = stream.state_dict()
@@ -466,9 +438,7 @@ def test_a_state_is_of_one_video(predictor: VideoTextPredictor, clip: Path, tmp_
     frames = VideoDecoder(clip)[:]
     faster = tmp_path / "faster.mp4"
     VideoEncoder(torch.cat((frames, frames)), frame_rate=2 * FPS).to_file(faster, codec="libx264", preset="veryfast")
-    with closing(predictor.stream(clip)) as stream:
-        next(stream)
-        state = stream.state_dict()
+    state = state_after_one(predictor, clip)
     # It is as large and as long.
     with pytest.raises(InvalidArgumentError, match="over this video"):
         predictor.stream(faster, state=state)
@@ -478,9 +448,7 @@ def test_a_state_is_of_one_video(predictor: VideoTextPredictor, clip: Path, tmp_
 def test_states_of_readers_that_want_others_are_refused(
     predictor: VideoTextPredictor, clip: Path, options: dict[str, Any]
 ) -> None:
-    with closing(predictor.stream(clip)) as stream:
-        next(stream)
-        state = stream.state_dict()
+    state = state_after_one(predictor, clip)
     with pytest.raises(InvalidArgumentError, match="the same region, kinds, min_confidence and languages"):
         video_text_predictor(pretrained=True, **options).stream(clip, state=state)
 
@@ -586,13 +554,8 @@ def test_a_light_that_passes_is_no_singing(predictor: VideoTextPredictor, tmp_pa
 
 def test_lines_between_music_notes_are_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     words = "La la la, my love"
-    pictures = [
-        with_text(background(number), f"\N{EIGHTH NOTE} {words} \N{EIGHTH NOTE}")
-        if 10 <= number < 50
-        else background(number)
-        for number in range(60)
-    ]
-    (track,) = predictor(write(tmp_path / "notes.mp4", pictures)).captions
+    text = f"\N{EIGHTH NOTE} {words} \N{EIGHTH NOTE}"
+    (track,) = predictor(film(tmp_path / "notes.mp4", 60, (text, 10, 50))).captions
     assert words in track.text  # notes are read as letters
     assert (track.first_frame, track.last_frame) == (10, 49)
 
@@ -633,9 +596,6 @@ def test_credits_that_run_through_the_picture_do_not_roll_up_as_captions(
 def test_a_reading_that_was_broken_off_at_any_frame_goes_on(
     predictor: VideoTextPredictor, clip: Path, reading: VideoReading
 ) -> None:
-    class StopError(Exception):
-        pass
-
     kept = []
 
     def keep(make: Callable[[], Any]) -> None:
