@@ -17,42 +17,54 @@ def pairs_of(*lines: str, **options: list[list[float]]) -> set[tuple[str, str]]:
     return {(field.key, field.value) for field in find_fields(page_of(*lines, **options))}
 
 
-def test_values_right_of_keys_are_paired() -> None:
-    pairs = pairs_of(
-        "Name: Ada Lovelace     Date: 10/12/1815",
-        "",
-        "Company:     Analytical Engines",
-        "",
-        "Fax No.      305 400-6107",
-    )
-    assert pairs == {
-        ("Name:", "Ada Lovelace"),
-        ("Date:", "10/12/1815"),
-        ("Company:", "Analytical Engines"),
-        ("Fax No.", "305 400-6107"),
-    }
+PAIRED: dict[str, tuple[str, set[tuple[str, str]]]] = {
+    "values right of keys": (
+        "Name: Ada Lovelace     Date: 10/12/1815\n\nCompany:     Analytical Engines\n\nFax No.      305 400-6107",
+        {
+            ("Name:", "Ada Lovelace"),
+            ("Date:", "10/12/1815"),
+            ("Company:", "Analytical Engines"),
+            ("Fax No.", "305 400-6107"),
+        },
+    ),
+    "leaders are left out": (
+        "Amount: ........ 12.50\n\nTotal ________ $40.00",
+        {("Amount:", "12.50"), ("Total", "$40.00")},
+    ),
+    "a value of several lines": (
+        "Address:   12 Harbour Street\n           Springfield\n           Ohio\n\nFax:       12-34-56",
+        {("Address:", "12 Harbour Street Springfield Ohio"), ("Fax:", "12-34-56")},
+    ),
+    "a value below its key": ("CHARGEBACK:\n4162/158", {("CHARGEBACK:", "4162/158")}),
+    "a key without a value": ("Name:          Date: 10/12/1815", {("Date:", "10/12/1815")}),
+    "heads of columns": (
+        "Item        Quantity      Price\n\nPaper              5      11.80\n\nInk               12      99.10",
+        {
+            ("Item", "Paper"),
+            ("Item", "Ink"),
+            ("Quantity", "5"),
+            ("Quantity", "12"),
+            ("Price", "11.80"),
+            ("Price", "99.10"),
+        },
+    ),
+    # The same positions as in a table of two columns, but with colons at the values.
+    "a list row by row": (
+        "Brand        : Blue Harbour\nColour       : Green\nCirculation  : 1,200\nTheme        : Sea",
+        {("Brand", "Blue Harbour"), ("Colour", "Green"), ("Circulation", "1,200"), ("Theme", "Sea")},
+    ),
+    "columns of addresses are no table": (
+        "200 Park Lane       12 Main Street\nSpringfield 3       Ogdenville 4\n\nDate: 1/2/1999",
+        {("Date:", "1/2/1999")},
+    ),
+    "a cross beside its text": ("X Approved         Rejected", {("Approved", "X")}),
+}
 
 
-def test_leaders_are_not_part_of_fields() -> None:
-    assert pairs_of("Amount: ........ 12.50", "", "Total ________ $40.00") == {
-        ("Amount:", "12.50"),
-        ("Total", "$40.00"),
-    }
-
-
-def test_value_of_several_lines_is_joined() -> None:
-    pairs = pairs_of(
-        "Address:   12 Harbour Street", "           Springfield", "           Ohio", "", "Fax:       12-34-56"
-    )
-    assert pairs == {("Address:", "12 Harbour Street Springfield Ohio"), ("Fax:", "12-34-56")}
-
-
-def test_value_below_its_key_is_paired() -> None:
-    assert pairs_of("CHARGEBACK:", "4162/158") == {("CHARGEBACK:", "4162/158")}
-
-
-def test_key_without_a_value_has_no_pair() -> None:
-    assert pairs_of("Name:          Date: 10/12/1815") == {("Date:", "10/12/1815")}
+@pytest.mark.parametrize("case", PAIRED)
+def test_keys_are_paired_with_their_values(case: str) -> None:
+    text, pairs = PAIRED[case]
+    assert pairs_of(*text.split("\n")) == pairs
 
 
 @pytest.mark.parametrize("lines", [(), ("",), ("word",), ("Name:",), (":",), ("____",), ("x",), ("\u200b",)])
@@ -77,36 +89,6 @@ def test_time_is_bounded_for_twenty_thousand_words() -> None:
     assert time.process_time() - before < 60
 
 
-def test_column_heads_are_keys_of_the_values_below() -> None:
-    pairs = pairs_of(
-        "Item            Quantity      Price",
-        "",
-        "Paper                  5      11.80",
-        "",
-        "Ink                   12      99.10",
-    )
-    assert pairs == {
-        ("Item", "Paper"), ("Item", "Ink"), ("Quantity", "5"), ("Quantity", "12"), ("Price", "11.80"),
-        ("Price", "99.10"),
-    }  # fmt: skip
-
-
-def test_lists_are_paired_row_by_row() -> None:
-    """The same positions as in a table of two columns, but with colons at the values."""
-    pairs = pairs_of(
-        "Brand        : Blue Harbour", "Colour       : Green", "Circulation  : 1,200", "Theme        : Sea"
-    )
-    assert pairs == {
-        ("Brand", "Blue Harbour"), ("Colour", "Green"), ("Circulation", "1,200"), ("Theme", "Sea"),
-    }  # fmt: skip
-
-
-def test_address_columns_are_not_a_table() -> None:
-    assert pairs_of("200 Park Lane       12 Main Street", "Springfield 3       Ogdenville 4", "", "Date: 1/2/1999") == {
-        ("Date:", "1/2/1999")
-    }
-
-
 def test_labels_in_the_corner_of_boxes_are_keys() -> None:
     page = page_of("NAME", "      Ada Lovelace", "COMMENTS", "   none of them so far")
     boxed = replace(
@@ -118,7 +100,3 @@ def test_labels_in_the_corner_of_boxes_are_keys() -> None:
         ("NAME", "Ada Lovelace"),
         ("COMMENTS", "none of them so far"),
     }
-
-
-def test_crosses_are_values_of_adjacent_text() -> None:
-    assert pairs_of("X Approved         Rejected") == {("Approved", "X")}

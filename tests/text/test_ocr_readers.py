@@ -54,11 +54,14 @@ def frames(count: int = 7) -> list[NDArray[np.uint8]]:
     return [np.full((6, 8, 3), 30 * number, np.uint8) for number in range(count)]
 
 
+def animation(kind: str = "GIF", **options: bool) -> bytes:
+    first, *others = (Image.fromarray(frame) for frame in frames())
+    return images.encoded(first, kind, save_all=True, append_images=others, **options)
+
+
 @pytest.mark.parametrize("kind", ["TIFF", "GIF", "PNG", "WEBP"])
 def test_every_picture_of_a_file_is_a_page(kind: str, tmp_path: Path) -> None:
-    pictures = [Image.fromarray(frame) for frame in frames()]
-    options = {"lossless": True} if kind == "WEBP" else {}
-    data = images.encoded(pictures[0], kind, save_all=True, append_images=pictures[1:], **options)
+    data = animation(kind, **({"lossless": True} if kind == "WEBP" else {}))
     path = tmp_path / "pages"
     path.write_bytes(data)
     for source in (data, path):
@@ -76,10 +79,9 @@ def test_every_picture_of_a_file_is_a_page(kind: str, tmp_path: Path) -> None:
 
 
 def test_an_animation_that_is_read_in_order_is_decoded_once(tmp_path: Path) -> None:
-    pictures = [Image.fromarray(frame) for frame in frames()]
     paths = [tmp_path / f"{number}.gif" for number in range(6)]
     for path in paths:
-        path.write_bytes(images.encoded(pictures[0], "GIF", save_all=True, append_images=pictures[1:]))
+        path.write_bytes(animation())
     documents = [DocumentFile.from_images(path) for path in paths]
     for document in documents:  # none is read to its end: the first ones are forgotten
         document[0]
@@ -95,8 +97,7 @@ def test_an_animation_that_is_read_in_order_is_decoded_once(tmp_path: Path) -> N
 
 
 def test_threads_share_an_animation() -> None:
-    pictures = [Image.fromarray(frame) for frame in frames()]
-    pages = DocumentFile.from_images(images.encoded(pictures[0], "GIF", save_all=True, append_images=pictures[1:]))
+    pages = DocumentFile.from_images(animation())
     order = np.random.default_rng(0).integers(0, 7, 200).tolist()
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)  # other threads get on everywhere

@@ -68,17 +68,12 @@ def test_pages_are_upright(kind: str, orientation: int) -> None:
     assert page.flags.c_contiguous
 
 
-@pytest.mark.parametrize("kind", ["PNG", "WEBP", "TIFF"])
-def test_transparent_parts_are_white(kind: str) -> None:
-    picture = Image.fromarray(images.picture(channels=4), "RGBA")
+@pytest.mark.parametrize(
+    ("kind", "mode"), [("PNG", "RGBA"), ("WEBP", "RGBA"), ("TIFF", "RGBA"), ("PNG", "LA"), ("TIFF", "LA")]
+)
+def test_transparent_parts_are_white(kind: str, mode: str) -> None:
+    picture = Image.fromarray(images.picture(channels=len(mode)), mode)
     data = images.encoded(picture, kind, **({"lossless": True, "exact": True} if kind == "WEBP" else {}))
-    assert np.abs(read_img_as_numpy(data).astype(int) - over_white(picture)).max() <= 1
-
-
-@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
-def test_gray_with_alpha_is_blended(kind: str) -> None:
-    picture = Image.fromarray(images.picture(channels=2), "LA")
-    data = images.encoded(picture, kind)
     assert np.abs(read_img_as_numpy(data).astype(int) - over_white(picture)).max() <= 1
 
 

@@ -158,21 +158,22 @@ def test_a_line_full_of_ink_stays_in_the_picture() -> None:
     assert_consistent(words)
 
 
-def test_specks_far_from_the_characters_do_not_widen_a_word() -> None:
-    line, ink, _ = drawn("ab cd", margin=80)
+@pytest.mark.parametrize(
+    ("text", "options", "specks"),
+    [
+        ("ab cd", {"margin": 80}, [np.s_[20:26, 4:8], np.s_[20:26, -8:-4]]),  # far from the characters
+        # Between words specks, and the side of a frame: the widest gap is next to them.
+        ("ab cdef", {"space": 64}, [np.s_[16:36, x : x + 3] for x in (66, 78, 90)]),
+        # The descender of the line above, and an accent of the line below.
+        ("abcdefgh", {}, [np.s_[:4, 40:42], np.s_[-4:, 60:62]]),
+    ],
+    ids=["far", "between", "above and below"],
+)
+def test_specks_are_part_of_no_word(text: str, options: dict[str, int], specks: list[Any]) -> None:
+    line, ink, _ = drawn(text, **options)
     clean = split_line(line, ink)
-    ink[20:26, 4:8] = True
-    ink[20:26, -8:-4] = True
-    assert split_line(line, ink) == clean
-
-
-def test_specks_between_words_belong_to_none() -> None:
-    line, ink, columns = drawn("ab cdef", space=64)
-    clean = split_line(line, ink)
-    middle = sum(columns[2]) // 2
-    # Specks, and the side of a frame: the widest gap is next to them.
-    for offset in (-14, -2, 10):
-        ink[16:36, middle + offset : middle + offset + 3] = True
+    for speck in specks:
+        ink[speck] = True
     assert split_line(line, ink) == clean
 
 
@@ -195,15 +196,6 @@ def test_a_dash_has_a_box_about_as_high_as_its_line() -> None:
     assert 0.6 * heights[0] <= heights[1] < heights[0]
     assert dash.box[1] * HEIGHT < 23
     assert dash.box[3] * HEIGHT > 26
-
-
-def test_specks_above_and_below_do_not_heighten_a_word() -> None:
-    line, ink, _ = drawn("abcdefgh")
-    clean = split_line(line, ink)
-    # The descender of the line above, and an accent of the line below.
-    ink[0:4, 40:42] = True
-    ink[-4:, 60:62] = True
-    assert split_line(line, ink) == clean
 
 
 def test_a_rule_across_the_line_does_not_heighten_a_word() -> None:
