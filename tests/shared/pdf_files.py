@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from processes import find_program
+
 __all__ = [
     "Annotation",
     "PdftotextWord",
@@ -173,11 +175,24 @@ def _rc4(key: bytes, data: bytes) -> bytes:
     return bytes(out)
 
 
-def pdftoppm(program: str, path: Path, dpi: int, number: int = 0, *options: str) -> NDArray[np.uint8]:
+def pdftoppm(path: Path, dpi: int, number: int = 0, *options: str) -> NDArray[np.uint8]:
     """A page as poppler renders it, (H, W, 3) uint8."""
     prefix = path.with_name(f"{path.stem}-{number}-{dpi}")
     page = str(number + 1)
-    command = [program, "-r", str(dpi), "-cropbox", "-f", page, "-l", page, "-singlefile", *options, path, prefix]
+    command = [
+        find_program("pdftoppm"),
+        "-r",
+        str(dpi),
+        "-cropbox",
+        "-f",
+        page,
+        "-l",
+        page,
+        "-singlefile",
+        *options,
+        path,
+        prefix,
+    ]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     with Image.open(f"{prefix}.ppm") as image:
         return np.array(image)
@@ -193,10 +208,10 @@ class PdftotextWord(NamedTuple):
     ymax: float
 
 
-def pdftotext(program: str, path: Path, number: int = 0) -> list[PdftotextWord]:
+def pdftotext(path: Path, number: int = 0) -> list[PdftotextWord]:
     """The words of a page as poppler finds them."""
     page = str(number + 1)
-    command = [program, "-bbox", "-cropbox", "-f", page, "-l", page, path, "-"]
+    command = [find_program("pdftotext"), "-bbox", "-cropbox", "-f", page, "-l", page, path, "-"]
     text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     found = re.search(r'<page width="([\d.]+)" height="([\d.]+)"', text)
     assert found

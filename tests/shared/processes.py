@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 WAIT_SECONDS = 20
+
+
+def find_program(name: str, package: str = "poppler-utils") -> str:
+    """The path of a program; the test is skipped where it is missing."""
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"needs the {name} program (on Debian: apt-get install {package})")
+    return path
 
 
 def is_running(pid: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +27,7 @@ from mediatensor.ocr.utils.visualization import (
     visualize_kie_page,
     visualize_page,
 )
+from processes import find_program
 
 HEIGHT, WIDTH = 300, 400
 
@@ -111,9 +111,7 @@ def test_long_text_in_a_tall_box_runs_downward() -> None:
 
 
 def test_another_program_reads_what_was_drawn(tmp_path: Path) -> None:
-    program = shutil.which("tesseract")
-    if program is None:
-        pytest.skip("needs the tesseract program (on Debian: apt-get install tesseract-ocr)")
+    program = find_program("tesseract", "tesseract-ocr")
     texts = ["Invoice", "number", "48213", "from", "London"]
     words = [word(text, ((0.1 + 0.16 * index, 0.4), (0.24 + 0.16 * index, 0.5))) for index, text in enumerate(texts)]
     drawn = synthesize_page(page(*words, size=(400, 1200)))

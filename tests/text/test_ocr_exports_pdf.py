@@ -7,7 +7,6 @@ import html
 import io
 import json
 import re
-import shutil
 import subprocess
 import threading
 from collections import Counter
@@ -32,6 +31,7 @@ from ocr_export_pages import SIZE, empty_pages, kie_page, noise, page_of, relati
 from ocr_pages import PAGE_KINDS, RenderedPage, render_page, render_text
 from ocr_pages_sheet import BOLD, MONO, SANS, SERIF, TIMES
 from ocr_reading import reader, words_of
+from processes import find_program
 from real_files import TEST_DATA
 
 pdfium = pytest.importorskip("pypdfium2", reason="needs pypdfium2")
@@ -44,9 +44,7 @@ Found = list[tuple[str, tuple[float, ...]]]
 
 @pytest.fixture(scope="module")
 def pdftotext() -> Callable[..., str]:
-    program = shutil.which("pdftotext")
-    if program is None:
-        pytest.skip("needs the pdftotext program (on Debian: apt-get install poppler-utils)")
+    program = find_program("pdftotext")
 
     def run(data: bytes, *options: str) -> str:
         command = [program, *options, "-", "-"]
@@ -414,9 +412,7 @@ def test_lossless_image_keeps_every_pixel() -> None:
 
 
 def test_another_program_finds_the_same_image(tmp_path: Path) -> None:
-    program = shutil.which("pdfimages")
-    if program is None:
-        pytest.skip("needs the pdfimages program (on Debian: apt-get install poppler-utils)")
+    program = find_program("pdfimages")
     page_of(word("one", (10, 10, 60, 30)), image=noise()).save_pdf(tmp_path / "page.pdf", lossless=True)
 
     subprocess.run([program, "-png", str(tmp_path / "page.pdf"), str(tmp_path / "image")], check=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mediatensor.ocr import DocumentFile
 from mediatensor.ocr.io import Block, Document, Line, Page, Pages, Word
 from mediatensor.ocr.io._documents.pages import PageOfFile
 from ocr_export_pages import noise
+from processes import find_program
 
 pdfium = pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 
@@ -43,13 +43,6 @@ def drawn(data: bytes, number: int = 0, **options: Any) -> np.ndarray[Any, Any]:
     picture = document[number].render(rev_byteorder=True, **options).to_numpy()[..., :3].copy()
     document.close()
     return picture
-
-
-def program(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"needs the {name} program (on Debian: apt-get install poppler-utils)")
-    return path
 
 
 def book() -> bytes:
@@ -79,7 +72,7 @@ def assert_at_places(path: Path, number: int, places: dict[str, tuple[float, ...
     document = pdfium.PdfDocument(path)
     is_turned = document[number].get_rotation() != 0
     document.close()
-    by_poppler = {word.value: word[1:] for word in pdf_files.pdftotext(program("pdftotext"), path, number)}
+    by_poppler = {word.value: word[1:] for word in pdf_files.pdftotext(path, number)}
     for text, place in places.items():
         if is_turned:  # it gives the size of the page as if that were not turned
             assert text in by_poppler
@@ -183,7 +176,7 @@ def test_text_of_fields_is_not_written_again(tmp_path: Path) -> None:
         document.save_pdf(path)
         words = [word.value for word in DocumentFile.from_pdf(path).text_layer(0)]
         assert sorted(words) == ["hello", "north", "note", "south", "value"]
-    by_poppler = [word.value for word in pdf_files.pdftotext(program("pdftotext"), path)]
+    by_poppler = [word.value for word in pdf_files.pdftotext(path)]
     assert sorted(by_poppler) == ["hello", "north", "note", "south", "value"]
 
 
@@ -248,19 +241,20 @@ def test_pages_can_be_written_as_pictures() -> None:
 # Image files
 
 
+def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
+    target = io.BytesIO()
+    image.save(target, kind, **options)
+    return target.getvalue()
+
+
 def jpegs() -> dict[str, bytes]:
     picture = Image.fromarray(noise((90, 130)))
-    files = {}
-    for name, image, options in [
-        ("grey", picture.convert("L"), {}),
-        ("colour", picture, {"progressive": True}),
-        ("cmyk", picture.convert("CMYK"), {}),
-        *((f"turned {turn}", picture, {"exif": _turned(turn)}) for turn in range(2, 9)),
-    ]:
-        target = io.BytesIO()
-        image.save(target, "JPEG", quality=92, **options)
-        files[name] = target.getvalue()
-    return files
+    return {
+        "grey": encoded(picture.convert("L"), "JPEG", quality=92),
+        "colour": encoded(picture, "JPEG", quality=92, progressive=True),
+        "cmyk": encoded(picture.convert("CMYK"), "JPEG", quality=92),
+        **{f"turned {turn}": encoded(picture, "JPEG", quality=92, exif=_turned(turn)) for turn in range(2, 9)},
+    }
 
 
 def _turned(orientation: int) -> Image.Exif:
@@ -283,14 +277,8 @@ def test_jpegs_are_not_encoded_again(name: str, tmp_path: Path) -> None:
     assert np.abs(shown - pages[0])[2:-2, 2:-2].mean() < (25 if name == "cmyk" else 3)
     assert_at_places(path, 0)
     if name != "cmyk":
-        subprocess.run([program("pdfimages"), "-all", path, tmp_path / "image"], check=True)
+        subprocess.run([find_program("pdfimages"), "-all", path, tmp_path / "image"], check=True)
         assert (tmp_path / "image-000.jpg").read_bytes() == file
-
-
-def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
-    target = io.BytesIO()
-    image.save(target, kind, **options)
-    return target.getvalue()
 
 
 def lossless_files() -> dict[str, tuple[bytes, bool]]:

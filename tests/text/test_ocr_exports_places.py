@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,6 +28,7 @@ from ocr_export_pages import (
     unread_line,
     word,
 )
+from processes import find_program
 
 ALTO = "{http://www.loc.gov/standards/alto/ns-v4#}"
 HOSTILE = "]]>&<\"' ö Ω 漢 😀"
@@ -75,7 +75,6 @@ def test_hocr_counts_pages_and_puts_predictions_on_them() -> None:
     root = page.export_as_xml()[1].getroot()
 
     sheet = root.find("body/div")
-    assert sheet is not None
     assert (sheet.get("id"), sheet.get("title")) == ("page_5", "bbox 0 0 600 400; ppageno 4")
     assert [node.get("id") for node in sheet] == ["sum__1__prediction_1"]
 
@@ -126,7 +125,6 @@ def test_hocr_separates_words_for_xml_and_html_readers(case: str) -> None:
             lines.setdefault((row["block_num"], row["line_num"]), []).append(row["text"])
     expected = [" ".join(words).split() for words in lines.values()]
     body = ElementTree.fromstring(data).find("{http://www.w3.org/1999/xhtml}body")
-    assert body is not None
     for text in ("".join(body.itertext()), BodyText(data.decode()).text):
         assert [line.split() for line in text.splitlines() if line.strip()] == expected
 
@@ -416,9 +414,7 @@ def tsv_rows(text: str) -> list[dict[str, str]]:
 
 
 def test_tsv_has_the_columns_of_tesseract(tmp_path: Path) -> None:
-    program = shutil.which("tesseract")
-    if program is None:
-        pytest.skip("needs the tesseract program (on Debian: apt-get install tesseract-ocr)")
+    program = find_program("tesseract", "tesseract-ocr")
     Image.new("L", (60, 40), 255).save(tmp_path / "blank.png")
     command = [program, str(tmp_path / "blank.png"), "-", "tsv"]
     theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout

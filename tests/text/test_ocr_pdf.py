@@ -7,7 +7,6 @@ import io
 import multiprocessing
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 import threading
@@ -27,16 +26,9 @@ from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError
 from mediatensor.ocr.io import Block, Document, DocumentFile, Line, Page, Pages, Word, read_pdf
 from mediatensor.ocr.io._documents.pages import PageOfFile
 from mediatensor.ocr.io._documents.pdf import PdfDocument
+from processes import find_program
 
 pypdfium2 = pytest.importorskip("pypdfium2", reason="needs pypdfium2")
-
-
-@pytest.fixture(scope="module")
-def pdftoppm() -> str:
-    program = shutil.which("pdftoppm")
-    if program is None:
-        pytest.skip("needs the pdftoppm program (on Debian: apt-get install poppler-utils)")
-    return program
 
 
 def gray_page(level: float) -> bytes:
@@ -59,7 +51,7 @@ def levels(pages: Any) -> list[int]:
 @pytest.mark.parametrize("is_inherited", [False, True])
 @pytest.mark.parametrize("turn", ["", "/Rotate 90"])
 def test_a_page_with_a_crop_box_outside_of_it_shows_its_media_box(
-    box: str, is_inherited: bool, turn: str, pdftoppm: str, tmp_path: Path
+    box: str, is_inherited: bool, turn: str, tmp_path: Path
 ) -> None:
     content = b"0.2 g 50 500 300 200 re f BT /F 40 Tf 60 300 Td (word) Tj ET"
     annotation = pdf_files.Annotation("note", 100, 100)
@@ -79,7 +71,9 @@ def test_a_page_with_a_crop_box_outside_of_it_shows_its_media_box(
     assert [word.geometry for word in words] == [word.geometry for word in plain.text_layer(0)]
     np.testing.assert_array_equal(pages.page_content(0).boxes, plain.page_content(0).boxes)
     # Poppler shows the media box, unless it is asked for the crop box.
-    subprocess.run([pdftoppm, "-r", "72", "-singlefile", path, tmp_path / "p"], check=True, capture_output=True)
+    subprocess.run(
+        [find_program("pdftoppm"), "-r", "72", "-singlefile", path, tmp_path / "p"], check=True, capture_output=True
+    )
     with Image.open(tmp_path / "p.ppm") as theirs:
         assert np.abs(np.asarray(theirs, int) - pages[0]).mean() < 3
     # A searchable file has the words where they are read.
@@ -96,13 +90,13 @@ def test_a_page_with_a_crop_box_outside_of_it_shows_its_media_box(
 @pytest.mark.parametrize(
     "entries", ["", "/Rotate 90", "/Rotate 270/CropBox[50 100 600 780]", "/CropBox[50 100 600 780]"]
 )
-def test_pages_look_as_poppler_renders_them(entries: str, pdftoppm: str, tmp_path: Path) -> None:
+def test_pages_look_as_poppler_renders_them(entries: str, tmp_path: Path) -> None:
     content = (
         pdf_files.text_page((72, 700, "Hello brave world"), (72, 300, "a second line")) + b" 1 0 0 rg 90 90 80 40 re f"
     )
     path = tmp_path / "page.pdf"
     path.write_bytes(pdf_files.document([content], entries=entries))
-    ours, theirs = read_pdf(path)[0], pdf_files.pdftoppm(pdftoppm, path, 144)
+    ours, theirs = read_pdf(path)[0], pdf_files.pdftoppm(path, 144)
     assert ours.shape == theirs.shape
     assert ours.dtype == np.uint8
     assert ours.flags.c_contiguous
@@ -139,10 +133,10 @@ def test_every_bitmap_format_gives_three_channels(options: dict[str, Any]) -> No
     assert np.abs(page.astype(int) - plain).max() <= 2
 
 
-def test_filled_in_form_fields_are_drawn(pdftoppm: str, tmp_path: Path) -> None:
+def test_filled_in_form_fields_are_drawn(tmp_path: Path) -> None:
     path = tmp_path / "form.pdf"
     path.write_bytes(pdf_files.form("FILLED IN"))
-    ours, theirs = read_pdf(path)[0], pdf_files.pdftoppm(pdftoppm, path, 144)
+    ours, theirs = read_pdf(path)[0], pdf_files.pdftoppm(path, 144)
     assert (theirs < 128).sum() > 1000
     assert np.abs(ours.astype(int) - theirs).mean() < 0.5
     assert read_pdf(path, may_draw_forms=False)[0].min() == 255

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pdf_files
 from mediatensor.errors import OutOfRangeError
 from mediatensor.ocr.io import DocumentFile, read_pdf
 from mediatensor.ocr.structure import PageContent
+from processes import find_program
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 
@@ -23,9 +23,7 @@ PICTURE = b"q 120 0 0 80 400 600 cm BI /W 2 /H 2 /CS /G /BPC 8 ID \x00\xff\xff\x
 
 
 def content_of(drawing: bytes, **options: str) -> PageContent:
-    content = read_pdf(pdf_files.document([drawing], **options)).page_content(0)
-    assert content is not None
-    return content
+    return read_pdf(pdf_files.document([drawing], **options)).page_content(0)
 
 
 def test_lines_rectangles_and_edges_are_rules() -> None:
@@ -73,7 +71,6 @@ def test_content_is_where_it_is_rendered(entries: str, options: dict[str, object
     drawing = b"0 0 1 rg 1 0 0 RG 4 w 150 400 m 350 400 l S BT /F 24 Tf 200 500 Td (Hello world) Tj ET " + PICTURE
     pages = read_pdf(pdf_files.document([drawing], entries=entries), scale=2, **options)
     content, picture = pages.page_content(0), pages[0]
-    assert content is not None
     assert (content.width * 2, content.height * 2) == pytest.approx(picture.shape[1::-1], abs=1e-6)
     is_red = (picture[..., 0] > 200) & (picture[..., 1] < 80)
     is_blue = (picture[..., 2] > 200) & (picture[..., 1] < 80)
@@ -95,7 +92,6 @@ def test_words_match_the_text_layer() -> None:
     lines = ((72, 700, "Hello brave world"), (300, 400, "12.50 \u20ac"), (600, 90, "edge"), (900, 90, "beyond"))
     pages = read_pdf(pdf_files.document([pdf_files.text_page(*lines)], entries="/Rotate 90"))
     content, words = pages.page_content(0), pages.text_layer(0)
-    assert content is not None
     assert list(content.texts) == [word.value for word in words]
     relative = content.boxes / np.tile([content.width, content.height], 2)
     assert relative == pytest.approx(np.array([np.ravel(word.geometry) for word in words]))
@@ -109,8 +105,6 @@ def test_separate_process_gives_the_same_content(tmp_path: Path) -> None:
     for number in (0, 1):
         one = read_pdf(file).page_content(number)
         other = read_pdf(file, timeout_seconds=60).page_content(number)
-        assert one is not None
-        assert other is not None
         for name, value in vars(one).items():
             assert np.array_equal(value, getattr(other, name)), name
 
@@ -132,20 +126,16 @@ def test_drawings_in_forms_are_in_place() -> None:
         pdf_files.stream(b"q 2 0 0 2 100 300 cm /X Do Q"),
     ])  # fmt: skip
     content = read_pdf(file).page_content(0)
-    assert content is not None
     assert content.font_sizes == pytest.approx([20])
     assert content.horizontal_rules == pytest.approx(np.array([(120, 792 - 321, 220, 792 - 319)]))
 
 
 def test_type_matches_poppler(tmp_path: Path) -> None:
-    program = shutil.which("pdftohtml")
-    if program is None:
-        pytest.skip("needs the pdftohtml program (on Debian: apt-get install poppler-utils)")
     path = tmp_path / "page.pdf"
     lines = [(9, "F", "small"), (12, "F", "plain"), (12, "B", "heavy"), (30, "B", "Title"), (17, "F", "middle")]
     shown = [f"BT /{font} {size} Tf 72 {700 - 50 * n} Td ({text}) Tj ET" for n, (size, font, text) in enumerate(lines)]
     path.write_bytes(pdf_files.document(["\n".join(shown).encode()], resources=FONTS))
-    command = [program, "-xml", "-i", "-stdout", "-zoom", "1", str(path)]
+    command = [find_program("pdftohtml"), "-xml", "-i", "-stdout", "-zoom", "1", str(path)]
     xml = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     sizes = {name: float(size) for name, size in re.findall(r'<fontspec id="(\d+)" size="(-?\d+)"', xml)}
     theirs = {
@@ -153,7 +143,6 @@ def test_type_matches_poppler(tmp_path: Path) -> None:
         for font, text in re.findall(r'<text [^>]*font="(\d+)">(.*?)</text>', xml)
     }
     content = read_pdf(path).page_content(0)
-    assert content is not None
     ours = zip(content.texts, zip(content.font_sizes.tolist(), content.is_bold.tolist(), strict=True), strict=True)
     assert dict(ours) == theirs
 

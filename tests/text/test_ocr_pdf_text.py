@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +13,6 @@ from mediatensor.ocr.io._documents.pdf import PageCharacters, words_of
 from real_files import TEST_DATA
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")
-
-
-@pytest.fixture(scope="module")
-def pdftotext() -> str:
-    program = shutil.which("pdftotext")
-    if program is None:
-        pytest.skip("needs the pdftotext program (on Debian: apt-get install poppler-utils)")
-    return program
 
 
 CONTENT = pdf_files.text_page(
@@ -64,10 +55,10 @@ def test_boxes_match_the_ink(entries: str, options: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("entries", ["", "/CropBox[50 80 600 780]"])
-def test_words_match_poppler(entries: str, pdftotext: str, tmp_path: Path) -> None:
+def test_words_match_poppler(entries: str, tmp_path: Path) -> None:
     path = tmp_path / "page.pdf"
     path.write_bytes(pdf_files.document([CONTENT], entries=entries))
-    ours, theirs = read_pdf(path).text_layer(0), pdf_files.pdftotext(pdftotext, path)
+    ours, theirs = read_pdf(path).text_layer(0), pdf_files.pdftotext(path)
     assert sorted(values(ours)) == sorted(word.value for word in theirs)
     boxes = {word.value: np.array(word[1:]) for word in theirs}
     for word in ours:
@@ -78,7 +69,7 @@ def test_words_match_poppler(entries: str, pdftotext: str, tmp_path: Path) -> No
         assert np.abs(box[[0, 2]] - boxes[word.value][[0, 2]]).max() < 0.01
 
 
-def test_words_of_a_matplotlib_document_are_read(pdftotext: str, tmp_path: Path) -> None:
+def test_words_of_a_matplotlib_document_are_read(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib")
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.figure import Figure
@@ -93,9 +84,9 @@ def test_words_of_a_matplotlib_document_are_read(pdftotext: str, tmp_path: Path)
         figure.savefig(path)
     words = read_pdf(path).text_layer(0)
     assert values(words) == " ".join(lines).split()
-    assert values(words) == [word.value for word in pdf_files.pdftotext(pdftotext, path)]
+    assert values(words) == [word.value for word in pdf_files.pdftotext(path)]
     assert [word.geometry[0][1] for word in words] == pytest.approx(
-        [word.ymin for word in pdf_files.pdftotext(pdftotext, path)], abs=0.03
+        [word.ymin for word in pdf_files.pdftotext(path)], abs=0.03
     )
 
 
@@ -159,14 +150,13 @@ def test_text_layer_has_words_of_fields_and_annotations() -> None:
     assert np.array_equal(pages[0], picture)
     assert values(pages.text_layer(0)) == FILLED_IN
     content = pages.page_content(0)
-    assert content is not None
     assert list(content.texts) == FILLED_IN
 
 
-def test_words_of_fields_and_annotations_match_poppler(pdftotext: str, tmp_path: Path) -> None:
+def test_words_of_fields_and_annotations_match_poppler(tmp_path: Path) -> None:
     path = tmp_path / "invoice.pdf"
     path.write_bytes(INVOICE)
-    theirs = [word.value for word in pdf_files.pdftotext(pdftotext, path)]
+    theirs = [word.value for word in pdf_files.pdftotext(path)]
     assert sorted(values(read_pdf(path).text_layer(0))) == sorted(theirs)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import shutil
 import subprocess
 from html import unescape
 from pathlib import Path
@@ -15,6 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+import pdf_files
 from mediatensor.ocr.io import Document, Page, Table, TableCell
 from mediatensor.ocr.models.builder import DocumentBuilder
 from ocr_export_pages import page_of, relative, word
@@ -22,6 +22,7 @@ from ocr_layout_cases import arguments_of
 from ocr_pages import RenderedPage, render_page
 from ocr_reading import reader
 from ocr_word_pages import HEIGHT, TEXT, WIDTH, WordPage, form, receipt, shuffled, two_columns, written
+from processes import find_program
 
 GOODS = [("1762", "Spanner", "1", "7.95"), ("1041", "Roofing sheet", "12", "31.80"), ("77", "Nail", "250", "112.00")]
 
@@ -41,8 +42,7 @@ def built(words: WordPage, boxes: np.ndarray | None = None, shape: tuple[int, in
     mixed = shuffled(len(words.texts))
     places = (words.boxes if boxes is None else boxes)[mixed]
     arguments = arguments_of(places, [words.texts[index] for index in mixed], shape)
-    page: Page = DocumentBuilder(keep_reading_order=True)(**arguments).pages[0]
-    return page
+    return DocumentBuilder(keep_reading_order=True)(**arguments).pages[0]
 
 
 def words_of_lines(text: str) -> list[list[str]]:
@@ -56,7 +56,6 @@ def tree_words(page: Page) -> list[str]:
 def exported_words(page: Page) -> dict[str, list[str]]:
     """The words of each export, in its order, as programs that know the format take them from it."""
     body = ElementTree.fromstring(page.export_as("hocr")[0]).find("{http://www.w3.org/1999/xhtml}body")
-    assert body is not None
     rows = csv.DictReader(io.StringIO(page.export_as("tsv")), delimiter="\t", quoting=csv.QUOTE_NONE)
     strings = ElementTree.fromstring(page.export_as("alto")[0]).iter("{http://www.loc.gov/standards/alto/ns-v4#}String")
     lines = [line for block in page.export_as("json")["blocks"] for line in block["lines"]]
@@ -302,23 +301,9 @@ def courier_pdf(lines: list[tuple[float, float, float, str]]) -> bytes:
     shown = []
     for x, top, size, text in lines:
         escaped = re.sub(r"([()\\])", r"\\\1", text)
-        shown.append(f"BT /F {size} Tf {x} {HEIGHT - top - 0.8 * size} Td ({escaped}) Tj ET")
-    content = "\n".join(shown).encode("latin-1")
-    objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 %d %d] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> >> >>"
-        % (WIDTH, HEIGHT),
-        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Courier /Encoding /WinAnsiEncoding >>",
-    ]
-    file, offsets = b"%PDF-1.4\n", []
-    for number, item in enumerate(objects, 1):
-        offsets.append(len(file))
-        file += b"%d 0 obj\n%s\nendobj\n" % (number, item)
-    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-    trailer = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(file))
-    return file + b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1) + table + trailer
+        shown.append(f"BT /C {size} Tf {x} {HEIGHT - top - 0.8 * size} Td ({escaped}) Tj ET")
+    fonts = "/Font<</C<</Type/Font/Subtype/Type1/BaseFont/Courier/Encoding/WinAnsiEncoding>>>>"
+    return pdf_files.document(["\n".join(shown).encode("latin-1")], box=f"0 0 {WIDTH} {HEIGHT}", resources=fonts)
 
 
 def courier_words(lines: list[tuple[float, float, float, str]]) -> WordPage:
@@ -354,11 +339,8 @@ LOOKS = {
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_layout_matches_pdftotext(look: str, tmp_path: Path) -> None:
-    program = shutil.which("pdftotext")
-    if program is None:
-        pytest.skip("needs the pdftotext program (on Debian: apt-get install poppler-utils)")
     (tmp_path / "page.pdf").write_bytes(courier_pdf(LOOKS[look]))
-    command = [program, "-layout", str(tmp_path / "page.pdf"), "-"]
+    command = [find_program("pdftotext"), "-layout", str(tmp_path / "page.pdf"), "-"]
     theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout.rstrip("\f\n").splitlines()
 
     ours = built(courier_words(LOOKS[look])).render(layout=True).splitlines()
