@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mediatensor.ocr.io import Block, Document, KIEPage, Line, Page, Prediction, UnreadLine, Word
+from ocr_records import read_record
 
 STRAIGHT = {"value": 0, "confidence": None}
 #: Height and width of the pages.
@@ -19,8 +19,7 @@ SIZE = (400, 600)
 
 def doctr_exports(version: str) -> dict[str, dict[str, Any]]:
     """What docTR of that version exported, by case; see ``record_ocr_exports.py``."""
-    path = Path(__file__).parents[1] / "records" / "ocr" / f"doctr_exports_{version}.json"
-    cases: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    cases: dict[str, dict[str, Any]] = read_record(f"doctr_exports_{version}")["cases"]
     return cases
 
 
@@ -100,3 +99,32 @@ def empty_pages() -> dict[str, Any]:
         "no predictions": kie_page({}),
         "a document without pages": Document([]),
     }
+
+
+class HtmlParts(HTMLParser):
+    """The elements of a page in HTML, as a browser finds them.
+
+    Attributes:
+        found: Tag, attributes, and the text up to the next tag that begins.
+    """
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None], str]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs), ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.found and data.strip():
+            tag, attributes, text = self.found[-1]
+            self.found[-1] = (tag, attributes, text + data)
+
+    @property
+    def tags(self) -> list[tuple[str, dict[str, str | None]]]:
+        return [(tag, attributes) for tag, attributes, _ in self.found]
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for _, _, text in self.found if text]

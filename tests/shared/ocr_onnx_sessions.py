@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,19 +15,37 @@ from torch import Tensor
 from mediatensor.errors import WeightsNotFoundError
 from mediatensor.ocr.models import find_weights
 from mediatensor.ocr.models.recognition import ppocr
+from mediatensor.ocr.models.utils import export_model_to_onnx
 
-__all__ = ["PPOCR", "by_onnxruntime", "require_weights", "session"]
+__all__ = ["PPOCR", "by_onnxruntime", "exported_session", "needs_weights", "require_weights", "session"]
 
 PPOCR = ("ppocr_v6_small_det", "ppocr_v6_small_reco", "ppocr_mobile_v2_line_orientation")
 
 
-def require_weights() -> None:
-    """Skip where no package and no folder brings the weights."""
+def _missing_weights() -> str:
     try:
         for name in PPOCR:
             find_weights(name)
     except WeightsNotFoundError as error:
-        pytest.skip(str(error))
+        return str(error)
+    return ""
+
+
+needs_weights = pytest.mark.skipif(bool(_missing_weights()), reason=_missing_weights())
+
+
+def require_weights() -> None:
+    """Skip where no package and no folder brings the weights."""
+    if missing := _missing_weights():
+        pytest.skip(missing)
+
+
+def exported_session(model: Any, path: Path, *arguments: Any, **options: Any) -> Any:
+    """A network in onnxruntime, exported to a path with the further arguments of `export_model_to_onnx`."""
+    pytest.importorskip("onnx", reason="torch's exporter needs it")
+    runtime = pytest.importorskip("onnxruntime", reason="runs exported networks")
+    file = export_model_to_onnx(model, path, *arguments, **options)
+    return runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
 
 
 def session(arch: str) -> Callable[[Tensor], Tensor]:

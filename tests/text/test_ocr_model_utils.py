@@ -30,7 +30,7 @@ from mediatensor.ocr.models.utils import (
     load_pretrained_params,
     set_device_and_dtype,
 )
-from ocr_onnx_sessions import require_weights
+from ocr_onnx_sessions import exported_session, require_weights
 from ocr_weights import fill, formula_input
 
 VOCAB = "abcäÄłоβ1"  # noqa: RUF001 - the o is Cyrillic
@@ -73,30 +73,6 @@ def test_a_checkpoint_loads_and_its_checksum_is_compared(tmp_path: Path) -> None
     load_pretrained_params(model, plain, hash_prefix=file.stem[-8:].upper())
     with pytest.raises(WeightsError, match="expected abc"):
         load_pretrained_params(model, plain, hash_prefix="abc")
-
-
-def test_nothing_is_downloaded_and_nothing_is_executed(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="nothing is downloaded"):
-        small_crnn().from_pretrained("https://example.com/model.pt")
-    with pytest.raises(WeightsNotFoundError, match="absent"):
-        small_crnn().from_pretrained(str(tmp_path / "absent.pt"))
-    torch.save({"weight": Bomb(tmp_path / "exploded")}, tmp_path / "bomb.pt")
-    (tmp_path / "cut.pt").write_bytes((tmp_path / "bomb.pt").read_bytes()[:-50])
-    (tmp_path / "text.pt").write_text("no weights at all", encoding="utf-8")
-    for name in ("bomb", "cut", "text"):
-        with pytest.raises(WeightsError, match=name):
-            small_crnn().from_pretrained(str(tmp_path / f"{name}.pt"))
-    assert not (tmp_path / "exploded").exists()
-
-
-class Bomb:
-    """Writes a file when it is unpickled."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return Path.touch, (self.target,)
 
 
 def test_a_checkpoint_of_another_vocabulary_loads_without_its_head(tmp_path: Path) -> None:
@@ -327,8 +303,6 @@ EXPORTED = {
     ],
 )
 def test_models_are_exported_in_whatever_state_they_are(name: str, state: str, tmp_path: Path) -> None:
-    pytest.importorskip("onnx", reason="torch's exporter needs it")
-    onnxruntime = pytest.importorskip("onnxruntime", reason="runs exported networks")
     model = fill(getattr(models, name)(**({"vocab": "0123456789 "} if "reco" in name else {})), 0.7)
     model.train(state == "training")
     expected = copy.deepcopy(model).eval()
@@ -336,11 +310,10 @@ def test_models_are_exported_in_whatever_state_they_are(name: str, state: str, t
         model.to(torch.bfloat16)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     shape, shapes = EXPORTED[name]
-    path = export_model_to_onnx(model, tmp_path / name, formula_input(shape))
+    session = exported_session(model, tmp_path / name, formula_input(shape))
     assert model.training == (state == "training")
     assert not getattr(model, "exportable", False)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     if hasattr(expected, "exportable"):
         expected.exportable = True
     for other in shapes:
@@ -355,20 +328,17 @@ def test_models_are_exported_in_whatever_state_they_are(name: str, state: str, t
 
 def test_networks_of_the_default_predictor_are_exported_as_they_stand_in_it(tmp_path: Path) -> None:
     """Read a line twice: by the predictor, and by another runtime from the exported networks, with CTC by hand."""
-    pytest.importorskip("onnx", reason="torch's exporter needs it")
-    onnxruntime = pytest.importorskip("onnxruntime", reason="runs exported networks")
     require_weights()
     predictor = ocr_predictor(pretrained=True)
     page = Image.new("RGB", (320, 48), "white")
     ImageDraw.Draw(page).text((10, 8), "Delivery note 2048", font=ImageFont.load_default(28), fill="black")
     line = np.array(page)
     [(text, _)] = predictor.reco_predictor([line])
-    paths = [
-        export_model_to_onnx(stage.model, tmp_path / str(index))
+    detection, recognition = (
+        exported_session(stage.model, tmp_path / str(index))
         for index, stage in enumerate((predictor.det_predictor, predictor.reco_predictor))
-    ]
+    )
     assert predictor.reco_predictor([line])[0][0] == text
-    detection, recognition = (onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]) for path in paths)
     assert [axis.shape[1:] for axis in detection.get_inputs()] == [[3, "height", "width"]]
     assert [axis.shape[1:] for axis in recognition.get_inputs()] == [[3, 48, "width"]]
     picture = (line[..., ::-1].transpose(2, 0, 1)[None] / 127.5 - 1).astype(np.float32)
