@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +11,12 @@ from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.io.elements import Character
 from mediatensor.ocr.models.builder import DocumentBuilder, KIEDocumentBuilder
 from ocr_layout_cases import arguments_of, builder_cases, kie_arguments
+from ocr_records import read_record
 from ocr_word_pages import HEIGHT, PAGES, WIDTH, one_column, shuffled, two_columns
 
 CASES = {name: (settings, arguments) for name, settings, arguments in builder_cases()}
 
-
-@pytest.fixture(scope="module")
-def recorded() -> dict[str, Any]:
-    path = Path(__file__).parents[1] / "records" / "ocr" / "layout.json"
-    answers: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return answers
+RECORDED = read_record("layout")
 
 
 def lines_of(document: Any) -> list[list[list[str]]]:
@@ -30,15 +24,15 @@ def lines_of(document: Any) -> list[list[list[str]]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_lines_match_doctr(name: str, recorded: dict[str, Any]) -> None:
+def test_lines_match_doctr(name: str) -> None:
     settings, arguments = CASES[name]
-    assert lines_of(DocumentBuilder(**settings)(**arguments)) == recorded["lines"][name]
+    assert lines_of(DocumentBuilder(**settings)(**arguments)) == RECORDED["lines"][name]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_predictions_are_sorted_as_by_doctr(name: str, recorded: dict[str, Any]) -> None:
+def test_predictions_are_sorted_as_by_doctr(name: str) -> None:
     page = KIEDocumentBuilder()(**kie_arguments(CASES[name][1])).pages[0]
-    assert [prediction.value for prediction in page.predictions["words"]] == recorded["predictions"][name]
+    assert [prediction.value for prediction in page.predictions["words"]] == RECORDED["predictions"][name]
 
 
 @pytest.mark.parametrize("name", PAGES)

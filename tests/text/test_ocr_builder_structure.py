@@ -18,7 +18,7 @@ UPRIGHT = {"value": 0, "confidence": None}
 def built(boxes: Any, texts: list[str], *, builder: DocumentBuilder | None = None, **arguments: Any) -> Page:
     """The page of some words, all read with a confidence of 0.9."""
     places = np.asarray(boxes, dtype=np.float64)
-    document = (builder or DocumentBuilder())(
+    return (builder or DocumentBuilder())(
         [np.full((100, 200, 3), 255, np.uint8)],
         [places],
         [np.ones(len(texts))],
@@ -26,9 +26,7 @@ def built(boxes: Any, texts: list[str], *, builder: DocumentBuilder | None = Non
         [(100, 200)],
         [[UPRIGHT] * len(texts)],
         **{name: [value] for name, value in arguments.items()},
-    )
-    page: Page = document.pages[0]
-    return page
+    ).pages[0]
 
 
 def grid(cells: dict[tuple[int, int, int, int], Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ import torch
 from mediatensor.errors import InvalidArgumentError, WeightsError
 from mediatensor.ocr.models import classification
 from mediatensor.ocr.models.classification import mobilenet, resnet, starnet, textnet, vit_det
+from ocr_records import read_record
 from ocr_weights import assert_summary, describe_state, fill, formula_input
 
-RECORDS: dict[str, dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "records" / "ocr" / "classification_models.json").read_text(encoding="utf-8")
-)
+RECORDS: dict[str, dict[str, Any]] = read_record("classification_models")
 CFGS = {
     name: cfg for module in (mobilenet, resnet, starnet, textnet, vit_det) for name, cfg in module.default_cfgs.items()
 }

@@ -6,9 +6,9 @@ import gzip
 import hashlib
 import io
 import json
-import os
 import pickle
 import random
+import re
 import shutil
 import sys
 import tarfile
@@ -31,8 +31,10 @@ from mediatensor.ocr import transforms as T
 from mediatensor.ocr.datasets.datasets import AbstractDataset, VisionDataset
 from mediatensor.ocr.datasets.generator import synthesize_text_img
 from mediatensor.ocr.utils import Sample
+from ocr_records import read_record
+from real_files import TEST_DATA
 
-RECORDED = json.loads((Path(__file__).parents[1] / "records" / "ocr" / "datasets.json").read_text("utf-8"))
+RECORDED = read_record("datasets")
 # cv2.boxPoints starts at the bottom left, so docTR reads these words sideways.
 TURNED_BY_DOCTR = {("IMGUR5K", "polygons"), ("IMGUR5K", "recognition of polygons")}
 
@@ -161,13 +163,10 @@ def funsd_archive(folder: Path, kind: str = "zip") -> Path:
     return Path(shutil.move(made, folder / "datasets" / "funsd.zip"))
 
 
-def accept(monkeypatch: pytest.MonkeyPatch, archive: Path) -> None:
-    monkeypatch.setattr(datasets.FUNSD, "SHA256", hashlib.sha256(archive.read_bytes()).hexdigest())
-
-
 @pytest.mark.parametrize("kind", ["zip", "tar", "gztar", "xztar"])
 def test_archives_are_unpacked_once(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    accept(monkeypatch, archive := funsd_archive(tmp_path, kind))
+    archive = funsd_archive(tmp_path, kind)
+    monkeypatch.setattr(datasets.FUNSD, "SHA256", hashlib.sha256(archive.read_bytes()).hexdigest())
     monkeypatch.setenv("DOCTR_CACHE_DIR", str(tmp_path))
     rows = files.summary(datasets.FUNSD(download=True))
     assert agree(rows, RECORDED["FUNSD"]["boxes"][1])
@@ -388,27 +387,27 @@ def test_damaged_published_labels_are_rejected(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("name", "file", "content"),
     [
-        b"<tagset>",
-        b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>",
-        b"\0",
-        b"",
-        b"<?xml version='1.0' encoding='none'?><a/>",
+        *(
+            ("SVT", "train.xml", content)
+            for content in (
+                b"<tagset>",
+                b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>",
+                b"\0",
+                b"",
+                b"<?xml version='1.0' encoding='none'?><a/>",
+            )
+        ),
+        ("SynthText", "gt.mat", b"no MATLAB"),
     ],
 )
-def test_damaged_xml_is_rejected(content: bytes, tmp_path: Path) -> None:
-    files.write_files(tmp_path, "SVT")
-    (tmp_path / "datasets" / "svt" / "svt1" / "train.xml").write_bytes(content)
-    with pytest.raises(OpenError, match=r"train\.xml"):
-        datasets.SVT(cache_dir=tmp_path)
-
-
-def test_damaged_matlab_files_are_rejected(tmp_path: Path) -> None:
-    files.write_files(tmp_path, "SynthText")
-    (tmp_path / "datasets" / "SynthText" / "SynthText" / "gt.mat").write_bytes(b"no MATLAB")
-    with pytest.raises(OpenError, match=r"gt\.mat"):
-        datasets.SynthText(cache_dir=tmp_path)
+def test_damaged_files_of_archives_are_rejected(name: str, file: str, content: bytes, tmp_path: Path) -> None:
+    files.write_files(tmp_path, name)
+    (path,) = tmp_path.rglob(file)
+    path.write_bytes(content)
+    with pytest.raises(OpenError, match=re.escape(file)):
+        getattr(datasets, name)(cache_dir=tmp_path)
 
 
 @pytest.mark.parametrize(("place", "value"), [(260, 1), (280, 128)])
@@ -658,8 +657,7 @@ def test_crops_equal_parts_of_the_picture(tmp_path: Path) -> None:
 
 
 def real(name: str) -> Path:
-    shared = Path(os.environ.get("MEDIATENSOR_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
-    folder = shared / "ocr" / name
+    folder = TEST_DATA / "ocr" / name
     if not folder.is_dir():
         pytest.skip(f"no pages in {folder}")
     return folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,10 @@ import torch
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection
 from mediatensor.ocr.models.detection import differentiable_binarization, fast, linknet
+from ocr_records import read_record
 from ocr_weights import assert_summary, describe_state, fill, formula_input
 
-RECORDS: dict[str, dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "records" / "ocr" / "detection_models.json").read_text(encoding="utf-8")
-)
+RECORDS: dict[str, dict[str, Any]] = read_record("detection_models")
 CFGS = {**differentiable_binarization.default_cfgs, **fast.default_cfgs, **linknet.default_cfgs}
 QUICK = {"db_mobilenet_v3_large", "fast_tiny", "linknet_resnet18"}
 STRAIGHT_BOXES = [[0.1, 0.1, 0.5, 0.3], [0.5, 0.5, 0.52, 0.9], [0.2, 0.6, 0.4, 0.8]]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,14 +21,13 @@ from mediatensor.ocr.models.detection.differentiable_binarization import DBPostP
 from mediatensor.ocr.models.detection.fast import FASTPostProcessor
 from mediatensor.ocr.models.detection.linknet import LinkNetPostProcessor
 from ocr_maps import HEIGHT, WIDTH, formula_map, random_map
+from ocr_records import read_record
 
 ndimage = pytest.importorskip("scipy.ndimage", reason="needs SciPy")
 spatial = pytest.importorskip("scipy.spatial", reason="needs SciPy")
 
 POSTPROCESSORS = {"db": DBPostProcessor, "fast": FASTPostProcessor, "linknet": LinkNetPostProcessor}
-RECORDS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "records" / "ocr" / "detection_boxes.json").read_text(encoding="utf-8")
-)
+RECORDS: list[dict[str, Any]] = read_record("detection_boxes")
 
 
 def boxes_from_map(probabilities: np.ndarray, bin_thresh: float, **options: Any) -> np.ndarray:
@@ -39,8 +36,7 @@ def boxes_from_map(probabilities: np.ndarray, bin_thresh: float, **options: Any)
 
 def found(record: dict[str, Any]) -> np.ndarray:
     postprocessor = POSTPROCESSORS[record["model"]](assume_straight_pages=record["straight"])
-    boxes: np.ndarray = postprocessor(formula_map(record["tilt"])[None, :, :, None])[0][0]
-    return boxes
+    return postprocessor(formula_map(record["tilt"])[None, :, :, None])[0][0]
 
 
 @pytest.mark.parametrize("record", [record for record in RECORDS if record["straight"]])

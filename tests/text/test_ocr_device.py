@@ -21,9 +21,11 @@ from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection_predictor, kie_predictor, recognition_predictor
 from mediatensor.ocr.models._lines.cutting import padded_width
-from ocr_onnx_sessions import require_weights
+from ocr_onnx_sessions import needs_weights
 from ocr_pages import RenderedPage
 from ocr_reading import geometries, reader, text_page, words_of
+
+pytestmark = needs_weights
 
 LINES = ("Invoice 2041 of the firm", "Total due: 1,250.00 EUR", "7", "Thank you very much!")
 SPAN_BYTES = 44
@@ -31,11 +33,6 @@ SPAN_BYTES = 44
 
 # The steps between the networks, by the function of the library that waits.
 DETECTION, READING, LINE_TURNS = "_locate_batch", "readings_of", "upside_down_probabilities"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def weights() -> None:
-    require_weights()
 
 
 @cache

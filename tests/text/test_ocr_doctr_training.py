@@ -109,6 +109,17 @@ def fit(
     return losses
 
 
+def loader_of(train_set: Any, batch_size: int) -> DataLoader[Any]:
+    return DataLoader(
+        train_set,
+        batch_size=batch_size,
+        drop_last=True,
+        num_workers=0,
+        sampler=RandomSampler(train_set),
+        collate_fn=train_set.collate_fn,
+    )
+
+
 def settle(model: nn.Module, images: Tensor, targets: Any) -> None:
     """Take the means and deviations of all layers from these images: a few dozen steps do not reach them."""
     for module in model.modules():
@@ -128,14 +139,7 @@ def test_a_recogniser_learns_lines(lines: Path, training_seed: int) -> None:
         labels_path=str(lines / "labels.json"),
         img_transforms=T.Resize((32, 128), preserve_aspect_ratio=True),
     )
-    loader = DataLoader(
-        train_set,
-        batch_size=6,
-        drop_last=True,
-        num_workers=0,
-        sampler=RandomSampler(train_set),
-        collate_fn=train_set.collate_fn,
-    )
+    loader = loader_of(train_set, batch_size=6)
     model = recognition.__dict__["crnn_mobilenet_v3_small"](pretrained=False, vocab=VOCABS["french"])
     batch_transforms = normalize(mean=(0.694, 0.695, 0.693), std=(0.299, 0.296, 0.301))
     # Six words with a mean loss this small: at least half of them are read with a probability near one.
@@ -164,9 +168,7 @@ def test_a_detector_learns_pages(pages: Path, training_seed: int) -> None:
         label_path=str(pages / "labels.json"),
         sample_transforms=T.SampleCompose([T.Resize((160, 160), preserve_aspect_ratio=True, symmetric_pad=True)]),
     )
-    loader = DataLoader(
-        train_set, batch_size=2, num_workers=0, sampler=RandomSampler(train_set), collate_fn=train_set.collate_fn
-    )
+    loader = loader_of(train_set, batch_size=2)
     model = detection.__dict__["db_mobilenet_v3_large"](
         pretrained=False, assume_straight_pages=True, class_names=train_set.class_names
     )
@@ -185,8 +187,6 @@ def test_a_detector_learns_pages(pages: Path, training_seed: int) -> None:
         for boxes_gt, boxes_pred in zip(target.values(), predicted.values(), strict=True):
             val_metric.update(gts=boxes_gt, preds=boxes_pred[:, :4])
     recall, precision, _ = val_metric.summary()
-    assert recall is not None
-    assert precision is not None
     assert min(recall, precision) > 0.7
 
 
@@ -204,9 +204,7 @@ def test_an_orientation_classifier_learns_turned_lines(lines: Path, training_see
         img_transforms=T.Resize((48, 48), preserve_aspect_ratio=True, symmetric_pad=True),
         sample_transforms=T.SampleCompose([T.RandomApply(T.GaussianBlur((0.1, 0.5)), 0.3), rnd_rotate]),
     )
-    loader = DataLoader(
-        train_set, batch_size=6, num_workers=0, sampler=RandomSampler(train_set), collate_fn=train_set.collate_fn
-    )
+    loader = loader_of(train_set, batch_size=6)
     model = classification.__dict__["mobilenet_v3_small_crop_orientation"](pretrained=False, classes=QUARTERS)
 
     def loss_of(images: Tensor, targets: Any) -> Tensor:

@@ -92,7 +92,6 @@ def test_exact_lines_have_no_errors() -> None:
     assert (found.exact, found.cer, found.wer, found.num_edits) == (1.0, 0.0, 0.0, 0)
     assert found.worst == ()
     assert found.num_characters == sum(map(len, TEXTS))
-    assert found.latency is not None
     assert 0 < found.latency.low_seconds <= found.latency.median_seconds <= found.latency.high_seconds
 
 
@@ -177,14 +176,12 @@ def test_empty_true_text_has_edits_and_no_rate() -> None:
 
 def test_rows_may_be_pairs() -> None:
     image = line_rows()[0].image
-    assert image is not None
     found = recognised([(image, TEXTS[0]), (image.float() / 255, TEXTS[0]), (image.permute(1, 2, 0).numpy(), "x")])
     assert [line.read for line in found.lines] == [TEXTS[0]] * 3
 
 
 def test_rows_may_be_samples_of_doctr() -> None:
     image = line_rows()[0].image
-    assert image is not None
     found = recognised([DocTRSample(image.float() / 255, target=TEXTS[0]), DocTRSample(image, target="x")])
     assert [line.num_edits == 0 for line in found.lines] == [True, False]
 

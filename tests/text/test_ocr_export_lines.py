@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from mediatensor.ocr import models
 from mediatensor.ocr.models import recognition_predictor
 from mediatensor.ocr.models.predictor import CutLine
 from mediatensor.ocr.training import LineDataset, RecognitionEvaluation, evaluate, export_lines
+from ocr_export_pages import HtmlParts
 from ocr_reading import LINES, reader, text_page, words_of
 
 
@@ -145,31 +145,13 @@ def test_corrections_survive_further_documents(
         assert picture.getpixel((0, 0)) == (50, 50, 50)
 
 
-class Scripts(HTMLParser):
-    """The scripts of a page, as a browser finds them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[tuple[dict[str, str | None], str]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "script":
-            self.found.append((dict(attrs), ""))
-
-    def handle_data(self, data: str) -> None:
-        if self.found and self.cdata_elem == "script":
-            attributes, before = self.found[-1]
-            self.found[-1] = attributes, before + data
-
-
 def test_correction_page_has_all_lines(tmp_path: Path, predictor: FakePredictor, run: Callable[..., int]) -> None:
     folder = tmp_path / "lines"
     assert run(write_tiff(tmp_path / "a.tif", [50])) == 0
     rewrite(folder, lambda row: {**row, "text": "</script><b> \u017f \u2028 &amp; 'a' \"b\" \\n"})
     assert run(write_tiff(tmp_path / "b.tif", [20])) == 0
     page = (folder / "correct.html").read_text(encoding="utf-8")
-    scripts = Scripts(page).found
+    scripts = [(attributes, text) for tag, attributes, text in HtmlParts(page).found if tag == "script"]
     assert [attributes.get("id") for attributes, _ in scripts] == ["rows", None]
     rows = [json.loads(line) for line in (folder / "lines.jsonl").read_text(encoding="utf-8").split("\n") if line]
     assert json.loads(scripts[0][1]) == rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.io import Block, Document, LayoutElement, Line, Page, Table, TableCell, Word
+from ocr_export_pages import HtmlParts
 
 BOX = ((0.0, 0.2), (1.0, 0.4))
 IMAGE = np.full((100, 100, 3), 255, np.uint8)
@@ -95,25 +95,8 @@ def test_dataframe_has_the_head_as_column_names(table: Table) -> None:
     assert plain.to_dataframe().values.tolist() == [["a"], ["b"]]
 
 
-class Tags(HTMLParser):
-    """Cells and headings as (tag, attributes, text)."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None], str]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs), ""))
-
-    def handle_data(self, data: str) -> None:
-        if self.found and data.strip():
-            tag, attributes, text = self.found[-1]
-            self.found[-1] = (tag, attributes, text + data)
-
-
 def test_html_has_all_rows_of_the_head(document: Document) -> None:
-    tags = Tags(document.pages[0].export_as_html()).found
+    tags = HtmlParts(document.pages[0].export_as_html()).found
     heads = [(text, attributes) for tag, attributes, text in tags if tag == "th"]
     assert heads == [("Item", {"rowspan": "2"}), ("Price, net", {"colspan": "2"}), ("each", {}), ("all", {})]
     assert sum(tag == "td" for tag, _, _ in tags) == 6
@@ -134,7 +117,7 @@ def test_headings_have_levels() -> None:
     layout = [LayoutElement(kind, 0.9, box, level=level) for (kind, level), box in zip(kinds, boxes, strict=True)]
     page = Page(IMAGE, blocks, 0, (100, 100), layout=layout, in_reading_order=True)
     assert page.export_as_markdown().split("\n\n") == ["# w0", "## w1", "#### w2", "###### w3", "w4"]
-    assert [tag for tag, _, _ in Tags(page.export_as_html()).found] == ["h1", "h2", "h4", "h6", "p"]
+    assert [tag for tag, _, _ in HtmlParts(page.export_as_html()).found] == ["h1", "h2", "h4", "h6", "p"]
     assert page.export_as_asciidoc().split("\n\n")[:4] == ["== w0", "=== w1", "===== w2", "====== w3"]
     assert Page.from_dict(page.export()).export_as_markdown() == page.export_as_markdown()
 

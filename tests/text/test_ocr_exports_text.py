@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
 from typing import Any, TypeVar, get_args, get_origin, get_overloads, get_type_hints
 
 import pytest
@@ -24,6 +23,7 @@ from mediatensor.ocr.io import (
 )
 from ocr_export_pages import (
     SIZE,
+    HtmlParts,
     doctr_exports,
     empty_pages,
     kie_page,
@@ -193,22 +193,6 @@ def test_asciidoc_is_escaped(text: str, expected: str) -> None:
     assert page_of(word(text, (10, 10, 200, 30))).export_as_asciidoc() == expected
 
 
-class Reader(HTMLParser):
-    """Tags and texts of HTML, as a browser sees them."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.texts += [data] if data.strip() else []
-
-
 def test_html_is_escaped() -> None:
     text = "<script>alert('&amp;')</script>\x07"
     page, predictions = page_of(word(text, (10, 10, 200, 30))), kie_page({"<b>": [word(text, (10, 10, 200, 30))]})
@@ -217,7 +201,7 @@ def test_html_is_escaped() -> None:
         (page.export_as_html(), [text[:-1]]),
         (predictions.export_as_html(), ["<b>", text[:-1]]),
     ):
-        read = Reader(html)
+        read = HtmlParts(html)
         assert read.texts == texts
         assert not {"script", "b"} & {tag for tag, _ in read.tags}
     assert "<script>" in HTMLExporter().export_page(page, escape=False)
@@ -226,7 +210,7 @@ def test_html_is_escaped() -> None:
 def test_only_html_marks_unread_lines() -> None:
     page = partly_read_page()
 
-    read = Reader(page.export_as_html())
+    read = HtmlParts(page.export_as_html())
 
     marks = [attributes for _, attributes in read.tags if attributes.get("class") == "unread"]
     assert marks == [
@@ -241,7 +225,7 @@ def test_only_html_marks_unread_lines() -> None:
         assert page.export_as(format) == fully_read.export_as(format)
     predictions = kie_page({"sum": [word("one", (10, 10, 200, 30))]})
     predictions.unread = [unread_line((10, 50, 200, 70), '"><script>')]
-    tags = Reader(predictions.export_as_html()).tags
+    tags = HtmlParts(predictions.export_as_html()).tags
     assert tags[-1] == ("p", {"class": "unread", "data-reason": '"><script>', "data-bbox": "10 50 200 70"})
 
 
@@ -254,7 +238,7 @@ def test_unread_lines_do_not_separate_list_items() -> None:
     )
 
     assert page.export_as_markdown() == "- first\n- second"
-    assert [tag for tag, _ in Reader(page.export_as_html()).tags] == ["ul", "li", "p", "ul", "li"]
+    assert [tag for tag, _ in HtmlParts(page.export_as_html()).tags] == ["ul", "li", "p", "ul", "li"]
 
 
 def spanning_table() -> Table:
@@ -269,7 +253,7 @@ def test_tables_are_rendered() -> None:
     assert page.render() == "wide|\t\ttall\na\tb\n\t"
     assert page.export_as_markdown() == "| wide\\| |  | tall |\n| --- | --- | --- |\n| a | b |  |"
     assert page.export_as_asciidoc() == "|===\n|wide\\| | |tall\n\n|a |b |\n|==="
-    tags = [(tag, attributes) for tag, attributes in Reader(page.export_as_html()).tags if tag in ("th", "td")]
+    tags = [(tag, attributes) for tag, attributes in HtmlParts(page.export_as_html()).tags if tag in ("th", "td")]
     assert tags == [("th", {"colspan": "2"}), ("th", {"rowspan": "2"}), ("td", {}), ("td", {})]
 
 
@@ -285,4 +269,4 @@ def test_lines_of_one_list_item_are_one_item() -> None:
     )
 
     assert page.export_as_markdown() == "- first wraps\n- second"
-    assert Reader(page.export_as_html()).texts == ["first wraps", "second"]
+    assert HtmlParts(page.export_as_html()).texts == ["first wraps", "second"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,8 +30,9 @@ from mediatensor.ocr.utils.geometry import (
     rotate_image,
     straighten_page,
 )
+from ocr_records import read_record
 
-RECORDED: dict[str, Any] = json.loads((Path(__file__).parents[1] / "records" / "ocr" / "geometry.json").read_text())
+RECORDED: dict[str, Any] = read_record("geometry")
 POLYGONS = np.array(RECORDED["polygons"])
 BOXES = np.array(RECORDED["boxes"])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import torch
 
 from mediatensor.errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
 from mediatensor.ocr.models import LWDETR, layout, layout_predictor, list_models, lw_detr_m, lw_detr_s, model_card
-from mediatensor.ocr.models.utils import export_model_to_onnx
 from ocr_layouts import (
     LAYOUT_GAINS,
     LAYOUT_LEARNT,
@@ -24,11 +22,11 @@ from ocr_layouts import (
     layout_target,
     overlapping_boxes,
 )
+from ocr_onnx_sessions import exported_session
+from ocr_records import read_record
 from ocr_weights import assert_summary, describe_state, fill, formula_input
 
-RECORDS: dict[str, Any] = json.loads(
-    (Path(__file__).parents[1] / "records" / "ocr" / "layout_models.json").read_text(encoding="utf-8")
-)
+RECORDS: dict[str, Any] = read_record("layout_models")
 NETWORKS = ["lw_detr_s", "lw_detr_m"]
 
 
@@ -172,11 +170,8 @@ def test_half_precision_gives_regions() -> None:
 
 
 def test_the_exported_network_gives_the_same(small: LWDETR, tmp_path: Path) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnx")
     images, masks = formula_input(LAYOUT_SHAPE)[1:], layout_masks()[1:]
-    path = export_model_to_onnx(small, tmp_path / "layout", (images, masks))
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = exported_session(small, tmp_path / "layout", (images, masks))
     logits, boxes = session.run(None, {"input": images.numpy(), "masks": masks.numpy()})
     small.exportable = True
     with torch.no_grad():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import os
 from pathlib import Path
 
 import matplotlib
@@ -22,6 +21,7 @@ from mediatensor.ocr.models.detection._leftovers import (
 )
 from ocr_pages import render_text, rotated
 from ocr_reading import reader
+from real_files import TEST_DATA
 
 SENTENCES = (
     "The quiet harbour keeps its boats behind a wall of grey stone, and nobody asks why the gate is closed at night.",
@@ -57,8 +57,7 @@ def test_lines_are_whole_where_the_first_look_passes_over_a_part(angle: float, i
 
 
 def test_the_middle_of_a_long_line_is_read() -> None:
-    data = Path(os.environ.get("MEDIATENSOR_TEST_DATA", Path(__file__).parents[3] / "shared/data"))
-    path = data / "drawn/lost_middle.png"
+    path = TEST_DATA / "drawn/lost_middle.png"
     if not path.exists():
         pytest.skip("there is no drawn/lost_middle.png in the folder of test data")
     text = reader(shorter_side=960)([np.array(Image.open(path).convert("RGB"))]).render()
@@ -210,8 +209,7 @@ def _counted(predictor: object, monkeypatch: pytest.MonkeyPatch) -> list[tuple[i
     return sizes
 
 
-@pytest.mark.parametrize("is_upright", [False])
-def test_a_long_strip_of_one_line_is_read_whole(is_upright: bool) -> None:
+def test_a_long_strip_of_one_line_is_read_whole() -> None:
     picture, text = Image.new("RGB", (6000, 30), "white"), ""
     font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"), 18)
     for word in itertools.cycle(" ".join(SENTENCES).split()):
@@ -219,8 +217,7 @@ def test_a_long_strip_of_one_line_is_read_whole(is_upright: bool) -> None:
             break
         text = f"{text} {word}".strip()
     ImageDraw.Draw(picture).text((20, 4), text, fill="black", font=font)
-    strip = np.array(picture if is_upright else picture.transpose(Image.Transpose.ROTATE_90))
-    read = reader()([strip]).render().split()
+    read = reader()([np.array(picture.transpose(Image.Transpose.ROTATE_90))]).render().split()
     wanted = text.split()
     assert len(read) == len(wanted)
     assert sum(a != b for a, b in zip(read, wanted, strict=True)) <= 2

@@ -6,7 +6,6 @@ import json
 import random
 import sys
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,11 @@ from mediatensor.ocr.utils.metrics import (
     polygon_iou,
     string_match,
 )
+from ocr_records import read_record
 
 pytest.importorskip("scipy", reason="boxes are paired by SciPy")
 
-RECORDED: dict[str, Any] = json.loads(
-    (Path(__file__).parents[1] / "records" / "ocr" / "metrics.json").read_text("utf-8")
-)
+RECORDED: dict[str, Any] = read_record("metrics")
 TRUE, PREDICTED = np.array(RECORDED["true"]), np.array(RECORDED["predicted"])
 
 

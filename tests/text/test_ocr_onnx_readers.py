@@ -156,8 +156,7 @@ def file(tmp_path: Path) -> Path:
 
 def by_onnxruntime(path: Path, lines: torch.Tensor) -> np.ndarray:
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    out: np.ndarray = session.run(None, {session.get_inputs()[0].name: lines.numpy()})[0]
-    return out
+    return session.run(None, {session.get_inputs()[0].name: lines.numpy()})[0]
 
 
 def assert_same(path: Path, model: Any, lines: torch.Tensor) -> None:
@@ -189,15 +188,11 @@ def test_runs_the_default_recogniser_as_onnxruntime_and_as_its_module() -> None:
 
 
 def drawn(text: str) -> np.ndarray:
-    picture = Image.new("RGB", (24 * len(text) + 40, 60), "white")
-    ImageDraw.Draw(picture).text((20, 10), text, "black", ImageFont.truetype(font_file(), 32))
-    return np.asarray(picture)
-
-
-def font_file() -> str:
     from matplotlib import font_manager
 
-    return font_manager.findfont("DejaVu Sans")
+    picture = Image.new("RGB", (24 * len(text) + 40, 60), "white")
+    ImageDraw.Draw(picture).text((20, 10), text, "black", ImageFont.truetype(font_manager.findfont("DejaVu Sans"), 32))
+    return np.asarray(picture)
 
 
 def test_is_a_module_like_any_other(file: Path, tmp_path: Path) -> None:
@@ -225,8 +220,7 @@ def test_serves_threads_and_compilers(file: Path) -> None:
 
     def logits(network: Any, batch: torch.Tensor) -> torch.Tensor:
         with torch.inference_mode():
-            found: torch.Tensor = network(batch, return_model_output=True)["out_map"]
-            return found
+            return network(batch, return_model_output=True)["out_map"]
 
     expected = [logits(model, batch) for batch in lines]
     with ThreadPoolExecutor(3) as pool:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -21,19 +17,15 @@ from mediatensor.ocr.models._utils import (
     rectify_loc_preds,
 )
 from ocr_layout_cases import MAP_CASES, turned_map
+from ocr_records import read_record
 
-
-@pytest.fixture(scope="module")
-def recorded() -> dict[str, Any]:
-    path = Path(__file__).parents[1] / "records" / "ocr" / "layout.json"
-    answers: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return answers
+RECORDED = read_record("layout")
 
 
 @pytest.mark.parametrize("name", MAP_CASES)
-def test_orientation_is_that_of_doctr(name: str, recorded: dict[str, Any]) -> None:
+def test_orientation_is_that_of_doctr(name: str) -> None:
     angle, turn = MAP_CASES[name]
-    assert estimate_orientation(turned_map(angle), turn) == recorded["angles"][name]
+    assert estimate_orientation(turned_map(angle), turn) == RECORDED["angles"][name]
 
 
 @pytest.mark.parametrize("angle", [-25, 0, 12])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,10 +25,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def boxes_of(dataset: PageDataset) -> list[Any]:
-    return [dataset[row].extra["boxes"].tolist() for row in range(len(dataset))]  # type: ignore[union-attr]
-
-
 def test_manifest_of_pages_is_read(folder: Path) -> None:
     rows = [
         {"file": "images/a.png", "boxes": [[20, 10, 100, 50], [0, 0, 20, 20]], "texts": ["Dear", " "]},
@@ -39,7 +34,7 @@ def test_manifest_of_pages_is_read(folder: Path) -> None:
     ]
     (folder / "pages.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     dataset = PageDataset(folder / "pages.jsonl")
-    assert boxes_of(dataset) == [
+    assert [dataset[row].extra["boxes"].tolist() for row in range(len(dataset))] == [  # type: ignore[union-attr]
         [[0.1, 0.1, 0.5, 0.5]],
         [[0.1, 0.1, 0.5, 0.5]],
         [[[0.1, 0.1], [0.5, 0.1], [0.5, 0.5], [0.1, 0.5]]],
@@ -76,7 +71,6 @@ def test_page_of_a_document_is_read(folder: Path) -> None:
         item = Item(folder / "scan.tif", extra={"boxes": [[0, 0, 5, 5]], "page_index": index})
         page = PageDataset([item])[0]
         assert not isinstance(page, Skipped)
-        assert page.image is not None
         assert page.image.unique().tolist() == [20]
     for index in (1.5, True, None, float("inf")):
         item = Item(folder / "scan.tif", extra={"boxes": [[0, 0, 5, 5]], "page_index": index})

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +28,7 @@ from mediatensor.ocr.io import Pages, read_pdf
 # Private: users do not see which process draws, and whether it is ended.
 from mediatensor.ocr.io._documents import pdf as _pdf
 from places import in_child, interrupted, needs_fork
+from processes import wait_until_gone
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 
@@ -283,16 +283,4 @@ def test_interrupt_ends_the_pdf_process(tmp_path: Path) -> None:
         pages[0]
 
     interrupted(tmp_path, work, 0.3)
-    end = time.monotonic() + 10
-    while _runs(int(noted.read_text())) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not _runs(int(noted.read_text()))
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{process}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    wait_until_gone(int(noted.read_text()))

@@ -70,6 +70,10 @@ def scans() -> tuple[NDArray[np.uint8], ...]:
     return tuple(page[: len(page) // 2] for page in pages)
 
 
+# For float16, which is slow on a CPU.
+FIRST_PAGE, FIRST_SCAN = (lambda: drawn_pages()[:1]), (lambda: scans()[:1])
+
+
 @cache
 def in_float32(make: Callable[[], tuple[NDArray[np.uint8], ...]]) -> list[Document]:
     return [reader()([page]) for page in make()]
@@ -86,15 +90,6 @@ def same_words(expected: Document, read: Document) -> tuple[int, int, list[float
                 left.remove(other)
                 break
     return len(differences), total, differences
-
-
-def first_page() -> tuple[NDArray[np.uint8], ...]:
-    """For float16, which is slow on a CPU."""
-    return drawn_pages()[:1]
-
-
-def first_scan() -> tuple[NDArray[np.uint8], ...]:
-    return scans()[:1]
 
 
 def agreement(
@@ -116,7 +111,7 @@ def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
     return float((found - expected).square().mean().sqrt() / expected.std())
 
 
-@pytest.mark.parametrize(("dtype", "make"), [(torch.bfloat16, drawn_pages), (torch.float16, first_page)])
+@pytest.mark.parametrize(("dtype", "make"), [(torch.bfloat16, drawn_pages), (torch.float16, FIRST_PAGE)])
 def test_words_on_drawn_pages_are_those_of_float32(dtype: torch.dtype, make: Any) -> None:
     predictor = copy.deepcopy(reader()).to("cpu", dtype)
     rate, mean, greatest = agreement(predictor, make, nullcontext())
@@ -133,7 +128,7 @@ def test_words_under_autocast_are_those_of_float32() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dtype", "least", "make"), [(torch.bfloat16, 0.95, scans), (torch.float16, 0.99, first_scan)])
+@pytest.mark.parametrize(("dtype", "least", "make"), [(torch.bfloat16, 0.95, scans), (torch.float16, 0.99, FIRST_SCAN)])
 def test_words_on_scans_are_those_of_float32(dtype: torch.dtype, least: float, make: Any) -> None:
     """On four of each 98.6 % in bfloat16 and 99.8 % in float16; most of the rest have a doubtful character."""
     if not OCR_DATA.is_dir():

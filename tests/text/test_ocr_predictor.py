@@ -27,15 +27,12 @@ from mediatensor.ocr.models import (
 )
 from mediatensor.ocr.utils.geometry import detach_scores
 from mediatensor.ocr.utils.visualization import draw_boxes
-from ocr_onnx_sessions import require_weights
+from ocr_onnx_sessions import needs_weights
 from ocr_reading import LINES, geometries, reader, text_page, words_of
 
+pytestmark = needs_weights
+
 TEXT = "\n".join(LINES)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def weights() -> None:
-    require_weights()
 
 
 @pytest.fixture

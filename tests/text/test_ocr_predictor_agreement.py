@@ -27,13 +27,6 @@ def predictor() -> Any:
     return ocr_predictor(pretrained=True, unreadable_scripts="read")
 
 
-@pytest.fixture(scope="module")
-def quick_predictor() -> Any:
-    """Looks at small pages as they are."""
-    require_weights()
-    return ocr_predictor(pretrained=True, shorter_side=352)
-
-
 def assert_same(predictor: Any, page: np.ndarray) -> None:
     ours = predictor([page])
     with by_onnxruntime(predictor) as asked:
@@ -49,8 +42,12 @@ def assert_same(predictor: Any, page: np.ndarray) -> None:
         np.testing.assert_allclose(np.array(word.geometry), np.array(other.geometry), atol=2e-3)
 
 
-def test_a_drawn_page_reads_as_with_onnxruntime(quick_predictor: Any) -> None:
-    assert_same(quick_predictor, render_page("receipt", seed=1, dpi=100, noise=6).image)
+def test_a_drawn_page_reads_as_with_onnxruntime() -> None:
+    require_weights()
+    # It looks at small pages as they are.
+    assert_same(
+        ocr_predictor(pretrained=True, shorter_side=352), render_page("receipt", seed=1, dpi=100, noise=6).image
+    )
 
 
 def test_rotated_text_reads_as_with_onnxruntime() -> None:

@@ -13,15 +13,12 @@ from PIL import Image
 from mediatensor.errors import InvalidArgumentError, PageError
 from mediatensor.ocr.io import DocumentFile
 from mediatensor.ocr.models import detection_predictor, kie_predictor, ocr_predictor, recognition_predictor
-from ocr_onnx_sessions import require_weights
+from ocr_onnx_sessions import needs_weights
 from ocr_reading import LINES, reader, text_page, words_of
 
+pytestmark = needs_weights
+
 PAGE = text_page().image
-
-
-@pytest.fixture(autouse=True, scope="module")
-def weights() -> None:
-    require_weights()
 
 
 def white(height: int, width: int) -> np.ndarray:
@@ -81,11 +78,10 @@ def test_no_images_give_nothing() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", ["straightened"])
-def test_a_very_large_page_is_read(options: str) -> None:
+def test_a_very_large_page_is_read() -> None:
     page = white(9000, 9000)
     page[4000 : 4000 + PAGE.shape[0] * 8, 1000 : 1000 + PAGE.shape[1] * 8] = PAGE.repeat(8, 0).repeat(8, 1)
-    predictor = ocr_predictor(pretrained=True, **PREDICTORS[options])
+    predictor = ocr_predictor(pretrained=True, straighten_pages=True)
     assert predictor([page]).render().split() == " ".join(LINES).split()
 
 

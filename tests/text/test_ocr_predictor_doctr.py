@@ -73,12 +73,6 @@ def predictor(**options: Any) -> Any:
     return ocr_predictor(detector(straight), recogniser(), preserve_aspect_ratio=False, **options)
 
 
-@pytest.fixture(scope="module")
-def by_name() -> Any:
-    torch.manual_seed(0)
-    return ocr_predictor("fast_tiny", "crnn_mobilenet_v3_small", pretrained=False, det_bs=1)
-
-
 DETECTORS = ("fast_tiny", "db_mobilenet_v3_large", "linknet_resnet18")
 RECOGNISERS = ("crnn_mobilenet_v3_small", "vitstr_small", "parseq")
 
@@ -101,8 +95,10 @@ def test_architectures_by_name_run(det: str, reco: str, straight: bool) -> None:
         assert geometries(words).shape == ((len(words), 2, 2) if straight else (len(words), 4, 2))
 
 
-def test_default_architecture_of_doctr_runs(by_name: Any) -> None:
-    document = by_name([PAGE, text_page("another size").image])
+def test_default_architecture_of_doctr_runs() -> None:
+    torch.manual_seed(0)
+    predictor = ocr_predictor("fast_tiny", "crnn_mobilenet_v3_small", pretrained=False, det_bs=1)
+    document = predictor([PAGE, text_page("another size").image])
     assert len(document.pages) == 2
 
 

@@ -13,19 +13,16 @@ from PIL import Image, ImageDraw, ImageFont
 
 from mediatensor.ocr.models import crop_orientation_predictor, kie_predictor, ocr_predictor, page_orientation_predictor
 from mediatensor.ocr.utils.metrics import box_iou, polygon_iou
-from ocr_onnx_sessions import require_weights
+from ocr_onnx_sessions import needs_weights
 from ocr_pages import RenderedPage, render_page, render_text, rotated
 from ocr_reading import LINES, geometries, reader, text_page, words_of
 from real_files import TEST_DATA
 
+pytestmark = needs_weights
+
 TEXT = "\n".join(LINES)
 #: Counter-clockwise, as the pages are drawn; docTR counts clockwise.
 ANGLES = (0, 90, 180, 270, -7, 85)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def weights() -> None:
-    require_weights()
 
 
 def turned_page(angle: float) -> RenderedPage:
@@ -48,8 +45,7 @@ def truth(page: RenderedPage) -> np.ndarray:
 
 def pixels(document: Any, page: RenderedPage) -> np.ndarray:
     """Geometries in pixels of a page."""
-    scaled: np.ndarray = geometries(words_of(document)) * page.image.shape[1::-1]
-    return scaled
+    return geometries(words_of(document)) * page.image.shape[1::-1]
 
 
 def clockwise(angle: float) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,16 +19,12 @@ from mediatensor.ocr.models.reading_order import (
     sort_reading_order,
 )
 from ocr_layout_cases import LABELS, REGIONS, order_cases
+from ocr_records import read_record
 from ocr_word_pages import form
 
 CASES = {name: (geometries, options) for name, geometries, options in order_cases()}
 
-
-@pytest.fixture(scope="module")
-def recorded() -> dict[str, Any]:
-    path = Path(__file__).parents[1] / "records" / "ocr" / "layout.json"
-    answers: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return answers
+RECORDED = read_record("layout")
 
 
 # Where it differs on purpose: docTR reads all fields of a form before their values.
@@ -38,17 +32,17 @@ READ_IN_ROWS = {"form ltr", "form rtl"}
 
 
 @pytest.mark.parametrize("name", sorted(CASES.keys() - READ_IN_ROWS))
-def test_orders_and_segments_match_doctr(name: str, recorded: dict[str, Any]) -> None:
+def test_orders_and_segments_match_doctr(name: str) -> None:
     geometries, options = CASES[name]
-    order, segments = recorded["order"][name]
+    order, segments = RECORDED["order"][name]
     assert sort_reading_order(geometries, **options) == order
     assert resolve_reading_segments(geometries, **options) == segments
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_labels_match_doctr(name: str, recorded: dict[str, Any]) -> None:
+def test_labels_match_doctr(name: str) -> None:
     labels = assign_layout_labels(CASES[name][0], REGIONS, LABELS, min_coverage=0.4)
-    assert labels == recorded["labels"][name]
+    assert labels == RECORDED["labels"][name]
 
 
 def quads_of(boxes: np.ndarray, angle: float, shape: tuple[int, int] = (1000, 800)) -> np.ndarray:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +9,11 @@ import torch
 
 from mediatensor.ocr.models import classification, recognition
 from mediatensor.ocr.models.recognition.core import RecognitionModel
+from ocr_records import read_record
 from ocr_weights import assert_summary, describe_state, fill, formula_input
 
-FOLDER = Path(__file__).parents[1] / "records" / "ocr"
-RECORDED: dict[str, dict[str, Any]] = json.loads((FOLDER / "recognition_networks.json").read_text(encoding="utf-8"))
-BACKBONES: dict[str, dict[str, Any]] = json.loads((FOLDER / "recognition_backbones.json").read_text(encoding="utf-8"))
+RECORDED: dict[str, dict[str, Any]] = read_record("recognition_networks")
+BACKBONES: dict[str, dict[str, Any]] = read_record("recognition_backbones")
 
 
 def with_formula_weights(name: str, **kwargs: Any) -> RecognitionModel:
@@ -61,11 +59,7 @@ def test_scores_of_backbones_are_docTRs(name: str) -> None:
 
 def test_factories_record_their_arguments() -> None:
     model = classification.vip_tiny(num_classes=3, classes=["a", "b", "c"], input_shape=(3, 64, 32))
-    assert (model.cfg["num_classes"], model.cfg["classes"], model.cfg["input_shape"]) == (
-        3,
-        ["a", "b", "c"],
-        (3, 64, 32),
-    )
+    expected = (3, ["a", "b", "c"], (3, 64, 32))
+    assert (model.cfg["num_classes"], model.cfg["classes"], model.cfg["input_shape"]) == expected
     reader = recognition.viptr_tiny(vocab="abc", input_shape=(3, 64, 64))
-    assert reader.cfg is not None
     assert (reader.cfg["vocab"], reader.cfg["input_shape"]) == ("abc", (3, 64, 64))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +18,9 @@ from mediatensor.ocr.models.recognition.utils import (
     remap_preds,
     split_crops,
 )
+from ocr_records import read_record
 
-RECORDED: dict[str, Any] = json.loads(
-    (Path(__file__).parents[1] / "records" / "ocr" / "recognition_merging.json").read_text(encoding="utf-8")
-)
+RECORDED: dict[str, Any] = read_record("recognition_merging")
 
 
 def slowly(best: torch.Tensor, labels: torch.Tensor, blank: int) -> list[list[tuple[int, int, int, float]]]:

@@ -154,7 +154,6 @@ def test_labels_are_checked(build: Build) -> None:
 
 def test_the_height_of_crnn_is_that_of_its_input_shape() -> None:
     tall = crnn_mobilenet_v3_small(vocab=VOCAB, input_shape=(3, 64, 256)).eval()
-    assert tall.cfg is not None
     assert tall.cfg["input_shape"] == (3, 64, 256)
     assert len(tall(torch.zeros(1, 3, 64, 100))["preds"]) == 1
     with pytest.raises(InvalidArgumentError, match="height 32"):

@@ -62,14 +62,10 @@ def test_lines_without_letters_have_no_spaces() -> None:
         assert find_missing_spaces(text, *drawn(text, 0.5)) == []
 
 
-def font_of(name: str, size: int) -> ImageFont.FreeTypeFont:
-    matplotlib = pytest.importorskip("matplotlib", reason="brings the fonts")
-    return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{name}.ttf", size)
-
-
 def line_of(text: str, name: str, size: int, tracking: float = 0.0) -> np.ndarray:
     """A picture of a line as detectors cut it out: half as high again as its letters."""
-    font = font_of(name, size)
+    matplotlib = pytest.importorskip("matplotlib", reason="brings the fonts")
+    font = ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{name}.ttf", size)
     width = round(font.getlength(text) + (2 + len(text) * max(tracking, 0)) * size)
     image = Image.new("RGB", (width, 2 * size), "white")
     pen, x = ImageDraw.Draw(image), 0.4 * size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -190,10 +191,7 @@ def test_right_to_left_page_is_read_as_mirror_image() -> None:
     boxes = content.boxes
     flipped = np.stack([content.width - boxes[:, 2], boxes[:, 1], content.width - boxes[:, 0], boxes[:, 3]], axis=1)
     hebrew = tuple("\u05d0" * len(text) if text[0].isalpha() else text for text in content.texts)
-    mirrored = PageContent(
-        content.width, content.height, flipped, hebrew, content.line_ids, content.confidences, content.font_sizes,
-        content.is_bold,
-    )  # fmt: skip
+    mirrored = replace(content, boxes=flipped, texts=hebrew, pictures=np.zeros((0, 4)))
     order = [word for region in find_regions(mirrored) for word in region.words]
     first, second = order.index(6), order.index(content.texts.index("E"))
     assert sorted(order) == list(range(len(content.texts)))
@@ -277,20 +275,13 @@ def test_bullets_below_an_introduction_are_items() -> None:
         "- a warm room",
         "and nothing else.",
     ]
-    boxes, texts, ids = [], [], []
-    for number, line in enumerate(lines):
-        x, y = (130.0 if line.startswith("-") else 100.0), 100.0 + 30 * number
-        for word in line.split():
-            boxes.append((x, y, x + 10 * len(word), y + 20))
-            texts.append(word)
-            ids.append(number)
-            x += 10 * len(word) + 8
-    count = len(texts)
-    content = PageContent(
-        1000.0, 1200.0, np.array(boxes), tuple(texts), np.array(ids), np.ones(count), np.full(count, np.nan),
-        np.zeros(count, dtype=bool),
-    )  # fmt: skip
-    found = [(region.kind, " ".join(texts[word] for word in region.words)) for region in find_regions(content)]
+    content = page_of(
+        [(130 if line.startswith("-") else 100, 100 + 30 * number, line) for number, line in enumerate(lines)],
+        size=20,
+        width=1000,
+        height=1200,
+    )
+    found = [(region.kind, text_of(content, region)) for region in find_regions(content)]
     assert found[1:4] == [("List-item", line) for line in lines[1:4]]
     assert [text for _, text in found] == lines
 

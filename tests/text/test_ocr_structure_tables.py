@@ -144,28 +144,8 @@ def test_adjacent_tables_are_separate():
     assert tables[0].box[2] < tables[1].box[0]
 
 
-WORDS = [
-    "the",
-    "quick",
-    "brown",
-    "fox",
-    "jumps",
-    "over",
-    "a",
-    "lazy",
-    "dog",
-    "while",
-    "all",
-    "others",
-    "are",
-    "asleep",
-    "in",
-    "their",
-    "quiet",
-    "and",
-    "warm",
-    "homes",
-]
+TEXT = "the quick brown fox jumps over a lazy dog while all others are asleep in their quiet and warm homes"
+WORDS = TEXT.split()
 
 
 def prose(page: Page, left: float, right: float, y: float, lines: int, seed: int) -> None:

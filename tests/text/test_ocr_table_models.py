@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import torch
 
 from mediatensor.errors import InvalidArgumentError, WeightsNotFoundError
 from mediatensor.ocr.models import TableCenterNet, list_models, model_card, table_predictor, tablecenternet
-from mediatensor.ocr.models.utils import export_model_to_onnx
 from ocr_layouts import (
     TABLE_GAIN,
     TABLE_LEARNT,
@@ -23,11 +21,11 @@ from ocr_layouts import (
     table_maps,
     table_target,
 )
+from ocr_onnx_sessions import exported_session
+from ocr_records import read_record
 from ocr_weights import assert_summary, describe_state, fill, formula_input
 
-RECORD: dict[str, Any] = json.loads(
-    (Path(__file__).parents[1] / "records" / "ocr" / "table_models.json").read_text(encoding="utf-8")
-)
+RECORD: dict[str, Any] = read_record("table_models")
 
 
 @pytest.fixture
@@ -141,12 +139,10 @@ def test_half_precision_gives_cells(model: TableCenterNet) -> None:
 
 
 def test_the_exported_network_gives_the_same(model: TableCenterNet, tmp_path: Path) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnx")
     images = formula_input((1, 3, 64, 96))
     names = list(fill(model.float(), gain=1.0).heads)  # type: ignore[arg-type]
-    path = export_model_to_onnx(model, tmp_path / "table", images, output_names=names)
-    found = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"input": images.numpy()})
+    session = exported_session(model, tmp_path / "table", images, output_names=names)
+    found = session.run(None, {"input": images.numpy()})
     model.exportable = True
     with torch.no_grad():
         expected = model(images)

@@ -55,6 +55,10 @@ VOCAB = "0123456789"
 TINY: dict[str, Any] = {"pretrained": False, "vocab": VOCAB, "batch_size": 4, "learning_rate": 1e-3, "epochs": 2}
 
 
+class StopError(Exception):
+    """Breaks a training off."""
+
+
 def drawn(text: str, size: int = 24) -> Image.Image:
     """A line in Pillow's own face."""
     font = ImageFont.load_default(size)
@@ -288,14 +292,11 @@ def test_killed_training_resumes_to_the_same_weights(
 def test_training_that_ended_before_its_first_state_resumes(
     lines: LineDataset, validation: LineDataset, tmp_path: Path
 ) -> None:
-    class Stop(Exception):
-        pass
-
     def stop(epoch: Any) -> None:
-        raise Stop
+        raise StopError
 
     settings: Any = {"validation": validation, "out": tmp_path / "out.pt", **TINY, "epochs": 1}
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         fit("crnn_mobilenet_v3_small", lines, report=stop, **settings)
     assert (tmp_path / "out.pt").exists()
     assert len(fit("crnn_mobilenet_v3_small", lines, **settings).epochs) == 2
@@ -303,9 +304,6 @@ def test_training_that_ended_before_its_first_state_resumes(
 
 def test_other_arguments_do_not_resume(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
     out = tmp_path / "out.pt"
-
-    class Stop(Exception):
-        pass
 
     class Stopping(Recipe):
         def __init__(self, recipe: Recipe) -> None:
@@ -317,12 +315,12 @@ def test_other_arguments_do_not_resume(lines: LineDataset, validation: LineDatas
         def read(self, opened: Any, item: Item, part: int) -> Sample:
             self.count += 1
             if self.count > 40:
-                raise Stop
+                raise StopError
             return self.recipe.read(opened, item, part)
 
     recipe = lines.recipe
     lines.recipe = Stopping(recipe)
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, save_seconds=0.0, **TINY)
     lines.recipe = recipe
     changed = {**TINY, "learning_rate": 2e-3}

@@ -39,8 +39,6 @@ def test_drawn_lines_depend_on_epoch_and_seed() -> None:
 
 
 def same(one: Sample, other: Sample) -> bool:
-    assert one.image is not None
-    assert other.image is not None
     return torch.equal(one.image, other.image) and np.array_equal(one.extra["boxes"], other.extra["boxes"])
 
 
@@ -52,7 +50,6 @@ def test_drawn_pages_depend_on_epoch_and_seed() -> None:
     assert all(same(first[row], again[row]) for row in range(6))
     assert not any(same(first[row], other[row]) for row in range(6))
     for page in first:
-        assert page.image is not None
         assert page.image.shape == (3, 360, 300)
         assert page.image.dtype == torch.uint8
         boxes = page.extra["boxes"]
@@ -76,7 +73,6 @@ def test_drawn_pages_depend_on_epoch_and_seed() -> None:
 
 def in_pixels(page: Sample) -> NDArray[np.float64]:
     """The boxes of an upright page, (N, 4)."""
-    assert page.image is not None
     corners = page.extra["boxes"] * [page.image.shape[2], page.image.shape[1]]
     np.testing.assert_allclose(corners[:, 0, 1], corners[:, 1, 1], atol=1e-6)
     return np.concatenate([corners[:, 0], corners[:, 2]], axis=1)
@@ -92,8 +88,6 @@ def test_boxes_of_drawn_pages_are_around_the_ink(kind: str) -> None:
             drawn_pages(2, **options, **more)[row]
             for more in ({"margin": 0}, {"margin": 0.2}, {"margin": 0, "text_unit": "line"})
         )
-        assert tight.image is not None
-        assert roomy.image is not None
         assert torch.equal(tight.image, roomy.image)
         ink = tight.image.float().mean(0).numpy() < 190
         words, wide, whole = in_pixels(tight), in_pixels(roomy), in_pixels(lines)

@@ -16,8 +16,8 @@ from mediatensor.ocr.models import (
     recognition_predictor,
 )
 from mediatensor.ocr.models._networks.weights import Checkpoint, save_checkpoint
-from mediatensor.ocr.models.utils import export_model_to_onnx
 from mediatensor.ocr.training import drawn_lines, drawn_pages, fit
+from ocr_onnx_sessions import exported_session
 from ocr_weights import fill
 
 pytest.importorskip("matplotlib", reason="has the fonts to draw in")
@@ -44,8 +44,6 @@ NETWORKS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("task", NETWORKS)
 def test_onnxruntime_matches_a_trained_network(task: str, tmp_path: Path, training_seed: int) -> None:
-    pytest.importorskip("onnx", reason="torch's exporter needs it")
-    onnxruntime = pytest.importorskip("onnxruntime", reason="runs exported networks")
     arch, drawn, options = NETWORKS[task]
     settings: dict[str, Any] = {"batch_size": 4, "epochs": 1, "learning_rate": 1e-2, "seed": training_seed, **options}
     start: str | Path = arch
@@ -57,8 +55,7 @@ def test_onnxruntime_matches_a_trained_network(task: str, tmp_path: Path, traini
     done = fit(start, drawn(8, 0), validation=drawn(4, 1), out=tmp_path / "trained.pt", **settings)
     assert done.epochs[-1]["steps"] == 2
     model = load_checkpoint(done.path)
-    path = export_model_to_onnx(model, tmp_path / "trained")
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = exported_session(model, tmp_path / "trained")
     # Pictures as predictors give them to the network, one and several at once.
     make: Any = {"detection": detection_predictor, "orientation": crop_orientation_predictor}
     predictor = make.get(task, recognition_predictor)(done.path)

@@ -6,7 +6,6 @@ import json
 import pickle
 from collections.abc import Callable
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,10 @@ from mediatensor.ocr import transforms as T
 from mediatensor.ocr.transforms import Resize, functional
 from mediatensor.ocr.transforms.functional.base import create_shadow_mask, expand_line
 from mediatensor.ocr.utils import Sample
+from ocr_records import read_record
 from ocr_transform_cases import BOXES, POLYGONS, cases, picture, printed, seeded, shadows, summary
 
-RECORDED = json.loads((Path(__file__).parents[1] / "records" / "ocr" / "transforms.json").read_text("utf-8"))
+RECORDED = read_record("transforms")
 CASES = cases(T, functional, Sample)
 MOVING = {
     "resize": T.Resize((48, 60), preserve_aspect_ratio=True, symmetric_pad=True),

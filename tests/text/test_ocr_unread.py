@@ -19,20 +19,17 @@ from mediatensor.ocr.models import kie_predictor
 from mediatensor.ocr.models._lines.words import LineCharacters, leaves_ink_over
 from mediatensor.ocr.utils import CharacterErrorRate, overlay
 from mediatensor.ocr.utils.metrics import box_iou
-from ocr_onnx_sessions import require_weights
+from ocr_onnx_sessions import needs_weights
 from ocr_pages import RenderedPage, render_text
 from ocr_reading import reader, words_of
+
+pytestmark = needs_weights
 
 # Russian, by its letters: "all people are born free".
 RUSSIAN = " ".join(
     "".join(chr(0x430 + letter) for letter in word)
     for word in ((2, 17, 5), (11, 30, 4, 8), (16, 14, 6, 4, 0, 30, 18, 17, 31), (17, 2, 14, 1, 14, 4, 13, 27, 12, 8))
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def weights() -> None:
-    require_weights()
 
 
 def two_lines() -> RenderedPage:

@@ -45,7 +45,6 @@ def read_by_ffmpeg(rendered: str, format: str) -> list[tuple[Fraction, Fraction,
                 continue
             start, duration = packet.pts * packet.time_base, packet.duration * packet.time_base
             shown = stream.codec_context.decode2(packet)
-            assert shown is not None
             lines = [rect.ass.decode().split(",", 8)[8] for rect in shown]
             found.append((start, start + duration, "\n".join(map(plain_ass, lines))))
     return found

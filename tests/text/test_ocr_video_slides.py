@@ -176,7 +176,6 @@ def turned(path: Path, pages: list[tuple[str, ...]], still: int, between: int, *
     for lines in pages:
         page = drawn(lines)
         for number in range(1, between if before is not None else 0):
-            assert before is not None
             if kind == "fade":
                 share = number / between
                 pictures.append(np.uint8(np.round(before * (1 - share) + page * share)))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import unicodedata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +11,9 @@ import pytest
 
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.datasets import VOCABS, decode_sequence, encode_sequences, encode_string, translate
+from ocr_records import read_record
 
-RECORDED: dict[str, list[Any]] = json.loads(
-    (Path(__file__).parents[1] / "records" / "ocr" / "recognition_vocabs.json").read_text(encoding="utf-8")
-)
+RECORDED: dict[str, list[Any]] = read_record("recognition_vocabs")
 
 
 def test_every_vocabulary_is_docTRs_in_its_order() -> None:

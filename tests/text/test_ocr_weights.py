@@ -18,14 +18,11 @@ from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import list_models, model_card, ppocr_v6_small_det, ppocr_v6_small_reco
 from mediatensor.ocr.models.classification import ppocr_mobile_v2_line_orientation
 from mediatensor.ocr.models.recognition.ppocr import best_classes
-from ocr_onnx_sessions import PPOCR, require_weights, session
+from ocr_onnx_sessions import PPOCR, needs_weights, session
+
+pytestmark = needs_weights
 
 TOLERANCE = 1e-4
-
-
-@pytest.fixture(autouse=True, scope="module")
-def weights() -> None:
-    require_weights()
 
 
 def pictures(*shape: int) -> Tensor:
