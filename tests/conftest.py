@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import gzip
 import json
@@ -20,6 +21,7 @@ from hypothesis import settings
 import media
 import media_audio
 import sampling
+from exactness import Truth, find_truth
 from fake_device import fake_device as fake_device
 from mediatensor._engine.pyav.reading import PacketDecoder, VideoReader
 from oracles import linear_decode_rgb
@@ -139,6 +141,18 @@ def ffmpeg_program() -> str:
     if program is None:
         pytest.skip("needs the ffmpeg program (on Debian: apt-get install ffmpeg)")
     return program
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the clips of a module."""
+    return tmp_path_factory.mktemp("clips")
+
+
+@pytest.fixture(scope="module")
+def truth_of(folder: Path) -> Callable[[str], Truth]:
+    """The frames of a clip by a plain decode, by the clip's name."""
+    return functools.cache(lambda name: find_truth(media.make(name, folder)))
 
 
 @pytest.fixture(scope="session")

@@ -19,11 +19,6 @@ from mediatensor.decoders import FrameIndex, VideoDecoder
 from mediatensor.errors import FrameIndexError, InvalidArgumentError
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("given_index")
-
-
 @pytest.mark.parametrize("name", ["h264_open_gop", "hevc_open_gop_ts", "h264_field_pairs_ts", "ts_concatenated", "mkv"])
 @pytest.mark.parametrize("through", ["path", "text", "object"])
 def test_given_index_gives_same_frames_without_a_scan(

@@ -22,11 +22,6 @@ _REAL_BUT_BROKEN = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("continuity")
-
-
 def read_streams(path: Path) -> list[tuple[bytes, list[bytes]]]:
     """Return (extradata, packets in decode order) of each H.264 stream of a file."""
     options = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}

@@ -101,8 +101,7 @@ def test_sixteen_bits_as_the_ffmpeg_program(
 
 @given(
     numpy_strategies.arrays(
-        st.sampled_from([np.uint8, np.uint16]),
-        st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9)),
+        st.sampled_from([np.uint8, np.uint16]), st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9))
     ),
     st.integers(0, 9),
 )

@@ -68,11 +68,6 @@ SAVED_EARLIER = b64decode(
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("index_file")
-
-
-@pytest.fixture(scope="module")
 def saved(clip: Path, folder: Path) -> bytes:
     VideoDecoder(clip).frame_index.save(folder / "whole.index")
     return (folder / "whole.index").read_bytes()

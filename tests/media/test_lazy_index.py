@@ -27,11 +27,6 @@ _LONG = ClipSpec("", options=x264("b-adapt=0:b-pyramid=normal"), num_frames=_NUM
 CLIPS = [name for name in media.VIDEO_CLIPS if media.CLIPS[name].container not in ("mp4", "mov", "3gp")]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("clips")
-
-
 @pytest.fixture(scope="module", params=grouped(["matroska", "mpegts", "flv", "nut"]))
 def long_clip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("long") / f"long.{request.param}"
@@ -162,10 +157,7 @@ def test_any_doubt_needs_whole_index(pts: list[int | None]) -> None:
     assert certain_times(pts) is None
 
 
-@given(
-    order=st.lists(st.integers(0, 31), min_size=120, max_size=120),
-    num_read=st.integers(33, 119),
-)
+@given(order=st.lists(st.integers(0, 31), min_size=120, max_size=120), num_read=st.integers(33, 119))
 def test_certain_frames_keep_their_places(order: list[int], num_read: int) -> None:
     """Any order in which no packet is shown before one that is 32 or more ahead of it in the file."""
     late = [10 * (n + delay) for n, delay in enumerate(order)]

@@ -61,11 +61,6 @@ _DTS_DIFFER = frozenset(("begins_at_second_key_mkv_open_gop",))
 _NUM_MUTATIONS, _NUM_CUTS = 120, 60
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("clips")
-
-
 def tables_of(source: object, stream_index: int | None = None) -> tuple[PacketTable | None, PacketTable]:
     """Return the tables from block headers and from reading all packets."""
     reader = VideoReader(make_source(source), stream_index, 1)

@@ -28,11 +28,6 @@ class Counts(NamedTuple):
     discarded: int
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("clips")
-
-
 def count_packets(path: Path) -> Counts:
     """Counts of the best video stream; a broken tail ends it."""
     packets = []

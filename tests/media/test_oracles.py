@@ -13,11 +13,6 @@ import media
 import oracles
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("clips")
-
-
 def test_times_are_those_of_frames_unless_they_fall(folder: Path) -> None:
     plain, by_decoding = media.make("h264_b_pyramid", folder), media.make("h264_asf", folder)
     assert oracles.times_shown(plain, None, [0, 1, 1, None, 2]) == [0, 1, 1, None, 2]

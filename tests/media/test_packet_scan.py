@@ -28,11 +28,6 @@ _PLAIN_CLIPS = ("ts", "raw_h264", "flv", "mkv", "hevc_open_gop_ts", "hevc_open_g
 _PLAIN_CLIPS += ("mjpeg_avi", "av1_ivf", "vp8_ivf", "vp9", "raw_avi", "dirac" if "dirac" in media.CLIPS else "snow")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("scan")
-
-
 def compare_ways(source: object, *, is_damaged: bool = False) -> tuple[int, int]:
     """Inspect each packet both ways; return packets, and how many were plain.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import random
 import threading
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 import media
 import mediatensor
-from exactness import Truth, assert_all_same, find_truth
+from exactness import Truth, assert_all_same
 from mediatensor._engine.common import threads
 from mediatensor._engine.common.threads import Division, divide_threads, run_in_parallel
 from mediatensor._engine.pyav.demuxer import Demuxer
@@ -216,16 +215,6 @@ def splits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(threads, "_LOCKED", 0.0)
     monkeypatch.setattr(threads, "run_in_parallel", recording)
     return numbers
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("workers")
-
-
-@pytest.fixture(scope="module")
-def truth_of(folder: Path) -> Callable[[str], Truth]:
-    return functools.cache(lambda name: find_truth(media.make(name, folder)))
 
 
 def spread(truth: Truth) -> list[int]:

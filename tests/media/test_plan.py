@@ -42,10 +42,7 @@ def test_plans_match_hand_made_ones(
     assert make_plan(index, wanted, position, max_skipped, drains=True) == drained
 
 
-@pytest.mark.parametrize(
-    ("drains", "fed"),
-    [(True, "I b P - P b P - P - P"), (False, "I b P - P b P b P b P")],
-)
+@pytest.mark.parametrize(("drains", "fed"), [(True, "I b P - P b P - P - P"), (False, "I b P - P b P b P b P")])
 def test_only_unwanted_disposable_frames_are_left_out(drains: bool, fed: str) -> None:
     """Display order I b P b P b P b P b P; wanted are the first and the third of the five disposable ones."""
     pictures = [*"IbPbPbPbPbP"]

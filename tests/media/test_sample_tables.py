@@ -76,11 +76,6 @@ REAL_FILES = {
 _NUM_MUTATIONS = 150
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("clips")
-
-
 def tables_of(
     source: object, stream_index: int | None = None, *, small_file_bytes: int = 0
 ) -> tuple[PacketTable | None, PacketTable]:

@@ -97,11 +97,7 @@ REFUSED = [
     ("indices", {"sampling_range_start": 20}, {}),
     ("indices", {"sampling_range_start": 18, "num_frames_per_clip": 5}, {}),
     ("indices", {"sampling_range_start": 5, "sampling_range_end": 3}, {}),
-    (
-        "",
-        {"num_frames_per_clip": 50, "sampling_range_end": 2, "policy": "error"},
-        {"num_frames": 4},
-    ),
+    ("", {"num_frames_per_clip": 50, "sampling_range_end": 2, "policy": "error"}, {"num_frames": 4}),
     ("timestamps", {"sampling_range_start": -1.0}, {}),
     ("timestamps", {"sampling_range_start": 2.0}, {}),
     ("timestamps", {"sampling_range_start": 1.5, "sampling_range_end": 1.0}, {}),

@@ -6,17 +6,14 @@ one, in pairs and in clips, in a fresh decoder and in one that has been elsewher
 
 from __future__ import annotations
 
-import functools
 import random
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import av
 import pytest
 
-import media
-from exactness import Truth, assert_all_same, assert_same, find_truth
+from exactness import Truth, assert_all_same, assert_same
 from mediatensor._engine.pyav.reading import PacketDecoder
 from sharing import grouped
 
@@ -39,16 +36,6 @@ _NOT_SKIPPING = [
     "vp9_show_existing_frame", "vp9_mp4", "mpeg4_packed_b_frames", "mpeg4_interlaced",
     "raw_h264_open_gop", "equal_pts_b_frames_mkv",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("skipping")
-
-
-@pytest.fixture(scope="module")
-def truth_of(folder: Path) -> Callable[[str], Truth]:
-    return functools.cache(lambda name: find_truth(media.make(name, folder)))
 
 
 @pytest.fixture

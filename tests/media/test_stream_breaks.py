@@ -26,11 +26,6 @@ _SOUND = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("breaks")
-
-
 @pytest.mark.parametrize("name", _SOUND)
 def test_intact_streams_are_counted_without_decoding(name: str, folder: Path) -> None:
     with VideoDecoder(media.make(name, folder)) as decoder:

@@ -235,8 +235,7 @@ def test_subtitles_are_ordered_by_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stream_index", "message"),
-    [(0, "not a stream of subtitles"), (9, "streams 0 to 3"), (-1, "streams 0 to 3")],
+    ("stream_index", "message"), [(0, "not a stream of subtitles"), (9, "streams 0 to 3"), (-1, "streams 0 to 3")]
 )
 def test_other_streams_are_refused(stream_index: int, message: str, everything: Path) -> None:
     with pytest.raises(StreamError, match=message):

@@ -34,9 +34,7 @@ SIZED = [Resize, CenterCrop, RandomCrop, RandomResizedCrop]
 
 @pytest.mark.parametrize("transform_type", SIZED)
 @pytest.mark.parametrize(
-    "size",
-    [5, (5,), (1, 2, 3), (), None, "57", (5, 0), (-1, 5), (5.0, 6.0), (True, 5), {5: 6}],
-    ids=repr,
+    "size", [5, (5,), (1, 2, 3), (), None, "57", (5, 0), (-1, 5), (5.0, 6.0), (True, 5), {5: 6}], ids=repr
 )
 def test_size_must_be_a_height_width_pair(transform_type: type[DecoderTransform], size: object) -> None:
     with pytest.raises(

@@ -434,11 +434,7 @@ def mappings_of(path: Path, pts: str = "pts", duration: str = "duration", *, as_
         packets = [p for p in container.demux(video=0) if p.size]
     number: Callable[[int], Any] = str if as_text else int
     rows = [
-        {
-            pts: number(p.pts),
-            duration: number(p.duration),
-            "key_frame": number(int(p.is_keyframe)),
-        }
+        {pts: number(p.pts), duration: number(p.duration), "key_frame": number(int(p.is_keyframe))}
         for p in sorted(packets, key=lambda p: p.pts)
     ]
     return json.dumps({"frames": rows})
