@@ -15,6 +15,7 @@ import torch
 from PIL import Image, ImageFile, features
 
 import images
+from images import hwc
 from images_gif import GifPicture, gif
 from mediatensor._engine.images.formats import MAX_JPEG_SCANS
 from mediatensor.decoders import decode_gif, decode_image, decode_jpeg, decode_png
@@ -260,7 +261,7 @@ def test_settings_of_pillow_neither_count_nor_change(monkeypatch: pytest.MonkeyP
         warnings.simplefilter("error")
         for kind in ("PNG", "BMP"):
             image = decode_image(images.encoded(pixels, kind))
-            np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), pixels)
+            np.testing.assert_array_equal(hwc(image), pixels)
         assert decode_image(images.encoded(pixels, "JPEG")).shape == (3, 400, 401)
     assert Image.MAX_IMAGE_PIXELS == 70_000
     assert not ImageFile.LOAD_TRUNCATED_IMAGES

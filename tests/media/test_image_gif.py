@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 import images
+from images import hwc
 from images_gif import GifPicture, gif, random_pictures, shown
 from mediatensor.decoders import decode_gif, decode_image
 
@@ -18,7 +19,7 @@ PALETTE = np.random.default_rng(0).integers(0, 256, (16, 3))
 
 def nhwc(data: bytes, mode: str) -> np.ndarray:
     image = decode_gif(data, mode=mode)
-    return (image if image.ndim == 4 else image[None]).permute(0, 2, 3, 1).numpy()
+    return hwc(image if image.ndim == 4 else image[None])
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -49,7 +50,7 @@ def test_stills_are_those_of_pillow(options: dict[str, int]) -> None:
         expected = np.asarray(image.convert("RGB"))
     decoded = decode_image(data, mode="UNCHANGED")
     assert decoded.shape == (3, 61, 83)
-    np.testing.assert_array_equal(decoded.permute(1, 2, 0).numpy(), expected)
+    np.testing.assert_array_equal(hwc(decoded), expected)
 
 
 def test_alpha_only_where_something_can_be_transparent() -> None:
@@ -74,7 +75,7 @@ def test_transparency_and_disposal_are_those_of_one_picture() -> None:
     control = data.rindex(b"\x21\xf9\x04")
     image = decode_gif(data[:control] + data[control + 8 :], mode="RGBA")
     expected = shown(SIZE, [first, second], PALETTE)
-    np.testing.assert_array_equal(image.permute(0, 2, 3, 1).numpy(), expected)
+    np.testing.assert_array_equal(hwc(image), expected)
 
 
 def test_a_picture_beyond_the_canvas_extends_it_only_if_it_is_the_first() -> None:

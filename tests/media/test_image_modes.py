@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import images
+from images import hwc
 from mediatensor.decoders import (
     ImageReadMode,
     decode_avif,
@@ -50,10 +51,6 @@ def expected(pixels: np.ndarray, mode: str) -> np.ndarray:
     return np.concatenate([colours, alpha], axis=2) if mode.endswith("ALPHA") else colours
 
 
-def hwc(image: torch.Tensor) -> np.ndarray:
-    return image.permute(1, 2, 0).numpy()
-
-
 @pytest.mark.parametrize("depth", [8, 16])
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize("mode", MODES)
@@ -68,8 +65,9 @@ def test_modes_are_their_formulae(mode: str, channels: int, depth: int) -> None:
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_unchanged_keeps_the_channels(channels: int) -> None:
     pixels = images.picture(channels=channels)
-    image = decode_png(images.png(pixels, COLOR_TYPES[channels], 8), mode=ImageReadMode.UNCHANGED)
-    np.testing.assert_array_equal(hwc(image), pixels)
+    np.testing.assert_array_equal(
+        hwc(decode_png(images.png(pixels, COLOR_TYPES[channels], 8), mode=ImageReadMode.UNCHANGED)), pixels
+    )
 
 
 def test_rgb_is_the_default_mode_and_uint8_the_default_depth() -> None:

@@ -15,15 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
 import images
+from images import hwc
 from mediatensor.decoders import decode_image, decode_png
 from mediatensor.encoders import PngEncoder
 
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 PALETTE = np.random.default_rng(5).integers(0, 256, (256, 3), np.uint8)
-
-
-def hwc(image: torch.Tensor) -> np.ndarray:
-    return image.permute(1, 2, 0).numpy()
 
 
 def as_stored(data: bytes) -> np.ndarray:
@@ -172,8 +169,7 @@ def random_frames(seed: int, alphas: list[int]) -> list[tuple[np.ndarray, int, i
 @pytest.mark.parametrize("seed", range(12))
 def test_animations_are_drawn_as_the_standard_says(seed: int) -> None:
     frames = random_frames(seed, [0, 1, 100, 200, 254, 255])
-    image = decode_png(images.apng((7, 9), frames, 6), mode="RGBA")
-    np.testing.assert_array_equal(image.permute(0, 2, 3, 1).numpy(), shown((7, 9), frames))
+    np.testing.assert_array_equal(hwc(decode_png(images.apng((7, 9), frames, 6), mode="RGBA")), shown((7, 9), frames))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -183,7 +179,7 @@ def test_animations_are_those_of_the_ffmpeg_program(seed: int, ffmpeg_program: s
     path = tmp_path / "image.png"
     path.write_bytes(data)
     theirs = np.frombuffer(ffmpeg_pixels(ffmpeg_program, path, "apng", "rgba"), np.uint8).reshape(-1, 7, 9, 4)
-    ours = decode_image(data, mode="RGBA").permute(0, 2, 3, 1).numpy()
+    ours = hwc(decode_image(data, mode="RGBA"))
     np.testing.assert_array_equal(ours[..., 3], theirs[..., 3])
     np.testing.assert_array_equal(ours * (ours[..., 3:] > 0), theirs * (theirs[..., 3:] > 0))
 
@@ -196,14 +192,15 @@ def test_opaque_animations_keep_depth_and_have_no_alpha(color_type: int, depth: 
     combined = first.copy()
     combined[3:7, 6:11] = second
     expected = np.stack([first, combined]).repeat(3 // CHANNELS[color_type], axis=3)
-    np.testing.assert_array_equal(image.permute(0, 2, 3, 1).numpy(), expected)
+    np.testing.assert_array_equal(hwc(image), expected)
 
 
 def test_a_still_picture_that_is_no_part_of_the_animation_is_not_shown() -> None:
     frames = random_frames(3, [255])[:2]
     other = np.zeros((7, 9, 4), np.uint8)
-    image = decode_png(images.apng((7, 9), frames, 6, default=other), mode="RGBA")
-    np.testing.assert_array_equal(image.permute(0, 2, 3, 1).numpy(), shown((7, 9), frames))
+    np.testing.assert_array_equal(
+        hwc(decode_png(images.apng((7, 9), frames, 6, default=other), mode="RGBA")), shown((7, 9), frames)
+    )
 
 
 def test_an_animation_of_one_frame_is_a_still_picture() -> None:

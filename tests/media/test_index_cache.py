@@ -35,9 +35,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     mediatensor.set_index_cache(None)
 
 
-@pytest.fixture
-def num_scans(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many indexes were made since it was last asked."""
+def recorded_scans(patch: pytest.MonkeyPatch) -> list[None]:
+    """A list that grows with each index that is made."""
     made = []
     original = _exact.index_stream
 
@@ -45,7 +44,14 @@ def num_scans(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         made.append(None)
         return original(*args)
 
-    monkeypatch.setattr(_exact, "index_stream", counting)
+    patch.setattr(_exact, "index_stream", counting)
+    return made
+
+
+@pytest.fixture
+def num_scans(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many indexes were made since it was last asked."""
+    made = recorded_scans(monkeypatch)
 
     def count() -> int:
         number = len(made)
@@ -61,15 +67,8 @@ def files_in(folder: Path) -> list[Path]:
 
 def scans_in_another_process(path: Path) -> tuple[int, int]:
     """(number of frames, number of indexes made) of a decoder."""
-    made = []
-    original = _exact.index_stream
-
-    def counting(*args: Any) -> FrameIndex:
-        made.append(None)
-        return original(*args)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_exact, "index_stream", counting)
+        made = recorded_scans(patch)
         return len(VideoDecoder(path)), len(made)
 
 
@@ -188,13 +187,8 @@ def test_pipe_instead_of_index_causes_one_warning(clip: Path, cache: Path, tmp_p
     assert files_in(cache) == [file]
 
 
-def settling_clip(folder: Path) -> Path:
-    """A file whose packets promise frames that do not come; only decoding shows it."""
-    return media.make("lost_packets_av1", folder)
-
-
 def test_decoded_index_replaces_wrong_one(cache: Path, tmp_path: Path, num_scans: Callable[[], int]) -> None:
-    path = settling_clip(tmp_path)
+    path = media.make("lost_packets_av1", tmp_path)  # whose packets promise frames that do not come
     early, late = VideoDecoder(path), VideoDecoder(path)
     assert not early.frame_index.settled
     assert not late.frame_index.settled

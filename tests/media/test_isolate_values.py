@@ -99,15 +99,8 @@ def test_results_of_the_library_come_back() -> None:
 
 
 def test_documents_come_back() -> None:
-    page = {
-        "page_idx": 0,
-        "dimensions": [4, 6],
-        "orientation": {},
-        "language": {},
-        "blocks": [],
-        "layout": [],
-        "tables": [],
-    }
+    page = {"page_idx": 0, "dimensions": [4, 6], "orientation": {}, "language": {}}
+    page |= {key: [] for key in ("blocks", "layout", "tables")}
     document = Document.from_dict({"pages": [page]})
     document.pages[0].page = np.arange(72, dtype=np.uint8).reshape(4, 6, 3)
     returned = round_trip(document)

@@ -6,8 +6,8 @@ The reference is the packet scan, which reads with libavformat.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,13 @@ import pytest
 
 import media
 from exactness import assert_same, find_truth
+from header_tables import assert_equal, assert_right_or_none, mutated, tables_of
 from mediatensor._engine.containers.boxes import MalformedBoxError
 from mediatensor._engine.containers.matroska import blocks_of_track
-from mediatensor._engine.containers.sample_tables import PacketTable
 from mediatensor._engine.index.header_table import header_table
 from mediatensor._engine.index.scan import scan_packets
 from mediatensor._engine.pyav.reading import VideoReader
 from mediatensor._engine.sources.source import make_source
-from mediatensor.errors import MediaTensorError
 
 CLIPS = [name for name, spec in media.CLIPS.items() if spec.container in ("matroska", "webm")]
 
@@ -58,29 +57,7 @@ IN_PACKETS = {
 # libavformat computes decoding times, and other ones if frames are lost or the first ones lack references.
 _DTS_DIFFER = frozenset(("begins_at_second_key_mkv_open_gop",))
 
-_NUM_MUTATIONS, _NUM_CUTS = 120, 60
-
-
-def tables_of(source: object, stream_index: int | None = None) -> tuple[PacketTable | None, PacketTable]:
-    """Return the tables from block headers and from reading all packets."""
-    reader = VideoReader(make_source(source), stream_index, 1)
-    try:
-        from_headers = header_table(reader, small_file_bytes=0)
-        assert reader.is_fresh
-        return from_headers, scan_packets(reader)
-    finally:
-        reader.close()
-
-
-def assert_equal(from_headers: PacketTable, scanned: PacketTable, *, besides: Sequence[str] = ()) -> None:
-    assert scanned.read_error is None
-    assert len(from_headers) == len(scanned)
-    for spec in fields(PacketTable):
-        if spec.name not in ("read_error", "disposable", *besides):  # `disposable` is set when packets are read
-            ours, true = (np.asarray(getattr(table, spec.name)) for table in (from_headers, scanned))
-            assert ours.dtype == true.dtype
-            different = np.flatnonzero(ours != true)
-            assert not len(different), f"{spec.name} of packets {different[:5]}"
+_NUM_CUTS = 60
 
 
 @pytest.mark.parametrize("name", CLIPS)
@@ -297,25 +274,10 @@ def test_mutated_files_give_right_blocks_or_none(name: str) -> None:
     Packets are parsed when they are fed, so the table need not mark damaged ones.
     """
     data = BELIEVED[name]
-    random = np.random.default_rng(7)
     where = [at for at in range(len(data)) if at < 400 or data[at] in (0xA0, 0xA1, 0xA3, 0xE7, 0x1F)]
     where += [at + step for at in where[400:] for step in range(1, 8) if at + step < len(data)]
-    believed = refused = 0
-    for _ in range(_NUM_MUTATIONS):
-        mutated = bytearray(data)
-        for at in random.choice(where, random.integers(1, 4)):
-            mutated[at] = random.choice([0, 1, 0x7F, 0x80, 0xFF, 0xA3, random.integers(0, 256)])
-        try:
-            from_headers, scanned = tables_of(bytes(mutated))
-        except MediaTensorError:
-            continue
-        if from_headers is None:
-            refused += 1
-        else:
-            assert_equal(from_headers, scanned, besides=("is_key", "is_broken", "is_hidden", "dts"))
-            believed += 1
-    assert believed
-    assert refused
+    copies = mutated(data, where, [0, 1, 0x7F, 0x80, 0xFF, 0xA3], seed=7, num_copies=120)
+    assert_right_or_none(copies, besides=("is_key", "is_broken", "is_hidden", "dts"))
 
 
 @pytest.mark.parametrize("name", ["plain", "unknown sizes", "groups and simple blocks", "laced like Xiph"])

@@ -33,84 +33,63 @@ SMALL = 96 * 64
 
 
 @pytest.mark.parametrize(
-    ("pictures", "pixels", "num_threads", "num_codec_threads", "num_open_workers", "expected"),
+    ("pictures", "pixels", "threads", "expected"),
     [
         # One thread is one thread.
-        ([100, 100], HD, 1, None, 1, (1, 1)),
-        ([100], HD, 1, 1, 1, (1, 1)),
+        ([100, 100], HD, (1, None, 1), (1, 1)),
+        ([100], HD, (1, 1, 1), (1, 1)),
         # One run cannot be split: the codec's own threads, if there is enough to do.
-        ([200], HD, 2, None, 1, (1, 2)),
-        ([200], HD, 8, None, 1, (1, 8)),
-        ([200], HD, 4, 1, 1, (1, 4)),
+        ([200], HD, (2, None, 1), (1, 2)),
+        ([200], HD, (8, None, 1), (1, 8)),
+        ([200], HD, (4, 1, 1), (1, 4)),
         # Opening the codec again would cost more than there is to do.
-        ([3], HD // 4, 2, 1, 1, (1, 1)),
-        ([3], HD, 2, 2, 1, (1, 2)),
-        ([200], SMALL, 4, 1, 1, (1, 1)),
+        ([3], HD // 4, (2, 1, 1), (1, 1)),
+        ([3], HD, (2, 2, 1), (1, 2)),
+        ([200], SMALL, (4, 1, 1), (1, 1)),
         # Handing small pictures to the codec's threads takes longer than decoding them.
-        ([200], 320 * 180, 4, None, 1, (1, 1)),
-        ([200], 960 * 540, 4, None, 1, (1, 4)),
+        ([200], 320 * 180, (4, None, 1), (1, 1)),
+        ([200], 960 * 540, (4, None, 1), (1, 4)),
         # Several runs, each long: a codec for each.
-        ([100, 100], HD, 2, None, 1, (2, 1)),
-        ([100, 100, 100], HD, 3, None, 1, (3, 1)),
-        ([60] * 10, HD, 4, None, 1, (4, 1)),
+        ([100, 100], HD, (2, None, 1), (2, 1)),
+        ([100, 100, 100], HD, (3, None, 1), (3, 1)),
+        ([60] * 10, HD, (4, None, 1), (4, 1)),
         # More threads than runs.
-        ([100, 100], HD, 2, 2, 1, (2, 1)),
+        ([100, 100], HD, (2, 2, 1), (2, 1)),
         # Workers are worth their opening only if there is enough to do; once open they cost nothing.
-        ([2, 2], HD, 2, 1, 1, (1, 1)),
-        ([2, 2], HD, 2, 1, 2, (2, 1)),
-        ([30, 30], SMALL, 4, 1, 1, (1, 1)),
+        ([2, 2], HD, (2, 1, 1), (1, 1)),
+        ([2, 2], HD, (2, 1, 2), (2, 1)),
+        ([30, 30], SMALL, (4, 1, 1), (1, 1)),
         # One run is nearly all of it: splitting would leave the other threads idle.
-        ([200, 2], HD, 4, None, 1, (1, 4)),
+        ([200, 2], HD, (4, None, 1), (1, 4)),
         # Workers that are open and a codec with one thread, against opening a codec with several.
-        ([50, 50, 50, 50], HD, 4, 1, 4, (4, 1)),
+        ([50, 50, 50, 50], HD, (4, 1, 4), (4, 1)),
     ],
 )
 def test_division_of_threads(
-    pictures: list[int],
-    pixels: int,
-    num_threads: int,
-    num_codec_threads: int | None,
-    num_open_workers: int,
-    expected: tuple[int, int],
+    pictures: list[int], pixels: int, threads: tuple[int, int | None, int], expected: tuple[int, int]
 ) -> None:
-    division = divide_threads(
-        pictures,
-        pixels,
-        num_threads=num_threads,
-        num_codec_threads=num_codec_threads,
-        num_open_workers=num_open_workers,
-    )
-    assert division == Division(*expected)
+    options = dict(zip(("num_threads", "num_codec_threads", "num_open_workers"), threads, strict=True))
+    assert divide_threads(pictures, pixels, **options) == Division(*expected)
 
 
 @given(
     pictures=st.lists(st.integers(1, 1000), min_size=1, max_size=20),
     pixels=st.integers(0, 1 << 28),
-    num_threads=st.integers(1, 64),
-    num_codec_threads=st.none() | st.integers(1, 64),
-    num_open_workers=st.integers(1, 64),
-    codec_has_threads=st.booleans(),
+    options=st.fixed_dictionaries(
+        {
+            "num_threads": st.integers(1, 64),
+            "num_codec_threads": st.none() | st.integers(1, 64),
+            "num_open_workers": st.integers(1, 64),
+            "codec_has_threads": st.booleans(),
+        }
+    ),
 )
-def test_a_division_stays_within_the_budget(
-    pictures: list[int],
-    pixels: int,
-    num_threads: int,
-    num_codec_threads: int | None,
-    num_open_workers: int,
-    codec_has_threads: bool,
-) -> None:
-    division = divide_threads(
-        pictures,
-        pixels,
-        num_threads=num_threads,
-        num_codec_threads=num_codec_threads,
-        num_open_workers=num_open_workers,
-        codec_has_threads=codec_has_threads,
-    )
-    assert codec_has_threads or division.num_codec_threads == 1
-    assert 1 <= division.num_workers <= min(num_threads, len(pictures))
+def test_a_division_stays_within_the_budget(pictures: list[int], pixels: int, options: dict[str, Any]) -> None:
+    division = divide_threads(pictures, pixels, **options)
+    assert options["codec_has_threads"] or division.num_codec_threads == 1
+    assert 1 <= division.num_workers <= min(options["num_threads"], len(pictures))
     assert division.num_codec_threads >= 1
-    assert division.num_workers * division.num_codec_threads <= num_threads
+    assert division.num_workers * division.num_codec_threads <= options["num_threads"]
 
 
 # Parts side by side
@@ -202,8 +181,8 @@ def num_threads(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def splits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record the number of workers of each split call; without opening costs, small clips are split as well."""
+def costly_splits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Record the number of workers of each split call."""
     numbers: list[int] = []
     original = run_in_parallel
 
@@ -211,10 +190,16 @@ def splits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         numbers.append(len(workers))
         original(workers, parts, work)
 
-    monkeypatch.setattr(threads, "_OPENING", 0.0)
-    monkeypatch.setattr(threads, "_LOCKED", 0.0)
     monkeypatch.setattr(threads, "run_in_parallel", recording)
     return numbers
+
+
+@pytest.fixture
+def splits(monkeypatch: pytest.MonkeyPatch, costly_splits: list[int]) -> list[int]:
+    """Without opening costs, small clips are split as well."""
+    monkeypatch.setattr(threads, "_OPENING", 0.0)
+    monkeypatch.setattr(threads, "_LOCKED", 0.0)
+    return costly_splits
 
 
 def spread(truth: Truth) -> list[int]:
@@ -274,7 +259,7 @@ def test_a_call_over_several_gops_is_split(
             assert_all_same(truth, [index], decoder[index][None])
 
 
-def test_long_clip_is_split_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_clip_is_split_by_default(tmp_path: Path, costly_splits: list[int]) -> None:
     spec = media.ClipSpec(
         "",
         options={"g": "10", "bf": "0", "sc_threshold": "0", "preset": "ultrafast"},
@@ -283,20 +268,13 @@ def test_long_clip_is_split_by_default(tmp_path: Path, monkeypatch: pytest.Monke
         paint=lambda number, width, height: np.full((height, width, 3), number * 4, np.uint8),
     )
     media.write_clip(spec, tmp_path / "clip.mp4")
-    numbers: list[int] = []
-    original = run_in_parallel
-    monkeypatch.setattr(
-        threads,
-        "run_in_parallel",
-        lambda workers, parts, work: (numbers.append(len(workers)), original(workers, parts, work)),
-    )
     mediatensor.set_num_threads(2)
     wanted = [57, 7, 17, 37, 27, 47]
     with VideoDecoder(tmp_path / "clip.mp4") as decoder:
         data = decoder.get_frames_at(wanted).data
     with VideoDecoder(tmp_path / "clip.mp4", num_ffmpeg_threads=1) as decoder:
         assert torch.equal(data, decoder.get_frames_at(wanted).data)
-    assert numbers == [2]
+    assert costly_splits == [2]
 
 
 @pytest.mark.parametrize("how", ["one thread", "a number of codec threads"])

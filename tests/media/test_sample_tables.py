@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import media
+from header_tables import assert_equal, assert_right_or_none, mutated, tables_of
 from mediatensor._engine.containers.boxes import MalformedBoxError, find_all, top_level_boxes
 from mediatensor._engine.containers.sample_tables import (
     DemuxedSamples,
@@ -19,11 +20,6 @@ from mediatensor._engine.containers.sample_tables import (
     packets_of_samples,
     read_samples,
 )
-from mediatensor._engine.index.header_table import header_table
-from mediatensor._engine.index.scan import scan_packets
-from mediatensor._engine.pyav.reading import VideoReader
-from mediatensor._engine.sources.source import make_source
-from mediatensor.errors import MediaTensorError
 
 CLIPS = [
     name for name, spec in media.CLIPS.items() if spec.container in ("mp4", "mov", "3gp") and spec.expect == "frames"
@@ -71,34 +67,6 @@ REAL_FILES = {
     ("rails__video_with_undefined_display_aspect_ratio.mp4", 1): True,
     ("streamio-ffmpeg__awesome-movie.mov", 1): True,
 }
-
-
-_NUM_MUTATIONS = 150
-
-
-def tables_of(
-    source: object, stream_index: int | None = None, *, small_file_bytes: int = 0
-) -> tuple[PacketTable | None, PacketTable]:
-    """Return the tables from the header and from reading all packets."""
-    made = make_source(source)
-    reader = VideoReader(made, stream_index, 1)
-    try:
-        from_header = header_table(reader, small_file_bytes=small_file_bytes)
-        assert reader.is_fresh
-        return from_header, scan_packets(reader)
-    finally:
-        reader.close()
-
-
-def assert_equal(from_header: PacketTable, scanned: PacketTable, *, besides: Sequence[str] = ()) -> None:
-    assert scanned.read_error is None
-    assert len(from_header) == len(scanned)
-    for spec in fields(PacketTable):
-        if spec.name not in ("read_error", "disposable", *besides):  # `disposable` is set when packets are read
-            ours, true = (np.asarray(getattr(table, spec.name)) for table in (from_header, scanned))
-            assert ours.dtype == true.dtype
-            different = np.flatnonzero(ours != true)
-            assert not len(different), f"{spec.name} of packets {different[:5]}"
 
 
 @pytest.mark.parametrize("name", CLIPS)
@@ -168,24 +136,8 @@ def test_mutated_headers_give_right_table_or_none(name: str, folder: Path) -> No
     which only decoding can detect.
     """
     data = media.make(name, folder).read_bytes()
-    header = header_bytes(data)
-    random = np.random.default_rng(5)
-    believed = refused = 0
-    for _ in range(_NUM_MUTATIONS):
-        mutated = bytearray(data)
-        for at in random.choice(header, random.integers(1, 4)):
-            mutated[at] = random.choice([0, 1, 0x7F, 0x80, 0xFF, random.integers(0, 256)])
-        try:
-            from_header, scanned = tables_of(bytes(mutated))
-        except MediaTensorError:
-            continue
-        if from_header is None:
-            refused += 1
-        else:
-            assert_equal(from_header, scanned, besides=("is_key", "is_broken"))
-            believed += 1
-    assert believed
-    assert refused
+    copies = mutated(data, header_bytes(data), [0, 1, 0x7F, 0x80, 0xFF], seed=5, num_copies=150)
+    assert_right_or_none(copies, besides=("is_key", "is_broken"))
 
 
 def header_bytes(data: bytes) -> list[int]:

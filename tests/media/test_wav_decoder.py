@@ -16,9 +16,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from file_sources import SOURCES
 from mediatensor.decoders import AudioDecoder, WavDecoder
 from mediatensor.errors import OpenError, SourceNotFoundError, SourceTypeError
-from wav_files import CODECS, BareFile, chunk, extensible, fmt, noise, pack, riff, w64, wav
+from wav_files import CODECS, chunk, extensible, fmt, noise, pack, riff, w64, wav
 
 
 def decoded(data: bytes) -> NDArray[np.float32]:
@@ -208,20 +209,6 @@ def test_metadata_is_ffmpegs(codec: str, tmp_path: Path) -> None:
     assert (metadata.stream_index, metadata.media_type, metadata.begin_stream_seconds) == (0, "audio", 0.0)
     assert metadata.end_stream_seconds == metadata.duration_seconds == metadata.duration_seconds_from_header
     assert WavDecoder(path).stream_index == 0
-
-
-SOURCES: dict[str, Callable[[Path], Any]] = {
-    "str": str,
-    "path": Path,
-    "bytes": Path.read_bytes,
-    "bytearray": lambda path: bytearray(path.read_bytes()),
-    "tensor": lambda path: torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8),
-    "bytesio": lambda path: io.BytesIO(path.read_bytes()),
-    "buffered file": lambda path: path.open("rb"),
-    "minimal object": lambda path: BareFile(io.BytesIO(path.read_bytes())),
-    "short reads": lambda path: BareFile(io.BytesIO(path.read_bytes()), most=1000),
-    "url": lambda path: f"file:{path}",
-}
 
 
 @pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES.keys())

@@ -18,10 +18,11 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from file_sources import BareFile
 from mediatensor.decoders import WavDecoder
 from mediatensor.errors import ClosedError, OpenError, ReadError
 from range_server import serve
-from wav_files import BareFile, noise, wav
+from wav_files import noise, wav
 
 START_METHODS = [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()]
 SOUND = wav("pcm_s16le", noise(200_000, 2))

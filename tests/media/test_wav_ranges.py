@@ -12,9 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from file_sources import BareFile
 from mediatensor.decoders import AudioDecoder, WavDecoder
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError, StreamError
-from wav_files import CODECS, BareFile, chunk, fmt, noise, riff, wav
+from wav_files import CODECS, chunk, fmt, noise, riff, wav
 
 RATE = 8000
 NUM_SAMPLES = 2003

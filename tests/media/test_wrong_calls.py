@@ -23,8 +23,8 @@ from mediatensor.ocr import models
 SOUND = torch.zeros(1, 800)
 PICTURES = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
 
-# The argument, the type of the error, and words of its message.
-Case = tuple[Any, type[MediaTensorError], str]
+WAV_ENCODER = AudioEncoder(SOUND, sample_rate=8000)
+VIDEO_ENCODER = VideoEncoder(PICTURES, frame_rate=5)
 
 
 def refused(call: Callable[[Any], Any], value: Any, error: type[MediaTensorError], *words: str) -> None:
@@ -101,7 +101,7 @@ def test_bounds_of_slices_may_be_whole_numbers_of_any_library(decoder: VideoDeco
     assert len(decoder[:bound]) == int(bound)
 
 
-@pytest.mark.parametrize("key", ["x", 1.5, None, [0]])
+@pytest.mark.parametrize("key", ["x", 1.5, None, [0], (0, 1)])
 def test_keys_are_of_types_as_those_of_sequences(clip: Path, decoder: VideoDecoder, key: Any) -> None:
     # Python's own type, as every __getitem__ raises it.
     for sequence in (decoder, datasets.VideoClips([clip])):
@@ -220,13 +220,8 @@ def test_loaders(clip: Path, name: str, value: Any) -> None:
 def test_datasets_refuse_at_once(clip: Path, kind: Any, name: str, value: Any) -> None:
     # Not when a row is read, where an error policy would skip one file after the other.
     options = {"on_error": "skip", name: value}
-    refused(
-        lambda given: kind([clip], **given),
-        options,
-        InvalidArgumentError,
-        name.split("_")[0],
-        str(value).strip("{}").split(":")[0],
-    )
+    words = name.split("_")[0], str(value).strip("{}").split(":")[0]
+    refused(lambda given: kind([clip], **given), options, InvalidArgumentError, *words)
 
 
 @pytest.mark.parametrize("value", ["x", -1, None, math.nan, 10**30])
@@ -242,111 +237,74 @@ def test_collation(call: Callable[[Any], Any], samples: Any) -> None:
     refused(call, samples, InvalidArgumentError, "samples", "Tensor" if isinstance(samples, list) else str(samples))
 
 
-CALLS: dict[str, tuple[Callable[[Any], Any], list[Case]]] = {
-    "index cache": (mediatensor.set_index_cache, [(5, SourceTypeError, "folder"), ("a\0b", InvalidArgumentError, "a")]),
-    "loading an index": (FrameIndex.load, [(True, SourceTypeError, "path"), (None, SourceTypeError, "path")]),
-    "threads": (
-        mediatensor.set_num_threads,
-        [(0, InvalidArgumentError, "num_threads"), (10**30, InvalidArgumentError, "num_threads")],
-    ),
-    "kinds of items": (
-        lambda kind: datasets.as_items(["a.mp4"], kind=kind),
-        [("film", InvalidArgumentError, "kind"), ([], InvalidArgumentError, "kind")],
-    ),
-    "kinds in archives": (lambda kind: datasets.TarItems("a.tar", kind=kind), [("film", InvalidArgumentError, "kind")]),
-    "archives": (datasets.TarItems, [(5, SourceTypeError, "shards"), ([5], SourceTypeError, "shard")]),
-    "recipes": (
-        lambda recipe: datasets.MediaDataset([datasets.Item("a.mp4")], recipe),
-        [("video", InvalidArgumentError, "recipe")],
-    ),
-    "batches to a device": (lambda loader: datasets.ToDevice(loader, "cpu"), [(5, InvalidArgumentError, "loader")]),
-    "clips of a cluster": (
-        lambda number: distributed.ClipDecoder(num_frames_per_clip=number),
-        [(0, InvalidArgumentError, "num_frames_per_clip"), ("8", InvalidArgumentError, "num_frames_per_clip")],
-    ),
-    "shapes of a cluster": (
-        lambda shape: distributed.ClipDecoder(clip_shape=shape),
-        [(5, InvalidArgumentError, "clip_shape")],
-    ),
-    "columns of a cluster": (
-        lambda names: distributed.ClipDecoder(used_columns=names),
-        [("label", InvalidArgumentError, "used_columns")],
-    ),
-    "texts of a cluster": (
-        lambda seconds: distributed.TextReader(every_seconds=seconds),
-        [("2", InvalidArgumentError, "every_seconds")],
-    ),
-    "rows": (
-        distributed.clip_rows,
-        [("videos", SourceNotFoundError, "folder"), (5, SourceTypeError, "paths"), ([5], InvalidArgumentError, "path")],
-    ),
-    "backends": (backends.get_backend, [([], InvalidArgumentError, "backend"), ("x", InvalidArgumentError, "backend")]),
-    "CUDA's backends": (
-        lambda name: decoders.set_cuda_backend(name).__enter__(),
-        [([], InvalidArgumentError, "backend")],
-    ),
-    "sound to encode": (
-        lambda value: AudioEncoder(torch.tensor([[0.0, value]]), sample_rate=8000),
-        [(math.nan, InvalidArgumentError, "sample 1 of channel 0"), (-math.inf, InvalidArgumentError, "samples")],
-    ),
-    "rates to encode": (
-        lambda rate: AudioEncoder(SOUND, sample_rate=rate),
-        [(10**30, InvalidArgumentError, "sample_rate"), ("8", InvalidArgumentError, "sample_rate")],
-    ),
-    "channels to encode": (
-        lambda count: AudioEncoder(SOUND, sample_rate=8000).to_tensor("wav", num_channels=count),
-        [(10**30, InvalidArgumentError, "num_channels"), (10**6, InvalidArgumentError, "channels")],
-    ),
-    "codecs": (
-        lambda codec: Encoder().add_video(height=16, width=16, frame_rate=5, codec=codec),
-        [(5, InvalidArgumentError, "codec")],
-    ),
-    "pixel formats": (
-        lambda name: VideoEncoder(PICTURES, frame_rate=5).to_file_like(io.BytesIO(), "mp4", pixel_format=name),
-        [(5, InvalidArgumentError, "pixel_format")],
-    ),
-    "data of frames": (
-        lambda data: mediatensor.FrameBatch(data, [0.0], [0.1]),  # type: ignore[arg-type]
-        [("x", InvalidArgumentError, "data"), (np.zeros((1, 3, 4, 4)), InvalidArgumentError, "data")],
-    ),
-    "times of frames": (
-        lambda seconds: mediatensor.FrameBatch(PICTURES, seconds, [0.1, 0.1]),  # type: ignore[arg-type]
-        [("x", InvalidArgumentError, "pts_seconds"), ([None, 0], InvalidArgumentError, "pts_seconds")],
-    ),
-    "rates of samples": (
-        lambda rate: mediatensor.AudioSamples(SOUND, 0.0, 0.1, rate),
-        [(0, InvalidArgumentError, "sample_rate"), (1.5, InvalidArgumentError, "sample_rate")],
-    ),
-    "mels": (
-        lambda number: transforms.LogMelSpectrogram(num_mels=number),
-        [(0, InvalidArgumentError, "num_mels"), ("80", InvalidArgumentError, "num_mels")],
-    ),
-    "page breaks": (
-        lambda text: ocr.io.Document([]).render(page_break=text),
-        [(5, InvalidArgumentError, "page_break")],
-    ),
-    "frame cache": (
-        mediatensor.set_frame_cache_bytes,
-        [(-1, InvalidArgumentError, "num_bytes"), (True, InvalidArgumentError, "num_bytes")],
-    ),
-    "classifiers": (models.crop_orientation_predictor, [(5, InvalidArgumentError, "arch")]),
-}
+# (call, a word of each message, arguments that are refused)
+CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
+    (mediatensor.set_num_threads, "num_threads", [0, 10**30]),
+    (mediatensor.set_frame_cache_bytes, "num_bytes", [-1, True]),
+    (mediatensor.set_index_cache, "a", ["a\0b"]),
+    (lambda kind: datasets.as_items(["a.mp4"], kind=kind), "kind", ["film", []]),
+    (lambda kind: datasets.TarItems("a.tar", kind=kind), "kind", ["film"]),
+    (lambda recipe: datasets.MediaDataset([datasets.Item("a.mp4")], recipe), "recipe", ["video"]),
+    (lambda loader: datasets.ToDevice(loader, "cpu"), "loader", [5]),
+    (lambda number: distributed.ClipDecoder(num_frames_per_clip=number), "num_frames_per_clip", [0, "8"]),
+    (lambda shape: distributed.ClipDecoder(clip_shape=shape), "clip_shape", [5]),
+    (lambda names: distributed.ClipDecoder(used_columns=names), "used_columns", ["label"]),
+    (lambda seconds: distributed.TextReader(every_seconds=seconds), "every_seconds", ["2"]),
+    (distributed.clip_rows, "path", [[5]]),
+    (backends.get_backend, "backend", [[], "x"]),
+    (lambda name: decoders.set_cuda_backend(name).__enter__(), "backend", [[]]),
+    (lambda value: AudioEncoder(torch.tensor([[0.0, value]]), sample_rate=8000), "sample 1 of channel 0", [math.nan]),
+    (lambda value: AudioEncoder(torch.tensor([[0.0, value]]), sample_rate=8000), "samples", [-math.inf]),
+    (lambda rate: AudioEncoder(SOUND, sample_rate=rate), "sample_rate", [10**30, "8"]),
+    (lambda count: WAV_ENCODER.to_tensor("wav", num_channels=count), "num_channels", [10**30]),
+    (lambda count: WAV_ENCODER.to_tensor("wav", num_channels=count), "channels", [10**6]),
+    (lambda codec: Encoder().add_video(height=16, width=16, frame_rate=5, codec=codec), "codec", [5]),
+    (lambda name: VIDEO_ENCODER.to_file_like(io.BytesIO(), "mp4", pixel_format=name), "pixel_format", [5]),
+    (lambda data: mediatensor.FrameBatch(data, [0.0], [0.1]), "data", ["x", np.zeros((1, 3, 4, 4))]),  # type: ignore[arg-type]
+    (lambda seconds: mediatensor.FrameBatch(PICTURES, seconds, [0.1, 0.1]), "pts_seconds", ["x", [None, 0]]),  # type: ignore[arg-type]
+    (lambda rate: mediatensor.AudioSamples(SOUND, 0.0, 0.1, rate), "sample_rate", [0, 1.5]),
+    (lambda number: transforms.LogMelSpectrogram(num_mels=number), "num_mels", [0, "80"]),
+    (lambda text: ocr.io.Document([]).render(page_break=text), "page_break", [5]),
+    (models.crop_orientation_predictor, "arch", [5]),
+]
+
+
+@pytest.mark.parametrize(("call", "word", "value"), [(*case, value) for *case, values in CALLS for value in values])
+def test_calls(call: Callable[[Any], Any], word: str, value: Any) -> None:
+    shown = "shape" if isinstance(value, np.ndarray) else str(value[0] if isinstance(value, list) and value else value)
+    refused(call, value, InvalidArgumentError, word, shown.partition("\0")[0][:20])
 
 
 @pytest.mark.parametrize(
-    ("call", "value", "error", "word"), [(call, *case) for call, cases in CALLS.values() for case in cases]
+    ("call", "value", "error", "word", "shown"),
+    [
+        (mediatensor.set_index_cache, 5, SourceTypeError, "folder", "5"),
+        (FrameIndex.load, True, SourceTypeError, "path", "True"),
+        (FrameIndex.load, None, SourceTypeError, "path", "None"),
+        (datasets.TarItems, 5, SourceTypeError, "shards", "5"),
+        (datasets.TarItems, [5], SourceTypeError, "shard", "5"),
+        (distributed.clip_rows, "videos", SourceNotFoundError, "folder", "videos"),
+        (distributed.clip_rows, 5, SourceTypeError, "paths", "5"),
+    ],
 )
-def test_calls(call: Callable[[Any], Any], value: Any, error: type[MediaTensorError], word: str) -> None:
-    shown = "shape" if isinstance(value, np.ndarray) else str(value[0] if isinstance(value, list) and value else value)
-    refused(call, value, error, word, shown.partition("\0")[0][:20])
+def test_other_sources(
+    call: Callable[[Any], Any], value: Any, error: type[MediaTensorError], word: str, shown: str
+) -> None:
+    refused(call, value, error, word, shown)
+
+
+def reader_that_ignores(region: tuple[float, ...]) -> object:
+    small = {"det_arch": "db_mobilenet_v3_large", "reco_arch": "crnn_mobilenet_v3_small"}
+    return ocr.ocr_predictor(**small, ignore_regions=[region])
 
 
 @pytest.mark.parametrize("region", [(0.5, 0.1, 0.2, 0.9), (0.1, 0.9, 0.5, 0.2)])
 def test_regions_are_not_reversed(region: tuple[float, ...]) -> None:
-    small = {"det_arch": "db_mobilenet_v3_large", "reco_arch": "crnn_mobilenet_v3_small"}
-    refused(
-        lambda given: ocr.ocr_predictor(**small, ignore_regions=[given]), region, InvalidArgumentError, "ignore_regions"
-    )
+    refused(reader_that_ignores, region, InvalidArgumentError, "ignore_regions")
+
+
+def test_regions_may_have_no_area() -> None:
+    reader_that_ignores((0.2, 0.1, 0.2, 0.9))
 
 
 def test_a_message_does_not_repeat_a_whole_file(clip: Path, decoder: VideoDecoder) -> None:
@@ -357,11 +315,6 @@ def test_a_message_does_not_repeat_a_whole_file(clip: Path, decoder: VideoDecode
 
 def test_functions_of_images_take_the_tensor_by_name() -> None:
     assert transforms.functional.center_crop(images=PICTURES, size=(8, 8)).shape == (2, 3, 8, 8)
-
-
-def test_regions_may_have_no_area() -> None:
-    small = {"det_arch": "db_mobilenet_v3_large", "reco_arch": "crnn_mobilenet_v3_small"}
-    ocr.ocr_predictor(**small, ignore_regions=[(0.2, 0.1, 0.2, 0.9)])
 
 
 def test_bit_rates_may_be_whole_numbers_of_any_library() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import av
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -24,6 +25,7 @@ __all__ = [
     "compressed",
     "encoded",
     "exif",
+    "hwc",
     "jpeg_claiming",
     "picture",
     "png",
@@ -60,6 +62,11 @@ def picture(height: int = 23, width: int = 37, channels: int = 3) -> NDArray[np.
     noise = np.random.default_rng(0).integers(0, 24, (height, width, channels))
     waves = [110 + 100 * np.sin(x / (7 + 3 * channel) + y / (11 - 2 * channel)) for channel in range(channels)]
     return (np.stack(waves, axis=-1) + noise).clip(0, 255).astype(np.uint8)
+
+
+def hwc(image: torch.Tensor) -> NDArray[Any]:
+    """Pixels (..., H, W, C) of an image or an animation."""
+    return image.movedim(-3, -1).numpy()
 
 
 def samples(channels: int, depth: int, height: int = 11, width: int = 13) -> NDArray[np.uint16]:

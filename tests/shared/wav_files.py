@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import struct
-import sys
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CODECS", "BareFile", "chunk", "extensible", "fmt", "noise", "pack", "riff", "w64", "wav"]
+__all__ = ["CODECS", "chunk", "extensible", "fmt", "noise", "pack", "riff", "w64", "wav"]
 
 # FFmpeg's codec name to (format tag, bits).
 CODECS = {
@@ -84,25 +82,3 @@ def noise(num_samples: int, num_channels: int = 1, seed: int = 0) -> NDArray[np.
     samples = np.random.default_rng(seed).uniform(-1, 1, (num_samples, num_channels))
     samples[:2] = np.array([[-1.0], [1 - 2**-31]])[: len(samples)]
     return samples
-
-
-class BareFile:
-    """A file object with only the methods for reading, which counts read bytes.
-
-    Args:
-        file: The file to read.
-        most: Largest number of bytes per read.
-    """
-
-    def __init__(self, file: BinaryIO, *, most: int = sys.maxsize) -> None:
-        self._file = file
-        self._most = most
-        self.num_bytes = 0
-
-    def read(self, size: int) -> bytes:
-        data = self._file.read(min(size, self._most))
-        self.num_bytes += len(data)
-        return data
-
-    def seek(self, offset: int, whence: int) -> int:
-        return self._file.seek(offset, whence)
