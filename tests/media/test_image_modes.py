@@ -109,7 +109,7 @@ def test_rgba_is_an_alias() -> None:
     assert [mode.name for mode in ImageReadMode] == ["UNCHANGED", *MODES]
 
 
-@pytest.mark.parametrize("decode", EVERY_FUNCTION, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("decode", EVERY_FUNCTION)
 def test_arguments_are_checked_before_the_source(decode) -> None:
     with pytest.raises(ValueError, match="Invalid mode 'cmyk'"):
         decode(b"", mode="cmyk")

@@ -169,21 +169,13 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @dataclass(frozen=True)
 class _Writing:
-    """A command and option that write a file.
-
-    Attributes:
-        command: The command.
-        option: The option that requests the file.
-        output: The file, in the folder ``out``.
-        source: The input, in the folder ``in``.
-        arguments: All arguments except ``--overwrite``.
-    """
+    """A command and option that write a file."""
 
     command: str
     option: str
-    output: str
-    source: str
-    arguments: str
+    output: str  # in the folder ``out``
+    source: str  # in the folder ``in``
+    arguments: str  # all except ``--overwrite``
 
     def run(self, *more: str) -> int:
         return main([self.command, *self.arguments.split(), *more])
@@ -303,20 +295,24 @@ def test_check_overwrites_no_input(tmp_path: Path, capsys: pytest.CaptureFixture
     assert before == (video.read_bytes(), manifest.read_bytes())
 
 
-def test_evaluate_and_train_overwrite_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    picture, labels = tmp_path / "a.png", tmp_path / "plates.jsonl"
+def _line_of(folder: Path) -> tuple[Path, Path]:
+    """Write the picture of a line, and its label."""
+    picture, labels = folder / "a.png", folder / "plates.jsonl"
     Image.new("RGB", (60, 32), "white").save(picture)
     labels.write_text(json.dumps({"path": "a.png", "text": "abc"}) + "\n")
+    return picture, labels
+
+
+def test_evaluate_and_train_overwrite_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture, labels = _line_of(tmp_path)
     before = picture.read_bytes(), labels.read_bytes()
+    train = ["train", "recognition", "--train", str(labels), "--validation", str(labels), "-o"]
     for arguments in (
         ["evaluate", "recognition", str(labels), "--json", str(labels)],
         ["evaluate", "recognition", str(labels), "--picture", str(picture)],
-        [
-            "train", "recognition", "--train", str(labels), "--validation", str(labels), "-o",
-            str(tmp_path / "plates.pt"),
-        ],
-        ["train", "recognition", "--train", str(labels), "--validation", str(labels), "-o", str(tmp_path / "a.pt")],
-    ):  # fmt: skip
+        [*train, str(tmp_path / "plates.pt")],
+        [*train, str(tmp_path / "a.pt")],
+    ):
         assert main(arguments) == 2, arguments
         assert "is a file that is read" in capsys.readouterr().err
     assert before == (picture.read_bytes(), labels.read_bytes())
@@ -325,9 +321,7 @@ def test_evaluate_and_train_overwrite_no_input(tmp_path: Path, capsys: pytest.Ca
 def test_fit_overwrites_no_labels(tmp_path: Path) -> None:
     from mediatensor.ocr.training import LineDataset, fit
 
-    Image.new("RGB", (60, 32), "white").save(tmp_path / "a.png")
-    labels = tmp_path / "plates.jsonl"
-    labels.write_text(json.dumps({"path": "a.png", "text": "abc"}) + "\n")
+    _, labels = _line_of(tmp_path)
     lines = LineDataset(labels)
     for out in ("plates.pt", "a.pt"):
         with pytest.raises(InvalidArgumentError, match="is a file that is read"):
@@ -419,9 +413,7 @@ def test_fit_overwrites_no_file_of_any_dataset(kind: str, tmp_path: Path) -> Non
 def test_new_training_overwrites_only_training_files(tmp_path: Path) -> None:
     from mediatensor.ocr.training import LineDataset, fit
 
-    Image.new("RGB", (60, 32), "white").save(tmp_path / "a.png")
-    (tmp_path / "lines.jsonl").write_text(json.dumps({"path": "a.png", "text": "abc"}) + "\n")
-    lines = LineDataset(tmp_path / "lines.jsonl")
+    lines = LineDataset(_line_of(tmp_path)[1])
     for name in ("out.pt", "out.png", "out.jsonl"):
         (tmp_path / name).write_text("precious")
         with pytest.raises(InvalidArgumentError, match=rf"{name}' exists already; overwrite=True"):

@@ -55,6 +55,17 @@ def full(folder: Path, work: Callable[[], object], room: int = ROOM) -> Any:
     return in_child(folder, limited)
 
 
+def assert_file_stays(
+    path: Path, write: Callable[[Path], object], folder: Path, error: type[Exception] = WriteError, room: int = ROOM
+) -> None:
+    """Check that a file is the only one in its folder, and as before, after it could not be written again."""
+    path.write_bytes(b"before")
+    kind, message = full(folder, lambda: write(path), room)
+    assert kind == error.__name__
+    assert "File too large" in message
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == {path.name: b"before"}
+
+
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
     (tmp_path / "output").mkdir()
@@ -63,21 +74,12 @@ def output(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_encoders(name: str, output: Path, tmp_path: Path) -> None:
-    (output / name).write_bytes(b"before")
-    kind, message = full(tmp_path, lambda: WRITERS[name](output / name))
-    assert kind == WriteError.__name__
-    assert "File too large" in message
-    assert [path.name for path in output.iterdir()] == [name]
-    assert (output / name).read_bytes() == b"before"
+    assert_file_stays(output / name, WRITERS[name], tmp_path)
 
 
 def test_indexes(clip: Path, output: Path, tmp_path: Path) -> None:
     index = VideoDecoder(clip).frame_index
-    (output / "saved.index").write_bytes(b"before")
-    kind, message = full(tmp_path, lambda: index.save(output / "saved.index"), room=100)
-    assert kind == FrameIndexError.__name__
-    assert "File too large" in message
-    assert [path.read_bytes() for path in output.iterdir()] == [b"before"]
+    assert_file_stays(output / "saved.index", index.save, tmp_path, FrameIndexError, room=100)
 
 
 def test_the_cache_of_indexes(clip: Path, clip_rgb: torch.Tensor, output: Path, tmp_path: Path) -> None:
@@ -126,11 +128,7 @@ def test_what_extract_replaces(output: Path, tmp_path: Path, capfd: Any) -> None
 def test_searchable_pdf(output: Path, tmp_path: Path) -> None:
     pytest.importorskip("pypdfium2")
     page = Page(torch.cat(list(FRAMES), 2).permute(1, 2, 0).numpy(), [], 0, (64, 640))
-    (output / "page.pdf").write_bytes(b"before")
-    kind, message = full(tmp_path, lambda: page.save_pdf(output / "page.pdf"))
-    assert kind == WriteError.__name__
-    assert "File too large" in message
-    assert [path.read_bytes() for path in output.iterdir()] == [b"before"]
+    assert_file_stays(output / "page.pdf", page.save_pdf, tmp_path)
 
 
 def test_a_searchable_pdf(output: Path, tmp_path: Path) -> None:

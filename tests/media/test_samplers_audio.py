@@ -20,6 +20,7 @@ from mediatensor import AudioSamples, AudioSamplesBatch
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.samplers import audio_clips_at_random_timestamps, audio_clips_at_regular_timestamps
 from samplers_formula_sound import FormulaSound, exact_offset, numbers_of
+from samplers_recording_decoder import each_sampler, span
 
 RANDOM, REGULAR = audio_clips_at_random_timestamps, audio_clips_at_regular_timestamps
 BOTH = [RANDOM, REGULAR]
@@ -235,21 +236,13 @@ CASES: list[tuple[list[Callable[..., AudioSamplesBatch]], dict[str, Any], str]] 
     (BOTH, {"sampling_range_start": 5.0}, "sampling_range_start (5.0) must be smaller than 5.0"),
     (BOTH, {"sampling_range_end": float("nan")}, "sampling_range_end (nan) must be at least 0.0"),
     (BOTH, {"sampling_range_end": 0.0}, "sampling_range_start (0.0) must be smaller than sampling_range_end (0.0)"),
-    (
-        BOTH,
-        {"sampling_range_start": 2, "sampling_range_end": 1},
-        "sampling_range_start (2.0) must be smaller than sampling_range_end (1.0)",
-    ),
+    (BOTH, span(2, 1), "sampling_range_start (2.0) must be smaller than sampling_range_end (1.0)"),
 ]
 
 
 @pytest.mark.parametrize(
     ("sampler", "arguments", "message"),
-    [
-        pytest.param(sampler, arguments, message, id=f"{sampler.__name__}-{arguments}")
-        for samplers, arguments, message in CASES
-        for sampler in samplers
-    ],
+    each_sampler(CASES),
 )
 def test_a_bad_argument_is_named_and_nothing_is_decoded(
     sampler: Callable[..., AudioSamplesBatch], arguments: dict[str, Any], message: str

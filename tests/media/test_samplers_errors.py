@@ -1,4 +1,4 @@
-"""Errors of samplers, and frames that could not be decoded."""
+"""What all samplers of frames have in common: errors, the default device, and frames that could not be decoded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mediatensor.samplers import (
     clips_at_regular_indices,
     clips_at_regular_timestamps,
 )
-from samplers_recording_decoder import RecordingDecoder
+from samplers_recording_decoder import RecordingDecoder, each_sampler, positions_of, span
 
 BY_INDEX = [clips_at_random_indices, clips_at_regular_indices]
 BY_TIME = [clips_at_random_timestamps, clips_at_regular_timestamps]
@@ -49,16 +49,8 @@ CASES = [
     (BY_INDEX, {"sampling_range_start": -21}, "sampling_range_start (-21) must be at least -20"),
     (BY_INDEX, {"sampling_range_start": None}, "sampling_range_start (None) must be an integer"),
     (BY_INDEX, {"sampling_range_end": 3.5}, "sampling_range_end (3.5) must be an integer"),
-    (
-        BY_INDEX,
-        {"sampling_range_start": 5, "sampling_range_end": 5},
-        "sampling_range_start (5) must be smaller than sampling_range_end (5)",
-    ),
-    (
-        BY_INDEX,
-        {"sampling_range_start": -2, "sampling_range_end": -5},
-        "sampling_range_start (18) must be smaller than sampling_range_end (15)",
-    ),
+    (BY_INDEX, span(5, 5), "sampling_range_start (5) must be smaller than sampling_range_end (5)"),
+    (BY_INDEX, span(-2, -5), "sampling_range_start (18) must be smaller than sampling_range_end (15)"),
     (BY_INDEX, {"sampling_range_end": 0}, "sampling_range_start (0) must be smaller than sampling_range_end (0)"),
     (BY_INDEX, {"sampling_range_end": -30}, "sampling_range_start (0) must be smaller than sampling_range_end (-10)"),
     (
@@ -67,16 +59,8 @@ CASES = [
         "We determined that sampling_range_end should be 16, but it is smaller than or equal to sampling",
     ),
     (BY_INDEX, {"num_frames_per_clip": 21, **ERROR}, TOO_LONG),
-    (
-        BY_INDEX,
-        {"num_frames_per_clip": 3, "sampling_range_start": 19, "sampling_range_end": 20, "policy": "error"},
-        TOO_LONG,
-    ),
-    (
-        BY_TIME,
-        {"num_frames_per_clip": 3, "sampling_range_start": 1.9, "sampling_range_end": 2, "policy": "error"},
-        TOO_LONG,
-    ),
+    (BY_INDEX, {"num_frames_per_clip": 3, **span(19, 20), **ERROR}, TOO_LONG),
+    (BY_TIME, {"num_frames_per_clip": 3, **span(1.9, 2), **ERROR}, TOO_LONG),
     (BY_TIME, {"seconds_between_frames": 0}, "seconds_between_frames (0) must be > 0"),
     (BY_TIME, {"seconds_between_frames": -0.5}, "seconds_between_frames (-0.5) must be > 0"),
     (BY_TIME, {"seconds_between_frames": float("nan")}, "seconds_between_frames (nan) must be > 0"),
@@ -94,11 +78,7 @@ CASES = [
     (BY_TIME, {"sampling_range_end": -0.5}, "sampling_range_end (-0.5) must be at least 0.0"),
     (BY_TIME, {"sampling_range_end": float("nan")}, "sampling_range_end (nan) must be at least 0.0"),
     (BY_TIME, {"sampling_range_end": 0.0}, "sampling_range_start (0.0) must be smaller than sampling_range_end (0.0)"),
-    (
-        BY_TIME,
-        {"sampling_range_start": 1.5, "sampling_range_end": 1.5},
-        "sampling_range_start (1.5) must be smaller than sampling_range_end (1.5)",
-    ),
+    (BY_TIME, span(1.5, 1.5), "sampling_range_start (1.5) must be smaller than sampling_range_end (1.5)"),
     (
         BY_TIME,
         {"num_frames_per_clip": 2, "seconds_between_frames": 1.0, "sampling_range_start": 1.5},
@@ -114,11 +94,7 @@ def required(sampler: Callable[..., FrameBatch]) -> dict[str, float]:
 
 @pytest.mark.parametrize(
     ("sampler", "arguments", "message"),
-    [
-        pytest.param(sampler, arguments, message, id=f"{sampler.__name__}-{arguments}")
-        for samplers, arguments, message in CASES
-        for sampler in samplers
-    ],
+    each_sampler(CASES),
 )
 def test_a_bad_argument_is_named_and_nothing_is_decoded(
     sampler: Callable[..., FrameBatch], arguments: dict[str, Any], message: str
@@ -152,6 +128,17 @@ def test_missing_metadata_is_named(sampler: Callable[..., FrameBatch], metadata:
 
 
 @pytest.mark.parametrize("sampler", BY_INDEX + BY_TIME)
+def test_the_default_device_does_not_change_the_clips(sampler: Callable[..., FrameBatch]) -> None:
+    arguments = required(sampler) or {"num_clips": 4}
+    torch.manual_seed(3)
+    expected = positions_of(sampler(RecordingDecoder(), **arguments))
+    torch.manual_seed(3)
+    with torch.device("meta"):  # A device whose tensors hold no values.
+        clips = sampler(RecordingDecoder(), **arguments)
+    assert positions_of(clips) == expected
+
+
+@pytest.mark.parametrize("sampler", BY_INDEX + BY_TIME)
 def test_arguments_after_the_decoder_are_keyword_only(sampler: Callable[..., FrameBatch]) -> None:
     with pytest.raises(TypeError, match="positional argument"):
         sampler(RecordingDecoder(), 1)
@@ -176,7 +163,7 @@ class DamagedDecoder(RecordingDecoder):
 
 @pytest.mark.parametrize("sampler", BY_INDEX + BY_TIME)
 def test_a_replaced_frame_is_reported_in_its_clip(sampler: Callable[..., FrameBatch]) -> None:
-    arguments = {"num_clips": 4} if sampler is not clips_at_regular_timestamps else required(sampler)
+    arguments = required(sampler) or {"num_clips": 4}
     clips = sampler(DamagedDecoder("nearest"), num_frames_per_clip=2, **arguments)
     [report] = clips.replaced
     assert (report.index, report.used_index, report.reason) == (7, 6, "corrupt slice")

@@ -130,16 +130,6 @@ def test_regular_indices_and_refused_calls_draw_nothing() -> None:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_the_default_device_does_not_change_the_clips(sampler: Callable[..., FrameBatch]) -> None:
-    torch.manual_seed(3)
-    expected = positions_of(sampler(RecordingDecoder(), num_clips=4))
-    torch.manual_seed(3)
-    with torch.device("meta"):  # A device whose tensors hold no values.
-        clips = sampler(RecordingDecoder(), num_clips=4)
-    assert positions_of(clips) == expected
-
-
-@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_integers_of_every_library_are_accepted(sampler: Callable[..., FrameBatch]) -> None:
     expected = {"num_clips": 3, "num_frames_per_clip": 2, "num_indices_between_frames": 4, "sampling_range_start": -9}
     for convert in (np.int64, np.uint8, np.int16, torch.tensor):

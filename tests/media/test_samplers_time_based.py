@@ -119,24 +119,6 @@ def test_a_call_is_one_batched_decode_of_five_dimensions(
     assert torch.equal(clips.duration_seconds, clips.data[:, :, 0, 0, 0] + 2000)
 
 
-@pytest.mark.parametrize(
-    ("sampler", "arguments"),
-    [
-        (clips_at_random_timestamps, {"num_clips": 4}),
-        (clips_at_regular_timestamps, {"seconds_between_clip_starts": 0.5}),
-    ],
-)
-def test_the_default_device_does_not_change_the_clips(
-    sampler: Callable[..., FrameBatch], arguments: dict[str, Any]
-) -> None:
-    torch.manual_seed(3)
-    expected = positions_of(sampler(RecordingDecoder(), **arguments))
-    torch.manual_seed(3)
-    with torch.device("meta"):  # A device whose tensors hold no values.
-        clips = sampler(RecordingDecoder(), **arguments)
-    assert positions_of(clips) == expected
-
-
 def test_random_timestamps_draw_once_and_regular_ones_never() -> None:
     torch.manual_seed(7)
     torch.rand(5, dtype=torch.float64)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import media
-from exactness import assert_same, find_truth
+from exactness import Truth, assert_same, find_truth
 from media_surgery import with_data
-from media_writing import ClipSpec, Packets
+from media_writing import Packets
 from mediatensor._engine.bitstreams.content import break_detector, refreshes_gradually
 from mediatensor.decoders import VideoDecoder
 
@@ -79,17 +79,17 @@ def test_pixel_aspect_ratio_change_is_not_a_break(tmp_path: Path) -> None:
         assert not decoder.frame_index.settled
 
 
-def _large_mp4(name: str) -> ClipSpec:
+def truth_of_large_mp4(name: str, folder: Path) -> Truth:
     """Write a clip as mp4 with frames so large that only the header is read."""
-    return replace(media.CLIPS[name], container="mp4", extension="", size=(320, 240))
+    path = folder / "large.mp4"
+    media.write_spec(replace(media.CLIPS[name], container="mp4", extension="", size=(320, 240)), path)
+    assert path.stat().st_size > 1 << 16
+    return find_truth(path)
 
 
 @pytest.mark.parametrize("name", ["h264_end_packets_mkv", "mpeg4_not_coded_avi", "size_change_mpeg2_mkv"])
 def test_header_packets_do_not_hide_breaks(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "large.mp4"
-    media.write_spec(_large_mp4(name), path)
-    assert path.stat().st_size > 1 << 16
-    truth = find_truth(path)
+    truth = truth_of_large_mp4(name, tmp_path)
     with truth.open() as decoder:
         assert len(decoder) == len(truth)
 
@@ -97,10 +97,7 @@ def test_header_packets_do_not_hide_breaks(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["hevc_broken_link_mkv", "hevc_end_before_cra_mkv"])
 def test_decoding_detects_breaks_missing_from_headers(name: str, tmp_path: Path) -> None:
     """It counts as damage; later frames are right."""
-    path = tmp_path / "large.mp4"
-    media.write_spec(_large_mp4(name), path)
-    assert path.stat().st_size > 1 << 16
-    truth = find_truth(path)
+    truth = truth_of_large_mp4(name, tmp_path)
     with truth.open() as decoder:
         decoder.get_frames_in_range(0, len(truth))
         assert len(decoder) == len(truth)

@@ -9,7 +9,7 @@ import pickle
 import sys
 import types
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -320,40 +320,32 @@ class InterpolationMode(enum.Enum):
     BILINEAR = "bilinear"
 
 
-class TorchvisionResize(torch.nn.Module):
-    def __init__(
-        self, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: Any = None, antialias: Any = True
-    ) -> None:
+class TorchvisionTransform(torch.nn.Module):
+    """Has its arguments as attributes."""
+
+    defaults: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, size: Any, **options: Any) -> None:
         super().__init__()
-        self.size = [size] if isinstance(size, int) else size
-        self.interpolation, self.max_size, self.antialias = interpolation, max_size, antialias
+        self.size = (size, size) if isinstance(size, int) else size
+        vars(self).update(self.defaults | options)
 
 
-class TorchvisionCenterCrop(torch.nn.Module):
-    def __init__(self, size: Any) -> None:
-        super().__init__()
-        self.size = (size, size) if isinstance(size, int) else tuple(size)
+class TorchvisionResize(TorchvisionTransform):
+    defaults: ClassVar = {"interpolation": InterpolationMode.BILINEAR, "max_size": None, "antialias": True}
+
+    def __init__(self, size: Any, **options: Any) -> None:
+        super().__init__([size] if isinstance(size, int) else size, **options)
 
 
-class TorchvisionRandomCrop(TorchvisionCenterCrop):
-    def __init__(
-        self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill: Any = 0, padding_mode: str = "constant"
-    ) -> None:
-        super().__init__(size)
-        self.padding, self.pad_if_needed, self.fill, self.padding_mode = padding, pad_if_needed, fill, padding_mode
+class TorchvisionRandomCrop(TorchvisionTransform):
+    defaults: ClassVar = {"padding": None, "pad_if_needed": False, "fill": 0, "padding_mode": "constant"}
 
 
-class TorchvisionRandomResizedCrop(TorchvisionCenterCrop):
-    def __init__(
-        self,
-        size: Any,
-        scale: Any = (0.08, 1.0),
-        ratio: Any = (3 / 4, 4 / 3),
-        interpolation: Any = InterpolationMode.BILINEAR,
-        antialias: Any = True,
-    ) -> None:
-        super().__init__(size)
-        self.scale, self.ratio, self.interpolation, self.antialias = scale, ratio, interpolation, antialias
+class TorchvisionRandomResizedCrop(TorchvisionTransform):
+    defaults: ClassVar = {
+        "scale": (0.08, 1.0), "ratio": (3 / 4, 4 / 3), "interpolation": InterpolationMode.BILINEAR, "antialias": True
+    }  # fmt: skip
 
 
 @pytest.fixture
@@ -361,7 +353,7 @@ def v2(monkeypatch: pytest.MonkeyPatch) -> Any:
     module: Any = types.ModuleType("torchvision.transforms.v2")
     # The real classes do not derive from one another.
     module.Resize = TorchvisionResize
-    module.CenterCrop = type("CenterCrop", (TorchvisionCenterCrop,), {})
+    module.CenterCrop = type("CenterCrop", (TorchvisionTransform,), {})
     module.RandomCrop = TorchvisionRandomCrop
     module.RandomResizedCrop = TorchvisionRandomResizedCrop
     monkeypatch.setitem(sys.modules, "torchvision.transforms.v2", module)

@@ -38,11 +38,7 @@ def gappy(tmp_path_factory: pytest.TempPathFactory) -> VideoDecoder:
 # By index
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [int, np.int8, np.uint16, np.int64, torch.tensor, bool],
-    ids=["int", "int8", "uint16", "int64", "tensor", "bool"],
-)
+@pytest.mark.parametrize("kind", [int, np.int8, np.uint16, np.int64, torch.tensor, bool])
 def test_indices_of_every_integer_type_work(
     kind: Callable[[int], Any], decoder: VideoDecoder, clip_rgb: torch.Tensor
 ) -> None:

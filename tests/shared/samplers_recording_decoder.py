@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
+from typing import Any
 
+import pytest
 import torch
 
 from mediatensor import FrameBatch
@@ -46,3 +49,16 @@ class RecordingDecoder:
 def positions_of(clips: FrameBatch) -> list[list[float]]:
     """What each frame of each clip was asked for, from the pixels."""
     return clips.data[:, :, 0, 0, 0].tolist()
+
+
+def span(start: float, end: float) -> dict[str, float]:
+    return {"sampling_range_start": start, "sampling_range_end": end}
+
+
+def each_sampler(cases: Iterable[tuple[Sequence[Callable[..., Any]], dict[str, Any], str]]) -> list[Any]:
+    """Return (sampler, arguments, message) for each sampler of (samplers, arguments, message)."""
+    return [
+        pytest.param(sampler, arguments, message, id=f"{sampler.__name__}-{arguments}")
+        for samplers, arguments, message in cases
+        for sampler in samplers
+    ]
