@@ -29,6 +29,7 @@ from mediatensor.errors import ClosedError, IsolatedWorkerError
 from mediatensor.isolate import IsolatedWorker, _channel, _process
 from mediatensor.isolate import _worker as _child
 from mediatensor.isolate._values import MAX_NUM_VALUES
+from places import traced
 from processes import is_running, wait_for_pid, wait_until_gone
 
 WAIT_SECONDS = 10
@@ -180,14 +181,11 @@ def interrupted_at(line: int, function: Callable[[], Any]) -> bool:
                 raise KeyboardInterrupt
         return trace
 
-    before = sys.gettrace()
-    sys.settrace(trace)
     try:
-        function()
+        with traced(trace):
+            function()
     except KeyboardInterrupt:
         return True
-    finally:
-        sys.settrace(before)
     return False
 
 

@@ -20,8 +20,7 @@ from audio_exactness import Truth, assert_range
 from audio_oracles import frame_samples, linear_decode_samples
 from media_audio import ALL_CLIPS
 from media_audio_surgery import id3_size, speex_ogg, with_id3_picture, without_first_mp3_frame
-from mediatensor import AudioSamples
-from mediatensor.datasets import AudioClips, Sample
+from mediatensor.datasets import AudioClips
 from mediatensor.decoders import AudioDecoder, AudioVideoDecoder
 from mediatensor.errors import DecodeError, OutOfRangeError, ReadError
 
@@ -264,10 +263,7 @@ def test_dataset_clips_span_joined_parts(name: str, join: str, folder: Path) -> 
     rows = AudioClips([path], seconds_per_clip=0.5, rows_per_file=8)
     starts = []
     for row in range(len(rows)):
-        sample = rows[row]
-        assert isinstance(sample, Sample)
-        clip = sample.audio
-        assert isinstance(clip, AudioSamples)
+        clip = rows[row].audio
         at = round((clip.pts_seconds - linear.begin_seconds) * linear.rate)
         expected = linear.data[:, at : at + clip.data.shape[1]]
         assert np.abs(clip.data.numpy()[:, : expected.shape[1]] - expected).max() < 1e-3

@@ -126,7 +126,6 @@ def _picture(number: int, width: int, height: int) -> np.ndarray:
 
 def packets(pts: list[int | None]) -> PacketTable:
     count = len(pts)
-    no = np.zeros(count, bool)
     return PacketTable(
         pts=np.array([NO_PTS if time is None else time for time in pts], np.int64),
         dts=np.arange(count),
@@ -134,10 +133,7 @@ def packets(pts: list[int | None]) -> PacketTable:
         size=np.full(count, 100),
         position=np.arange(count) * 100,
         is_key=np.arange(count) == 0,
-        is_discard=no,
-        is_hidden=no,
-        is_broken=no,
-        is_field=no,
+        **dict.fromkeys(("is_discard", "is_hidden", "is_broken", "is_field"), np.zeros(count, bool)),
         disposable=np.zeros(count, np.int8),
     )
 
@@ -164,7 +160,6 @@ def test_certain_frames_keep_their_places(order: list[int], num_read: int) -> No
     pts = [0, *(10 + time * 200 + n for n, time in enumerate(late))]
     index = certain_frames(packets(pts[:num_read]), Fraction(1, 100), Fraction(10))
     whole, _ = from_packets(packets(pts), Fraction(1, 100), Fraction(10))
-    assert index is not None
     assert index.pts.tolist() == whole.pts[: len(index)].tolist()
     assert index.packet.tolist() == whole.packet[: len(index)].tolist()
 

@@ -57,7 +57,6 @@ def look_at(data: bytes) -> ConstantFrames | None:
 @pytest.mark.parametrize("kind", _KINDS)
 def test_frames_have_computed_positions(kind: str) -> None:
     frames = look_at(frames_of(kind))
-    assert frames is not None
     assert frames.num_frames == _NUM_FRAMES
     at, positions = 0, []
     for size in sizes_of(kind, _NUM_FRAMES):
@@ -70,7 +69,6 @@ def test_frames_have_computed_positions(kind: str) -> None:
 def test_padding_may_start_anywhere_in_its_pattern(first: int) -> None:
     kind = "128 kbit/s, 44.1 kHz, stereo"
     frames = look_at(frames_of(kind, first=first))
-    assert frames is not None
     whole = 1000 * 20480 // 49
     late = sum(sizes_of(kind, 1000, first))
     assert frames.position(1000) == late
@@ -81,7 +79,6 @@ def test_rounding_restarts_in_joined_files() -> None:
     kind = "128 kbit/s, 44.1 kHz, stereo"
     data = b"".join(frames_of(kind, num_frames) for num_frames in (110, 75, 120, 75))
     frames = look_at(data)
-    assert frames is not None
     assert frames.num_frames == 380
     at = 0
     for number, size in enumerate(size for num_frames in (110, 75, 120, 75) for size in sizes_of(kind, num_frames)):
@@ -93,14 +90,12 @@ def test_rounding_restarts_in_joined_files() -> None:
 def test_unpadded_frames_have_constant_length() -> None:
     data = (bytes.fromhex("fffb9064") + bytes(413)) * _NUM_FRAMES
     frames = look_at(data)
-    assert frames is not None
     assert frames.position(_NUM_FRAMES - 1) == 417 * (_NUM_FRAMES - 1)
 
 
 @pytest.mark.parametrize("kind", list(_KINDS)[:3])
 def test_encoder_tag_is_parsed(kind: str) -> None:
     frames = look_at(tag_frame(kind, _NUM_FRAMES, padding=1729) + frames_of(kind))
-    assert frames is not None
     assert frames.first_position == round(_KINDS[kind][3]) // 49
     # 1729 samples minus the decoder's 529 are one frame of 1152 and 48 samples.
     numbers = (_NUM_FRAMES - 3, _NUM_FRAMES - 2, _NUM_FRAMES - 1, _NUM_FRAMES)
@@ -136,8 +131,6 @@ def _ape(num_bytes: int) -> bytes:
 @pytest.mark.parametrize("data", [_SOUND, _TAGGED], ids=["bare", "tagged"])
 def test_tags_around_audio_are_skipped(data: bytes, surround: Callable[[bytes], bytes]) -> None:
     plain, surrounded = look_at(data), look_at(surround(data))
-    assert plain is not None
-    assert surrounded is not None
     assert surrounded.num_frames == plain.num_frames == _NUM_FRAMES
     at = surrounded.first_position
     assert surround(data)[at : at + 1000] == _SOUND[:1000]

@@ -149,7 +149,6 @@ sys.exit(code)
         start_new_session=True,
         env={**os.environ, "TMPDIR": str(temporary)},
     ) as process:
-        assert process.stdout is not None
         assert process.stdout.readline().startswith(b"wrote 40 images")
         os.killpg(process.pid, signal.SIGINT)
         try:

@@ -173,8 +173,6 @@ def count(program: subprocess.Popen[str]) -> Count:
     """Return (most threads of decoders at a time, threads left at the end) for a scenario, a budget and files."""
 
     def run(scenario: str, budget: int, paths: list[Path]) -> tuple[int, int]:
-        assert program.stdin is not None
-        assert program.stdout is not None
         program.stdin.write(json.dumps([scenario, budget, [str(path) for path in paths]]) + "\n")
         most_and_left = json.loads(program.stdout.readline())
         assert most_and_left is not None, "the scenario failed; its output says why"

@@ -210,7 +210,6 @@ def test_has_gradients_also_at_silence() -> None:
     sound = torch.rand(400, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     to_mels(sound).sum().backward()
     gradient = sound.grad
-    assert gradient is not None
     step = torch.zeros_like(sound)
     step[150] = 1e-3
     with torch.no_grad():
@@ -218,7 +217,6 @@ def test_has_gradients_also_at_silence() -> None:
     assert float(gradient[150]) == pytest.approx(float(slope), rel=0.05)
     silence = torch.zeros(400, requires_grad=True)
     to_mels(silence).sum().backward()
-    assert silence.grad is not None
     assert silence.grad.isfinite().all()
 
 
