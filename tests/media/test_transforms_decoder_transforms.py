@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import enum
 import math
-import pickle
 import sys
 import types
 from collections import Counter
@@ -213,30 +211,6 @@ def test_random_resized_crop_checks_its_ranges(ranges: dict[str, Any]) -> None:
 def test_one_object_draws_anew_each_time(transform: DecoderTransform) -> None:
     torch.manual_seed(0)
     assert len({transform.resolve(90, 160)[0] for _ in range(10)}) == 10
-
-
-@pytest.mark.parametrize("transform", [RandomCrop((20, 30)), RandomResizedCrop((5, 7))], ids=repr)
-def test_draws_do_not_depend_on_the_default_device(transform: DecoderTransform) -> None:
-    torch.manual_seed(0)
-    expected = transform.resolve(90, 160)
-    torch.manual_seed(0)
-    with torch.device("meta"):
-        assert transform.resolve(90, 160) == expected
-
-
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
-@pytest.mark.parametrize(
-    "transform",
-    [Resize((5, 7), fast=True), CenterCrop((5, 7)), RandomCrop((5, 7)), RandomResizedCrop((5, 7), (0.3, 0.4))],
-    ids=repr,
-)
-def test_copies_resolve_alike(transform: DecoderTransform, duplicate: Any) -> None:
-    twin = duplicate(transform)
-    assert repr(twin) == repr(transform)
-    torch.manual_seed(1)
-    expected = transform.resolve(90, 160)
-    torch.manual_seed(1)
-    assert twin.resolve(90, 160) == expected
 
 
 # --- a list of them

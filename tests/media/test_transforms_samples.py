@@ -33,10 +33,10 @@ DTYPES = [torch.uint8, torch.uint16, torch.float16, torch.bfloat16, torch.float3
 
 # What each makes of (H, W) and of the dtype; None: the dtype that came in.
 TRANSFORMS: list[tuple[Transform, tuple[int, int], torch.dtype | None]] = [
-    (Resize((8, 10)), (8, 10), None),
+    (Resize((8, 10), fast=True), (8, 10), None),
     (CenterCrop((8, 10)), (8, 10), None),
     (RandomCrop((8, 10)), (8, 10), None),
-    (RandomResizedCrop((8, 10)), (8, 10), None),
+    (RandomResizedCrop((8, 10), (0.3, 0.4)), (8, 10), None),
     (Pad((1, 2, 3, 4), fill=1), (HEIGHT + 6, WIDTH + 4), None),
     (RandomHorizontalFlip(), (HEIGHT, WIDTH), None),
     (Normalize((0.1, 0.2, 0.3), (0.4, 0.5, 0.6)), (HEIGHT, WIDTH), None),
@@ -279,7 +279,7 @@ def test_flip_checks_its_probability(p: Any) -> None:
 
 
 @by_repr
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))], ids=["copy", "pickle"])
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
 def test_copies_do_the_same(transform: Transform, size: Any, out_dtype: Any, duplicate: Any) -> None:
     given = images(2, 3, dtype=torch.float32)
     torch.manual_seed(2)
