@@ -25,7 +25,7 @@ HUGE = 10**15
 
 
 @pytest.fixture(scope="module")
-def video(tmp_path_factory: pytest.TempPathFactory, clip: Path) -> VideoDecoder:
+def video(clip: Path) -> VideoDecoder:
     return VideoDecoder(clip)
 
 

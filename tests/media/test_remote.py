@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import av
@@ -333,16 +334,9 @@ def _read_in_child() -> bytes:
 # File systems of fsspec
 
 
-class CountingStore:
-    """A file system in memory that counts requested ranges. It needs fsspec."""
-
-    files: dict[str, bytes]
-    requests: list[tuple[int, int]]
-    fault: Exception | None = None
-
-
 @pytest.fixture
-def store() -> Iterator[Any]:
+def store() -> SimpleNamespace:
+    """A file system in memory: its files, the ranges that were requested, and an error to raise. It needs fsspec."""
     fsspec = pytest.importorskip("fsspec")
 
     class CountingFileSystem(fsspec.AbstractFileSystem):  # type: ignore[misc,name-defined]
@@ -365,14 +359,13 @@ def store() -> Iterator[Any]:
         def _open(self, *_: Any, **__: Any) -> Any:
             raise AssertionError("opened, though it serves ranges")
 
-    state = CountingStore()
-    state.files, state.requests = {}, []
+    state = SimpleNamespace(files={}, requests=[], fault=None)
     fsspec.register_implementation("counting", CountingFileSystem, clobber=True)
     return state
 
 
 def test_file_system_with_ranges_is_read_by_ranges(
-    store: CountingStore, big_files: Path, expected_clip: torch.Tensor
+    store: SimpleNamespace, big_files: Path, expected_clip: torch.Tensor
 ) -> None:
     content = (big_files / "back.mp4").read_bytes()
     store.files["big.mp4"] = content
@@ -382,7 +375,7 @@ def test_file_system_with_ranges_is_read_by_ranges(
     assert sum(stop - start for start, stop in store.requests) < len(content) * 0.25
 
 
-def test_file_system_faults_are_reported(store: CountingStore, clip: Path) -> None:
+def test_file_system_faults_are_reported(store: SimpleNamespace, clip: Path) -> None:
     with pytest.raises(SourceNotFoundError, match=r"missing\.mp4"):
         VideoDecoder("counting://missing.mp4")
     store.files["clip.mp4"] = random.Random(0).randbytes(600_000)
@@ -397,7 +390,7 @@ def test_file_system_faults_are_reported(store: CountingStore, clip: Path) -> No
 
 
 @pytest.mark.parametrize("scheme", ["counting", "memory"])
-def test_every_opening_compares_file_system_version(scheme: str, store: CountingStore, clip: Path) -> None:
+def test_every_opening_compares_file_system_version(scheme: str, store: SimpleNamespace, clip: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     content = clip.read_bytes()
 
