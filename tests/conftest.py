@@ -144,12 +144,6 @@ def ffmpeg_program() -> str:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for the clips of a module."""
-    return tmp_path_factory.mktemp("clips")
-
-
-@pytest.fixture(scope="module")
 def truth_of(folder: Path) -> Callable[[str], Truth]:
     """The frames of a clip by a plain decode, by the clip's name."""
     return functools.cache(lambda name: find_truth(media.make(name, folder)))
