@@ -24,8 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     noise = 0.5 * torch.rand(2, _SECONDS * _RATE, generator=torch.Generator().manual_seed(0)) - 0.25
     for name in ("sound.m4a", "sound.wav"):
         AudioEncoder(noise, sample_rate=_RATE).to_file(folder / name)
-    # One-time imports and lookups are not counted.
-    for name in ("sound.m4a", "sound.wav"):
+        # One-time imports and lookups are not counted.
         AudioDecoder(folder / name, num_ffmpeg_threads=1).get_samples_played_in_range(5.0, 5.5)
     return folder
 

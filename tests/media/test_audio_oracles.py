@@ -21,11 +21,6 @@ from media_audio_writing import as_float, quantised, sample_format
 _LONGEST_FRAME = 4608
 
 
-def packet_sizes(path: Path) -> list[int]:
-    with av.open(str(path)) as container:
-        return [packet.size for packet in container.demux(audio=0) if packet.size]
-
-
 # Signals and comparisons
 
 
@@ -122,9 +117,9 @@ def test_the_seek_table_points_at_frames(sound_folder: Path) -> None:
         packets = {packet.pts: packet.pos for packet in container.demux(audio=0) if packet.size}
     assert len(points) == 5
     assert all(packets[pts] == position for pts, position in points)
-    assert len(packet_sizes(media_audio.make("flac_small_blocks", sound_folder))) == -(
-        -SOUND_CLIPS["flac"].length // 256
-    )
+    with av.open(str(media_audio.make("flac_small_blocks", sound_folder))) as container:
+        num_packets = sum(packet.size > 0 for packet in container.demux(audio=0))
+    assert num_packets == -(-SOUND_CLIPS["flac"].length // 256)
 
 
 @pytest.mark.parametrize(("name", "count"), [("opus_2ms_ogg", 120), ("opus_60ms_webm", 960 * 3)])

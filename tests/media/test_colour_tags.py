@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 
 import av
 import numpy as np
@@ -23,8 +23,19 @@ BT601, BT2020 = 6, 9
 SUBSTITUTES = {number: BT601 for number in NUMBERS if number not in (0, 1, 2, 4, 5, 6, 7, 9)} | {10: BT2020}
 
 
-def encoded(codec: str, pixel_format: str, extension: str) -> bytes:
+# Codec, pixel format and container; what stands in front of the three numbers, and how far.
+KINDS = {
+    # Headers of ProRes frames have the three numbers as bytes, and so has MPEG-2's sequence display extension.
+    "10 bit 4:2:2": ("prores_ks", "yuv422p10le", "mov", b"icpf", 18),
+    "8 bit 4:2:2": ("mpeg2video", "yuv422p", "mpegts", b"\x00\x00\x01\xb5\x2b", 5),
+    "8 bit 4:2:0": ("mpeg2video", "yuv420p", "mpegts", b"\x00\x00\x01\xb5\x2b", 5),
+}
+
+
+@cache
+def encoded(kind: str) -> bytes:
     """Three frames of noise with colour tags that are easily found in the stream."""
+    codec, pixel_format, extension, _, _ = KINDS[kind]
     buffer = io.BytesIO()
     with av.open(buffer, "w", format=extension) as output:
         stream = output.add_stream(codec, rate=Fraction(25))
@@ -42,9 +53,10 @@ def encoded(codec: str, pixel_format: str, extension: str) -> bytes:
     return buffer.getvalue()
 
 
-def tagged(whole: bytes, where: Callable[[bytes], list[int]], primaries: int, transfer: int, matrix: int) -> bytes:
-    changed = bytearray(whole)
-    places = where(whole)
+def tagged(kind: str, primaries: int, transfer: int, matrix: int) -> bytes:
+    changed = bytearray(encoded(kind))
+    *_, mark, distance = KINDS[kind]
+    places = [found.start() + distance for found in re.finditer(re.escape(mark), changed)]
     assert places
     for place in places:
         assert changed[place + 2] == 5
@@ -52,43 +64,25 @@ def tagged(whole: bytes, where: Callable[[bytes], list[int]], primaries: int, tr
     return bytes(changed)
 
 
-def places_of(mark: bytes, distance: int) -> Callable[[bytes], list[int]]:
-    return lambda whole: [found.start() + distance for found in re.finditer(re.escape(mark), whole)]
-
-
-KINDS = {
-    # Headers of ProRes frames have the three numbers as bytes, and so has MPEG-2's sequence display extension.
-    "10 bit 4:2:2": ("prores_ks", "yuv422p10le", "mov", places_of(b"icpf", 18)),
-    "8 bit 4:2:2": ("mpeg2video", "yuv422p", "mpegts", places_of(b"\x00\x00\x01\xb5\x2b", 5)),
-    "8 bit 4:2:0": ("mpeg2video", "yuv420p", "mpegts", places_of(b"\x00\x00\x01\xb5\x2b", 5)),
-}
-
-
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_number_of_primaries_and_transfer_leaves_the_pixels(kind: str, dtype: torch.dtype) -> None:
-    codec, pixel_format, extension, where = KINDS[kind]
-    whole = encoded(codec, pixel_format, extension)
-
     def rgb(primaries: int, transfer: int) -> torch.Tensor:
-        return VideoDecoder(tagged(whole, where, primaries, transfer, 1), output_dtype=dtype)[:]
+        return VideoDecoder(tagged(kind, primaries, transfer, 1), output_dtype=dtype)[:]
 
     expected = rgb(UNSPECIFIED, UNSPECIFIED)
     assert expected.float().std() > 0
     for number in NUMBERS:
         assert torch.equal(rgb(number, UNSPECIFIED), expected), number
         assert torch.equal(rgb(UNSPECIFIED, number), expected), number
-        if number or codec != "mpeg2video":  # the bytes 0, 0, 1 would be a start code there
+        if number or KINDS[kind][0] != "mpeg2video":  # the bytes 0, 0, 1 would be a start code there
             assert torch.equal(rgb(number, number), expected), number
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_number_of_a_matrix_is_converted(kind: str) -> None:
-    codec, pixel_format, extension, where = KINDS[kind]
-    whole = encoded(codec, pixel_format, extension)
-
     def rgb(matrix: int) -> torch.Tensor:
-        return VideoDecoder(tagged(whole, where, UNSPECIFIED, UNSPECIFIED, matrix), output_dtype=torch.float32)[:]
+        return VideoDecoder(tagged(kind, UNSPECIFIED, UNSPECIFIED, matrix), output_dtype=torch.float32)[:]
 
     supported = {number: rgb(number) for number in (1, BT601, BT2020)}
     assert not torch.equal(supported[1], supported[BT601])
@@ -100,9 +94,8 @@ def test_every_number_of_a_matrix_is_converted(kind: str) -> None:
 
 @pytest.mark.parametrize("matrix", [3, 8, 10, 14, 17, 255])
 def test_scenes_are_found_with_every_matrix(matrix: int) -> None:
-    codec, pixel_format, extension, where = KINDS["8 bit 4:2:0"]
-    whole = encoded(codec, pixel_format, extension)
-    with VideoDecoder(tagged(whole, where, UNSPECIFIED, UNSPECIFIED, matrix)) as decoder:
+    kind = "8 bit 4:2:0"
+    with VideoDecoder(tagged(kind, UNSPECIFIED, UNSPECIFIED, matrix)) as decoder:
         scenes = find_scenes(decoder)
-    with VideoDecoder(tagged(whole, where, UNSPECIFIED, UNSPECIFIED, SUBSTITUTES[matrix])) as decoder:
+    with VideoDecoder(tagged(kind, UNSPECIFIED, UNSPECIFIED, SUBSTITUTES[matrix])) as decoder:
         assert scenes == find_scenes(decoder)

@@ -180,25 +180,16 @@ def test_threads_share_a_decoder(wrap: Any, clip: Path, clip_rgb: torch.Tensor) 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads through /proc")
 def test_a_worker_uses_one_codec_thread(clip: Path) -> None:
-    loader = DataLoader(ThreadsOfTheProcess(clip), num_workers=1, timeout=120)
-    before, after = torch.cat(list(loader)).tolist()[0]
+    ((before, after),) = DataLoader([clip], collate_fn=threads_around_decoding, num_workers=1, timeout=120)
     assert after == before
 
 
-class ThreadsOfTheProcess(Dataset[torch.Tensor]):
+def threads_around_decoding(paths: list[Path]) -> tuple[int, int]:
     """Threads before and after decoding with the default number of codec threads."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __len__(self) -> int:
-        return 1
-
-    def __getitem__(self, i: int) -> torch.Tensor:
-        before = len(os.listdir("/proc/self/task"))
-        with VideoDecoder(self.path) as decoder:
-            decoder.get_all_frames()
-            return torch.tensor([before, len(os.listdir("/proc/self/task"))])
+    before = len(os.listdir("/proc/self/task"))
+    with VideoDecoder(paths[0]) as decoder:
+        decoder.get_all_frames()
+        return before, len(os.listdir("/proc/self/task"))
 
 
 # The application has FFmpeg's log handed to Python, for which a codec's threads need the interpreter's lock. Freeing

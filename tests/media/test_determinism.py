@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,6 @@ from mediatensor.transforms import Resize
 from ocr_reading import reader, text_page, words_of
 
 INDICES = [31, 2, 17, 18, 39, 0, 17]
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("name", ["h264_b_pyramid", "hevc", "vp9", "mpeg4"])
@@ -83,13 +72,14 @@ def test_encoders() -> None:
         assert torch.equal(make(), make())
 
 
-def test_words() -> None:
+def test_words(request: pytest.FixtureRequest) -> None:
     """Torch's own threads divide sums: scores may differ by rounding, words and the order of them may not."""
+    request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
     predictor, page = reader(), text_page("Invoice 2041").image
     read: list[list[Any]] = []
     for count in (1, 2, 1):
-        with torch_threads(count):
-            read.append(words_of(predictor([page])))
+        torch.set_num_threads(count)
+        read.append(words_of(predictor([page])))
     for again in read[1:]:
         assert [word.value for word in again] == [word.value for word in read[0]]
         assert [word.geometry for word in again] == [word.geometry for word in read[0]]

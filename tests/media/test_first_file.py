@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import av
 import pytest
+
+import media
 
 _FIRST_USE = """
 import sys
@@ -20,14 +21,8 @@ print(*sorted(set(sys.modules) - known))
 
 
 @pytest.mark.parametrize("container", ["mp4", "mkv"])
-def test_first_file_of_a_process_loads_no_modules(container: str, clip: Path, tmp_path: Path) -> None:
+def test_first_file_of_a_process_loads_no_modules(container: str, tmp_path: Path) -> None:
     """A module, or the list of all installed packages, takes longer than opening a small file."""
-    path = tmp_path / f"copy.{container}"
-    with av.open(str(clip)) as source, av.open(str(path), "w") as target:
-        stream = target.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux(video=0):
-            if packet.size:
-                packet.stream = stream
-                target.mux(packet)
+    path = media.make(container, tmp_path)
     run = subprocess.run([sys.executable, "-c", _FIRST_USE, path], capture_output=True, text=True, check=True)
     assert {module for module in run.stdout.split() if module.split(".")[0] not in ("av", "torch")} == set()

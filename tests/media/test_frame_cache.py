@@ -131,17 +131,7 @@ def test_kept_frames_convert_like_decoded_ones(name: str, folder: Path, count: C
         decoder.get_frames_at(wanted)
         again = []
         assert count(lambda: again.append(decoder.get_frames_at(wanted[::-1]).data)) == 0
-    expected = torch.from_numpy(rgb[wanted[::-1]])
-    if name == "rotated_90":
-        assert torch.equal(again[0], decoder_without_cache(path, wanted[::-1]))
-    else:
-        assert torch.equal(again[0], expected)
-
-
-def decoder_without_cache(path: Path, wanted: list[int]) -> torch.Tensor:
-    mediatensor.set_frame_cache_bytes(0)
-    with VideoDecoder(path, num_ffmpeg_threads=1, dimension_order="NHWC") as decoder:
-        return decoder.get_frames_at(wanted).data
+    assert torch.equal(again[0], torch.from_numpy(rgb[wanted[::-1]]))
 
 
 @pytest.mark.parametrize(

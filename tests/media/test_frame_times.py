@@ -251,7 +251,6 @@ def test_earlier_time_shows_frame_before() -> None:
 
 
 def _index_of(pts: Any, tick: Fraction) -> Any:
-
     durations = [*np.diff(pts), int(pts[-1] - pts[-2])]
     return from_table(pts.tolist(), durations, [True] * len(pts), tick)
 
