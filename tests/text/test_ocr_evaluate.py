@@ -15,6 +15,7 @@ import pytest
 import torch
 from PIL import Image
 
+from edit_distances import slow_edit_distance
 from mediatensor.datasets import Failure, Sample, Skipped
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection_predictor, recognition_predictor
@@ -27,19 +28,6 @@ from ocr_reading import text_page
 TEXTS = ("Invoice 2041 of the firm", "Total due: 1,250.00 EUR", "Thank you very much!")
 
 
-def slow_distance(one: Sequence[str], other: Sequence[str]) -> int:
-    """Levenshtein's distance as it is defined."""
-
-    @cache
-    def distance(i: int, j: int) -> int:
-        if not i or not j:
-            return i + j
-        replaced = distance(i - 1, j - 1) + (one[i - 1] != other[j - 1])
-        return min(replaced, distance(i - 1, j) + 1, distance(i, j - 1) + 1)
-
-    return distance(len(one), len(other))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_an_alignment_has_the_fewest_edits_and_both_texts(seed: int) -> None:
     rng = random.Random(seed)
@@ -49,7 +37,7 @@ def test_an_alignment_has_the_fewest_edits_and_both_texts(seed: int) -> None:
         assert "".join(true for true, _ in pairs) == one
         assert "".join(read for _, read in pairs) == other
         assert ("", "") not in pairs
-        assert sum(true != read for true, read in pairs) == slow_distance(one, other)
+        assert sum(true != read for true, read in pairs) == slow_edit_distance(one, other)
 
 
 @cache
@@ -119,8 +107,8 @@ def test_planted_errors_are_counted_and_named() -> None:
     changed = ("lnvoice 204l of the firm", "Total due 1,250.00 EUR", "Thank you very very much!")
     found = recognised(with_texts(*changed))
 
-    distances = [slow_distance(true, read) for true, read in zip(changed, TEXTS, strict=True)]
-    words = [slow_distance(true.split(), read.split()) for true, read in zip(changed, TEXTS, strict=True)]
+    distances = [slow_edit_distance(true, read) for true, read in zip(changed, TEXTS, strict=True)]
+    words = [slow_edit_distance(true.split(), read.split()) for true, read in zip(changed, TEXTS, strict=True)]
     assert [line.num_edits for line in found.lines] == distances == [2, 1, 5]
     assert found.cer == sum(distances) / sum(map(len, changed))
     assert found.wer == sum(words) / sum(len(text.split()) for text in changed)

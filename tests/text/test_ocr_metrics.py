@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edit_distances import slow_edit_distance
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError
 from mediatensor.ocr.utils.metrics import (
     CharacterErrorRate,
@@ -212,15 +213,6 @@ def test_ascii_words_need_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     assert string_match("é", "é") == (True, True, True, True)
     with pytest.raises(MissingDependencyError, match=r"mediatensor\[ocr\]"):
         string_match("é", "e")
-
-
-def slow_edit_distance(one: Any, other: Any) -> int:
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        before, row[0] = row[0], i
-        for j, b in enumerate(other, 1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (a != b))
-    return row[-1]
 
 
 def test_edit_distance_matches_the_textbook() -> None:

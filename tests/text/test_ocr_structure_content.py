@@ -11,6 +11,7 @@ from PIL import Image, ImageChops, ImageDraw, ImageFont
 
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.structure import PageContent, content_of_picture, find_structure
+from mediatensor.ocr.utils.metrics import box_iou
 
 SIZE = (1000, 1300)
 XS, YS = (100, 300, 420, 800), (200, 240, 290, 330, 420)
@@ -130,13 +131,6 @@ def test_heavy_type_is_found_and_letters_are_not_rules() -> None:
     assert len(content.horizontal_rules) + len(content.vertical_rules) + len(content.pictures) == 0
 
 
-def overlap(one: NDArray[np.float64], other: tuple[int, int, int, int]) -> float:
-    """What two boxes share, as a part of both together."""
-    shared = np.prod((np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])).clip(0))
-    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
-    return float(shared / (sum(areas) - shared))
-
-
 def test_photographs_and_charts_are_pictures() -> None:
     image, pen = page()
     noise = np.random.default_rng(0).integers(60, 200, (6, 8, 3), np.uint8)
@@ -147,8 +141,8 @@ def test_photographs_and_charts_are_pictures() -> None:
     content = content_of(image)
     assert len(content.pictures) == 2
     places = content.pictures[content.pictures[:, 0].argsort()]
-    assert overlap(places[0], (100, 100, 400, 320)) > 0.9
-    assert overlap(places[1], (500, 100, 900, 401)) > 0.9
+    drawn = np.array([(100.0, 100, 400, 320), (500, 100, 900, 401)])
+    assert (box_iou(places, drawn).diagonal() > 0.9).all()
     assert len(content.horizontal_rules) + len(content.vertical_rules) == 0
 
 

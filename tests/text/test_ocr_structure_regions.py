@@ -18,6 +18,7 @@ from mediatensor.ocr.structure import (
     find_regions,
     mend_hyphenation,
 )
+from mediatensor.ocr.utils.metrics import box_iou
 
 Box = tuple[float, float, float, float]
 
@@ -56,18 +57,6 @@ def page_of(
 def box_of(polygon: np.ndarray) -> Box:
     left, top, right, bottom = *polygon.min(axis=0), *polygon.max(axis=0)
     return float(left), float(top), float(right), float(bottom)
-
-
-def overlap(first: Box, second: Box) -> float:
-    """Intersection over union."""
-    across, down = (
-        min(first[2], second[2]) - max(first[0], second[0]),
-        min(first[3], second[3]) - max(first[1], second[1]),
-    )
-    if across <= 0 or down <= 0:
-        return 0.0
-    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)]
-    return across * down / (sum(areas) - across * down)
 
 
 def found_on(page: DrawnPage) -> tuple[PageContent, list[FoundRegion]]:
@@ -118,11 +107,13 @@ def test_regions_of_generated_pages_have_their_kinds(
 ) -> None:
     right = wrong = 0
     for page, _, regions in drawn:
-        for truth in page.regions:
-            best = max(regions, key=lambda region: overlap(region.box, box_of(truth.polygon)))
-            if overlap(best.box, box_of(truth.polygon)) > 0.5:
-                right += best.kind == truth.kind
-                wrong += best.kind != truth.kind
+        truths = [box_of(truth.polygon) for truth in page.regions]
+        ious = box_iou(np.array(truths), np.array([region.box for region in regions]))
+        for truth, shared in zip(page.regions, ious, strict=True):
+            if shared.max() > 0.5:
+                is_right = regions[shared.argmax()].kind == truth.kind
+                right += is_right
+                wrong += not is_right
     assert right > 20
     assert right > 9 * wrong
 
