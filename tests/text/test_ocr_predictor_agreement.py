@@ -12,6 +12,7 @@ from PIL import Image
 from mediatensor.ocr.models import ocr_predictor
 from ocr_onnx_sessions import by_onnxruntime, require_weights
 from ocr_pages import render_page
+from ocr_reading import words_of
 from real_files import TEST_DATA
 
 REAL_PAGES = sorted((TEST_DATA / "ocr").glob("*/images/*"))
@@ -34,10 +35,8 @@ def assert_same(predictor: Any, page: np.ndarray) -> None:
     assert {"detector", "recogniser"} == set(asked)
     assert ours.render() == theirs.render()
     assert len(ours.render()) > 50, "an empty page would agree with anything"
-    words, others = ([word for block in page.blocks for line in block.lines for word in line.words] for page in
-                     (ours.pages[0], theirs.pages[0]))  # fmt: skip
     # Confidences as well; boxes are cut at pixels of the detector's map, of which one may tip over.
-    for word, other in zip(words, others, strict=True):
+    for word, other in zip(words_of(ours), words_of(theirs), strict=True):
         assert abs(word.confidence - other.confidence) < 5e-3
         np.testing.assert_allclose(np.array(word.geometry), np.array(other.geometry), atol=2e-3)
 
