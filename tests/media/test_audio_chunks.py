@@ -9,10 +9,11 @@ import av
 import numpy as np
 import pytest
 
+from file_sources import BareFile
 from media_audio_writing import SoundSpec, write_sound
 from mediatensor.decoders import AudioDecoder
 from mediatensor.errors import InvalidArgumentError
-from wav_files import BareFile, wav
+from wav_files import wav
 
 RATE = 8000
 

@@ -21,13 +21,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from file_sources import BareFile
 from mediatensor import AudioSamples, AudioVideoClip
 from mediatensor.decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from mediatensor.decoders._access import AudioAccess
 from mediatensor.errors import ClosedError, InvalidArgumentError, OutOfRangeError, SourceNotFoundError, StreamError
 from mediatensor.transforms import Resize
 from samplers_formula_sound import FormulaSound, exact_offset, numbers_of
-from wav_files import BareFile
 
 FPS, RATE = 25, 8000
 NUM_FRAMES = 50
