@@ -71,6 +71,12 @@ def write_tiff(path: Path, levels: Sequence[int]) -> Path:
     return path
 
 
+@pytest.fixture
+def scan(tmp_path: Path, predictor: FakePredictor) -> Path:
+    """A document of one page, for the predictor."""
+    return write_tiff(tmp_path / "scan.tif", [10])
+
+
 def run(*arguments: str | Path) -> int:
     return main(["ocr", *map(str, arguments)])
 
@@ -258,11 +264,10 @@ def test_pages_that_were_kept_for_something_else_are_not_used(
 
 
 def test_a_complete_document_is_read_again_only_when_asked(
-    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, scan: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = write_tiff(tmp_path / "scan.tif", [10])
     for options, num_pages in (((), 1), ((), 1), (("--overwrite",), 2)):
-        assert run(source, "-o", tmp_path, *options) == 0
+        assert run(scan, "-o", tmp_path, *options) == 0
         assert len(predictor.levels_read) == num_pages
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["wrote", "kept", "wrote"]
 
@@ -334,11 +339,10 @@ def test_standard_output_gets_the_text_and_nothing_else(
 
 
 def test_a_document_from_standard_input(
-    tmp_path: Path, predictor: FakePredictor, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, scan: Path, predictor: FakePredictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = write_tiff(tmp_path / "scan.tif", [10])
     for levels, num_read in (([10], 1), ([10], 1), ([20], 2)):
-        content = io.BytesIO(write_tiff(source, levels).read_bytes())
+        content = io.BytesIO(write_tiff(scan, levels).read_bytes())
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(content))
         assert run("-", "-o", tmp_path / "out") == 0
         assert len(predictor.levels_read) == num_read  # the same bytes are the same document
@@ -405,10 +409,8 @@ def test_missing_weights_end_the_run_at_once(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_device_that_is_not_there(
-    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(write_tiff(tmp_path / "scan.tif", [10]), "-o", tmp_path / "out", "--device", "abacus") == 2
+def test_a_device_that_is_not_there(tmp_path: Path, scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(scan, "-o", tmp_path / "out", "--device", "abacus") == 2
     assert "--device abacus cannot be used" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -434,24 +436,22 @@ def test_results_of_another_source_are_not_replaced(
 
 
 def test_overlays_replace_no_picture_that_is_read(
-    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, scan: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = write_tiff(tmp_path / "scan.tif", [10])
     page = tmp_path / "scan.page0001.png"
-    page.write_bytes(source.read_bytes())
-    for arguments in ((source, page, "--overwrite"), (source,)):
+    page.write_bytes(scan.read_bytes())
+    for arguments in ((scan, page, "--overwrite"), (scan,)):
         assert run(*arguments, "-o", tmp_path, "--overlay") == 2
         assert "scan.page0001.png" in capsys.readouterr().err
-    assert page.read_bytes() == source.read_bytes()
+    assert page.read_bytes() == scan.read_bytes()
 
 
-def test_no_source_is_replaced(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
-    source = write_tiff(tmp_path / "scan.tif", [10])
+def test_no_source_is_replaced(tmp_path: Path, scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "scan.txt"
-    other.write_bytes(source.read_bytes())
-    assert run(source, other, "-o", tmp_path, "--overwrite") == 2
+    other.write_bytes(scan.read_bytes())
+    assert run(scan, other, "-o", tmp_path, "--overwrite") == 2
     assert "choose another name or folder" in capsys.readouterr().err
-    assert other.read_bytes() == source.read_bytes()
+    assert other.read_bytes() == scan.read_bytes()
 
 
 def test_overlay_shows_the_page_and_where_its_words_are(tmp_path: Path, predictor: FakePredictor) -> None:
@@ -479,8 +479,8 @@ def test_frames_of_a_video(tmp_path: Path, predictor: FakePredictor) -> None:
     assert [page["pts_seconds"] for page in pages] == [0.0, 1.5]
 
 
-def test_pages_beyond_the_end(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(write_tiff(tmp_path / "scan.tif", [10]), "-o", tmp_path, "--pages", "2") == 2
+def test_pages_beyond_the_end(tmp_path: Path, scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(scan, "-o", tmp_path, "--pages", "2") == 2
     assert "There is no page 2: the document has 1." in capsys.readouterr().err
 
 
@@ -528,12 +528,11 @@ def test_another_run_of_the_same_document_takes_nothing_away(
 
 
 def test_an_output_that_was_edited_is_kept_and_told(
-    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, scan: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = write_tiff(tmp_path / "scan.tif", [10])
-    assert run(source, "-o", tmp_path) == 0
+    assert run(scan, "-o", tmp_path) == 0
     (tmp_path / "scan.txt").write_text("level ten\n")
-    assert run(source, "-o", tmp_path) == 0
+    assert run(scan, "-o", tmp_path) == 0
     assert "is complete, and was changed since" in capsys.readouterr().out
     assert (tmp_path / "scan.txt").read_text() == "level ten\n"
 

@@ -94,7 +94,8 @@ def predictor(monkeypatch: pytest.MonkeyPatch) -> _FakePredictor:
 
 
 @pytest.fixture
-def clip(tmp_path: Path) -> Path:
+def clip(tmp_path: Path, predictor: _FakePredictor) -> Path:
+    """A video, for the predictor."""
     return write_clip(tmp_path / "talk.mp4")
 
 
@@ -104,7 +105,7 @@ def write_clip(path: Path) -> Path:
 
 
 def test_a_video_becomes_subtitles_with_its_captions_alone(
-    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, clip: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ocr", str(clip), "-o", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "talk.srt").read_text() == _reading("talk.mp4").captions.render("srt")
@@ -202,7 +203,7 @@ def test_a_video_that_is_complete_is_not_read_again_unless_options_change(
 
 
 def test_without_slides_the_other_formats_are_written(
-    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, clip: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ocr", str(clip), "-o", str(tmp_path), "--format", "pdf,srt"]) == 2
     assert (tmp_path / "talk.srt").exists()
@@ -380,9 +381,7 @@ def test_a_folder_that_is_a_file_is_refused_before_reading(
 # find
 
 
-def test_find_prints_file_time_and_place(
-    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_find_prints_file_time_and_place(tmp_path: Path, clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["find", "error  503: TRY", str(clip)]) == 0
     assert capsys.readouterr().out == f"{clip}  0:00.500  bottom  caption  Error 503: / try again\n"
     assert main(["find", "channel", str(clip)]) == 0
@@ -405,16 +404,12 @@ def test_find_prints_as_it_reads_and_then_what_it_could_not_read(
     assert capsys.readouterr().err == f"{clip}: warning: Frame 7 could not be decoded.\n"
 
 
-def test_find_also_looks_in_other_readings(
-    clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_find_also_looks_in_other_readings(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["find", "aii", str(clip)]) == 0
     assert capsys.readouterr().out.endswith("All is well (or: AII is well)\n")
 
 
-def test_what_find_does_not_find_is_exit_code_1(
-    clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_find_does_not_find_is_exit_code_1(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (
         ["error 504"], ["error.*503"], ["--case", "error 503"], ["--kinds", "scene", "error"],
         ["--region", "0,0,1,0.5", "error"], ["--regex", "error 6.."],

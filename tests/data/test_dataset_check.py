@@ -18,7 +18,9 @@ from torch import Tensor
 
 import media
 import media_audio
+from checked_files import HEIGHT, RATE, WIDTH, tone, write
 from lerobot_files import write_lerobot
+from manifests import write_manifest
 from mediatensor.cli import main
 from mediatensor.datasets import (
     FINDING_KINDS,
@@ -33,12 +35,10 @@ from mediatensor.datasets import (
     check_dataset,
 )
 from mediatensor.decoders import VideoDecoder
-from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder
+from mediatensor.encoders import AudioEncoder, VideoEncoder
 from mediatensor.errors import InvalidArgumentError, StreamError
 from real_files import TEST_DATA
 from tar_files import tar_bytes
-
-RATE, HEIGHT, WIDTH = 25, 48, 64
 
 
 def moving(num_frames: int, seed: int = 0) -> Tensor:
@@ -46,26 +46,6 @@ def moving(num_frames: int, seed: int = 0) -> Tensor:
     texture = torch.rand(3, 6, 8, generator=torch.Generator().manual_seed(seed))[None]
     large = torch.nn.functional.interpolate(texture, (HEIGHT, WIDTH), mode="bilinear")[0] * 220 + 30
     return torch.stack([large.roll(2 * number, 2) for number in range(num_frames)]).to(torch.uint8)
-
-
-def write(path: Path, frames: Tensor, sound: Tensor | None = None, rate: float = RATE, **options: Any) -> Path:
-    encoder = Encoder()
-    video = encoder.add_video(
-        height=frames.shape[2], width=frames.shape[3], frame_rate=rate, codec="libx264", preset="ultrafast", **options
-    )
-    audio = None
-    if sound is not None:
-        codec = "flac" if path.suffix == ".mkv" else None
-        audio = encoder.add_audio(sample_rate=8000, num_channels=len(sound), codec=codec)
-    with encoder.open_file(path):
-        video.add_frames(frames)
-        if audio is not None and sound is not None:
-            audio.add_samples(sound)
-    return path
-
-
-def tone(seconds: float, size: float = 0.5) -> Tensor:
-    return (size * torch.sin(torch.arange(int(seconds * 8000)) / 5))[None]
 
 
 def kinds_of(path: Path, **options: Any) -> dict[str, Any]:
@@ -457,13 +437,7 @@ def test_manifests_of_good_rows_name_the_checked_files(tmp_path: Path, monkeypat
         {"clip": "gone.mp4", "path": "original.mp4", "action": "run", "label": "7"},
     ]
     for name in ("rows.csv", "rows.jsonl"):
-        with (folder / name).open("w", newline="") as file:
-            if name.endswith("csv"):
-                writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
-                writer.writeheader()
-                writer.writerows(rows)
-            else:
-                file.writelines(json.dumps(row) + "\n" for row in rows)
+        write_manifest(folder / name, rows)
         monkeypatch.chdir(folder)
         report = check_dataset(name, num_workers=0, media_column="clip", label_column="action")
         assert [report.is_bad(file) for file in report.files] == [False, False, False, True]

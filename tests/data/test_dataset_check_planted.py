@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from checked_files import HEIGHT, RATE, WIDTH, tone, write
 from lerobot_files import write_lerobot
+from manifests import write_manifest
 from mediatensor.datasets import FINDING_KINDS, DatasetReport, LeRobotClips, VideoClips, check_dataset
 from mediatensor.decoders import VideoDecoder
-from mediatensor.encoders import Encoder, VideoEncoder
+from mediatensor.encoders import VideoEncoder
 from mediatensor.frames import FrameBatch
 
-RATE, HEIGHT, WIDTH, NUM_FRAMES = 25, 48, 64, 100
+NUM_FRAMES = 100
 
 
 def scene(num_frames: int, seed: int, *, height: int = HEIGHT, width: int = WIDTH) -> Tensor:
@@ -28,26 +29,6 @@ def scene(num_frames: int, seed: int, *, height: int = HEIGHT, width: int = WIDT
     large = torch.nn.functional.interpolate(texture, (height, width), mode="bicubic")[0].clamp(0, 1) * 200 + 30
     frames = torch.stack([large.roll(2 * number, 2) for number in range(num_frames)])
     return (frames + 2 * torch.randn(frames.shape, generator=generator)).clamp(0, 255).to(torch.uint8)
-
-
-def tone(seconds: float, *, size: float = 0.5, rate: int = 8000, num_channels: int = 1) -> Tensor:
-    return (size * torch.sin(torch.arange(round(seconds * rate)) / 5)).expand(num_channels, -1).contiguous()
-
-
-def write(
-    path: Path, frames: Tensor, sound: Tensor | None, *, fps: Any = RATE, sound_rate: int = 8000, **options: Any
-) -> Path:
-    """Write a file with H.264 and FLAC, if nothing else is asked for."""
-    encoder = Encoder()
-    options = {"codec": "libx264", "preset": "ultrafast"} | options
-    video = encoder.add_video(height=frames.shape[2], width=frames.shape[3], frame_rate=fps, **options)
-    if sound is not None:
-        audio = encoder.add_audio(sample_rate=sound_rate, num_channels=len(sound), codec="flac")
-    with encoder.open_file(path):
-        video.add_frames(frames)
-        if sound is not None:
-            audio.add_samples(sound)
-    return path
 
 
 def retime(path: Path, kind: str, change: Any) -> None:
@@ -138,7 +119,7 @@ def plant(folder: Path) -> dict[str, set[str]]:
     write(add("again.mkv", "near-duplicate", "odd-size"), larger.to(torch.uint8), sound, crf=28)
 
     write(add("codec.mkv", "odd-codec"), frames(), sound, codec="mpeg4", preset=None)
-    write(add("faster.mkv", "odd-rate"), frames(120), sound, fps=30)
+    write(add("faster.mkv", "odd-rate"), frames(120), sound, rate=30)
     write(add("stereo.mkv", "odd-sound"), frames(), tone(4.0, num_channels=2))
     path = write(add("turned.mp4", "odd-rotation"), frames(), sound)
     minus = (0xFFFF0000).to_bytes(4, "big")
@@ -163,12 +144,8 @@ def plant(folder: Path) -> dict[str, set[str]]:
     ):
         path = add(f"{name}.mkv", *kinds, **columns)
         frame_rate = Fraction(RATE * 29, 30) if name == "side" else RATE
-        write(path, frames(), sound, fps=frame_rate)
-    names = ["path", "label", "start", "end", "num_frames", "camera", "episode"]
-    with (folder / "all.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(rows)
+        write(path, frames(), sound, rate=frame_rate)
+    write_manifest(folder / "all.csv", rows)
     return truth
 
 

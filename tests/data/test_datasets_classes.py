@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from manifests import write_manifest
 from mediatensor.datasets import (
     AudioClips,
     DocumentPages,
@@ -34,16 +33,16 @@ def folder_of(folder: Path, labels: list[str]) -> Any:
     return folder
 
 
+def rows_of(labels: list[str]) -> list[dict[str, Any]]:
+    return [{"path": f"{label}.mp4", "label": label} for label in labels]
+
+
 def csv_of(folder: Path, labels: list[str]) -> Any:
-    with (folder / "rows.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["path", "label"], *([f"{label}.mp4", label] for label in labels)])
-    return folder / "rows.csv"
+    return write_manifest(folder / "rows.csv", rows_of(labels))
 
 
 def json_lines_of(folder: Path, labels: list[str]) -> Any:
-    lines = [json.dumps({"path": f"{label}.mp4", "label": label}) for label in labels]
-    (folder / "rows.jsonl").write_text("\n".join(lines))
-    return folder / "rows.jsonl"
+    return write_manifest(folder / "rows.jsonl", rows_of(labels))
 
 
 def pairs_of(folder: Path, labels: list[str]) -> Any:
@@ -60,31 +59,24 @@ def shards_of(folder: Path, labels: list[str]) -> Any:
     return folder / "rows.tar"
 
 
-def parquet_of(folder: Path, labels: list[str], *, has_media: bool = False) -> Any:
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    media: dict[str, Any] = (
-        {"video": [b"x" for _ in labels]} if has_media else {"path": [f"{one}.mp4" for one in labels]}
-    )
-    parquet.write_table(pyarrow.table({**media, "label": labels}), folder / "rows.parquet")
-    return folder / "rows.parquet"
+def parquet_of(folder: Path, labels: list[str]) -> Any:
+    return write_manifest(folder / "rows.parquet", rows_of(labels))
 
 
 def media_in_parquet_of(folder: Path, labels: list[str]) -> Any:
-    return parquet_of(folder, labels, has_media=True)
+    return write_manifest(folder / "rows.parquet", [{"video": b"x", "label": label} for label in labels])
 
 
 def hugging_face_of(folder: Path, labels: list[str]) -> Any:
     datasets = pytest.importorskip("datasets")
-    rows = {"path": [f"{label}.mp4" for label in labels], "label": labels}
-    return datasets.Dataset.from_dict(rows)
+    return datasets.Dataset.from_list(rows_of(labels))
 
 
 def class_labels_of(folder: Path, labels: list[str]) -> Any:
     datasets = pytest.importorskip("datasets")
     names = ["swim", *sorted(set(labels))]
     features = datasets.Features({"path": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
-    rows = {"path": [f"{label}.mp4" for label in labels], "label": labels}
-    return datasets.Dataset.from_dict(rows, features=features)
+    return datasets.Dataset.from_list(rows_of(labels), features=features)
 
 
 SOURCES = [

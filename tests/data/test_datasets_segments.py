@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from manifests import write_manifest
 from mediatensor.datasets import AudioClips, DataLoader, Item, Skipped, VideoAudioClips, VideoClips, as_items
 from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.encoders import AudioEncoder, Encoder
@@ -99,20 +98,9 @@ def test_a_segment_shorter_than_a_clip_follows_the_policy(video: Path) -> None:
 
 
 def manifest_of(folder: Path, rows: list[dict[str, Any]], form: str) -> Any:
-    path = folder / f"rows.{form.rpartition(' ')[2]}"
-    if form == "csv":
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    elif form == "jsonl":
-        path.write_text("\n".join(json.dumps(row) for row in rows))
-    else:
-        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        if form == "media in parquet":
-            rows = [{**row, "path": None, "video": Path(row["path"]).read_bytes()} for row in rows]
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    return path
+    if form == "media in parquet":
+        rows = [{**row, "path": None, "video": Path(row["path"]).read_bytes()} for row in rows]
+    return write_manifest(folder / f"rows.{form.rpartition(' ')[2]}", rows)
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "rows", "parquet"])

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import pickle
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from manifests import write_manifest
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.datasets import VideoClips, as_items
 from mediatensor.datasets._sources import limits
@@ -31,37 +30,18 @@ ROWS: list[dict[str, Any]] = [
 NAMES = ["clips/a.mp4", "/elsewhere/b.mp4", "https://host/c.mp4?x=1", "s3://bucket/d.mp4", "concat:e.mp4|f.mp4"]
 
 
-def write_csv(path: Path, rows: list[dict[str, Any]], dialect: str = "excel") -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), dialect=dialect)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def write_parquet(path: Path, rows: list[dict[str, Any]], **options: Any) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path, **options)
-
-
-WRITERS: dict[str, Callable[[Path, list[dict[str, Any]]], None]] = {
-    "rows.csv": write_csv,
-    "ROWS.CSV": write_csv,
-    "rows.tsv": lambda path, rows: write_csv(path, rows, "excel-tab"),
-    "rows.jsonl": lambda path, rows: path.write_text("\n\n".join(map(json.dumps, rows)), "utf-8") and None,
-    "rows.json": lambda path, rows: path.write_text(json.dumps(rows, ensure_ascii=False), "utf-8") and None,
-    "rows.parquet": write_parquet,
-}
+MANIFESTS = ["rows.csv", "ROWS.CSV", "rows.tsv", "rows.jsonl", "rows.json", "rows.parquet"]
 
 
 def located(folder: Path, name: str) -> str:
     return name if name.startswith(("/", "https:", "s3:")) else f"{folder}/{name}"
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", MANIFESTS)
 def test_written_files_are_read(name: str, tmp_path: Path) -> None:
-    WRITERS[name](tmp_path / name, ROWS)
+    write_manifest(tmp_path / name, ROWS)
+    if name == "rows.jsonl":  # empty lines are passed over
+        (tmp_path / name).write_text((tmp_path / name).read_text("utf-8").replace("\n", "\n\n"), "utf-8")
     items = as_items(str(tmp_path / name), kind="video")
     assert [item.source for item in items] == [located(tmp_path, path) for path in NAMES]
     assert [item.name for item in items] == [item.source for item in items]
@@ -74,12 +54,12 @@ def test_written_files_are_read(name: str, tmp_path: Path) -> None:
 def test_typed_manifests_keep_types(tmp_path: Path) -> None:
     rows = [{"video": f"{i}.mp4", "label": i, "boxes": [[i, 0.5]], "start": i / 2} for i in range(3)]
     for name in ("rows.jsonl", "rows.json", "rows.parquet"):
-        WRITERS[name](tmp_path / name, rows)
+        write_manifest(tmp_path / name, rows)
         items = as_items(tmp_path / name, kind="video")
         assert [(i.label, i.extra) for i in items] == [
             (row["label"], {"boxes": row["boxes"], "start": row["start"]}) for row in rows
         ]
-    write_csv(tmp_path / "rows.csv", rows)
+    write_manifest(tmp_path / "rows.csv", rows)
     items = as_items(tmp_path / "rows.csv", kind="video")
     assert [(i.label, i.extra) for i in items] == [
         (row["label"], {"boxes": str(row["boxes"]), "start": str(row["start"])}) for row in rows
@@ -88,7 +68,7 @@ def test_typed_manifests_keep_types(tmp_path: Path) -> None:
 
 def test_paths_are_relative_to_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sub").mkdir()
-    write_csv(tmp_path / "sub" / "rows.csv", ROWS)
+    write_manifest(tmp_path / "sub" / "rows.csv", ROWS)
     monkeypatch.chdir(tmp_path)
     assert as_items("sub/rows.csv", kind="video")[0].source == "sub/clips/a.mp4"
     monkeypatch.chdir(tmp_path / "sub")
@@ -177,8 +157,8 @@ def test_damaged_manifests_name_the_line(name: str, content: bytes, message: str
 
 
 def test_sources_over_the_limits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_csv(tmp_path / "rows.csv", ROWS)
-    WRITERS["rows.json"](tmp_path / "rows.json", ROWS)
+    write_manifest(tmp_path / "rows.csv", ROWS)
+    write_manifest(tmp_path / "rows.json", ROWS)
     monkeypatch.setattr(limits, "MAX_ITEMS", 4)
     with pytest.raises(InvalidArgumentError, match=r"line 7 of .*rows.csv is beyond the limit of 4 rows"):
         as_items(tmp_path / "rows.csv", kind="video")
@@ -194,7 +174,7 @@ def test_sources_over_the_limits_are_refused(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.timeout(30)
 def test_pipes_do_not_block(tmp_path: Path) -> None:
-    for name in WRITERS:
+    for name in MANIFESTS:
         os.mkfifo(tmp_path / name)
         with pytest.raises(InvalidArgumentError, match="not an ordinary file"):
             as_items(tmp_path / name, kind="video")
@@ -226,7 +206,7 @@ def media_rows(num: int, column: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("column", ["video", "any_name"])
 def test_parquet_with_media_in_it_is_read(column: str, tmp_path: Path) -> None:
     rows = media_rows(20, column)
-    write_parquet(tmp_path / "rows.parquet", rows, row_group_size=6)
+    write_manifest(tmp_path / "rows.parquet", rows, row_group_size=6)
     items = as_items(tmp_path / "rows.parquet", kind="video")
     assert len(items) == 20
     untouched = pickle.dumps(items)
@@ -243,12 +223,12 @@ def test_parquet_with_media_in_it_is_read(column: str, tmp_path: Path) -> None:
 
 def test_parquet_with_columns_of_bytes_is_read(tmp_path: Path) -> None:
     rows = [{"path": f"{i}.mp4", "bytes": bytes([i]), "label": i} for i in range(3)]
-    write_parquet(tmp_path / "flat.parquet", rows)
+    write_manifest(tmp_path / "flat.parquet", rows)
     assert [(i.source, i.name, i.label) for i in as_items(tmp_path / "flat.parquet", kind="video")] == [
         (bytes([i]), f"{tmp_path}/{i}.mp4", i) for i in range(3)
     ]
     rows = [{"video": bytes([i]), "bytes": 1} for i in range(3)]
-    write_parquet(tmp_path / "plain.parquet", rows)
+    write_manifest(tmp_path / "plain.parquet", rows)
     assert [(i.source, i.extra) for i in as_items(tmp_path / "plain.parquet", kind="video")] == [
         (bytes([i]), {"bytes": 1}) for i in range(3)
     ]
@@ -256,7 +236,7 @@ def test_parquet_with_columns_of_bytes_is_read(tmp_path: Path) -> None:
 
 def test_parquet_with_several_columns_of_media_needs_a_choice(tmp_path: Path) -> None:
     rows = [{"left": {"bytes": b"l", "path": "l"}, "right": {"bytes": b"r", "path": "r"}}]
-    write_parquet(tmp_path / "rows.parquet", rows)
+    write_manifest(tmp_path / "rows.parquet", rows)
     with pytest.raises(InvalidArgumentError, match="several columns that may be meant: left, right"):
         as_items(tmp_path / "rows.parquet", kind="video")
     (item,) = as_items(tmp_path / "rows.parquet", kind="video", media_column="right")
@@ -268,12 +248,12 @@ def test_parquet_with_several_columns_of_media_needs_a_choice(tmp_path: Path) ->
 
 def test_parquet_files_over_the_limits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A dictionary page makes a file of a few hundred bytes out of a long text in many rows.
-    write_parquet(tmp_path / "long.parquet", [{"path": "a" * 10_000}] * 2000)
+    write_manifest(tmp_path / "long.parquet", [{"path": "a" * 10_000}] * 2000)
     assert (tmp_path / "long.parquet").stat().st_size < 20_000
     monkeypatch.setattr(limits, "MAX_PARQUET_COLUMN_BYTES", 10_000_000)
     with pytest.raises(InvalidArgumentError, match=r"long.parquet take more than 10000000 bytes"):
         as_items(tmp_path / "long.parquet", kind="video")
-    write_parquet(tmp_path / "media.parquet", media_rows(20, "video"), row_group_size=10)
+    write_manifest(tmp_path / "media.parquet", media_rows(20, "video"), row_group_size=10)
     monkeypatch.setattr(limits, "MAX_ROW_GROUP_BYTES", 5000)
     items = as_items(tmp_path / "media.parquet", kind="video")
     with pytest.raises(ReadError, match=r"row 15 of .*row group 1 of .*media.parquet take more than 5000 bytes"):
@@ -288,7 +268,7 @@ def test_clips_of_a_parquet_file_match_plain_files(tmp_path: Path) -> None:
     for number, path in enumerate(paths):
         write_test_pattern(path, width=64, height=48, num_frames=10 + number)
     rows = [{"video": {"bytes": path.read_bytes(), "path": path.name}} for path in paths]
-    write_parquet(tmp_path / "rows.parquet", [*rows, {"video": None}], row_group_size=2)
+    write_manifest(tmp_path / "rows.parquet", [*rows, {"video": None}], row_group_size=2)
     of_parquet = VideoClips(tmp_path / "rows.parquet", num_frames_per_clip=4, rows_per_file=2, on_error="skip")
     of_paths = VideoClips(paths, num_frames_per_clip=4, rows_per_file=2)
     for row in range(6):
@@ -307,7 +287,7 @@ def test_damaged_row_groups_are_for_the_error_policy(tmp_path: Path) -> None:
     write_test_pattern(clip, width=64, height=48, num_frames=8)
     path = tmp_path / "rows.parquet"
     rows = [{"video": {"bytes": clip.read_bytes(), "path": None}, "label": name} for name in ("run", "jump")]
-    write_parquet(path, rows, row_group_size=1)
+    write_manifest(path, rows, row_group_size=1)
     content = bytearray(path.read_bytes())
     content[4:12] = bytes(8)  # where the first page begins
     path.write_bytes(content)

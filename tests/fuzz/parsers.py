@@ -241,10 +241,6 @@ def parquet_pages(data: bytes) -> None:
                                 raise AssertionError(f"a value beyond its column: {value}")
 
 
-def _unpacked(data: bytes, size: int) -> bytes:
-    return data[:size]
-
-
 def exports(data: bytes) -> None:
     """An export of a page that was read, restored and written in every format."""
     try:
