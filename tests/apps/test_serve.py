@@ -7,11 +7,9 @@ import json
 import os
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,13 +20,14 @@ import pytest
 from PIL import Image
 
 import hostile_references as hostile
+import images
 import pdf_files
 from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
 from mediatensor.ocr import DocumentFile, ocr_predictor
 from mediatensor.serve import make_server
-from processes import wait_until_gone
-from serving import BOUNDARY, Server, form, serving
+from processes import wait_until, wait_until_gone
+from serving import BOUNDARY, FORM, Server, form, serving
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("pypdfium2", reason="needs the extra ocr")
@@ -59,16 +58,6 @@ def endless_pdf() -> bytes:
     ])  # fmt: skip
 
 
-def wide_png(width: int, height: int) -> bytes:
-    """A PNG of a few bytes that says it is large."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(999))) + chunk(b"IEND", b"")
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("serve")
@@ -87,10 +76,7 @@ def nothing_stays(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if "server" in request.fixturenames:
         running: Server = request.getfixturevalue("server")
-        end = time.monotonic() + 5
-        while running.uploads():
-            assert time.monotonic() < end, running.uploads()
-            time.sleep(0.01)
+        wait_until(lambda: not running.uploads(), 5, "an upload stays")
         assert running.ask("GET", "/health").json["status"] == "ok"
 
 
@@ -100,6 +86,11 @@ def wait_for(server: Server, job: str) -> list[tuple[str, Any]]:
     lines = [event.splitlines() for event in events if event.startswith("event: ")]
     assert lines[-1][0] in ("event: done", "event: failed", "event: cancelled"), lines
     return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in lines]
+
+
+def received_from(connection: socket.socket) -> bytes:
+    """All that comes until the connection is closed."""
+    return b"".join(iter(lambda: connection.recv(1000), b""))
 
 
 def test_pages_are_read_as_the_library_reads_them(server: Server, pages: Any) -> None:
@@ -202,7 +193,7 @@ HOSTILE = {
     "noise": (bytes(range(256)) * 40, 415),
     "truncated pdf": (PDF[:300], 415),
     "zip": (b"PK\x03\x04" + bytes(400), 415),
-    "wide png": (wide_png(2_000_000, 2_000_000), 422),
+    "wide png": (images.png_claiming(2_000_000, 2_000_000), 422),
 }
 
 
@@ -261,15 +252,14 @@ def test_nothing_but_the_upload_is_read(server: Server, tmp_path: Path, clip: Pa
 
 
 def test_uploads_that_are_too_large(server: Server) -> None:
-    head = f"POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary={BOUNDARY}\r\n"
+    head = f"POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Type: {FORM}\r\n"
     with server.raw(f"{head}Content-Length: 2147483648\r\n\r\n".encode()) as connection:
         assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")  # before any of it came
     with server.raw(f"{head}Expect: 100-continue\r\nContent-Length: 2147483648\r\n\r\n".encode()) as connection:
         assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
     body = form(bytes(MOST_BYTES + 1), "zeros")
     pieces = (body[start : start + 50_000] for start in range(0, len(body), 50_000))
-    kind = f"multipart/form-data; boundary={BOUNDARY}"
-    assert server.ask("POST", "/ocr", pieces, content_type=kind).status == 413
+    assert server.ask("POST", "/ocr", pieces, content_type=FORM).status == 413
     assert server.post("/probe", bytes(MOST_BYTES)).status == 415  # read, and found to be nothing
 
 
@@ -299,7 +289,7 @@ def test_uploads_that_are_too_large(server: Server) -> None:
 )
 def test_wrong_forms(server: Server, body: bytes, message: str) -> None:
     body = body or f"--{BOUNDARY}--\r\n".encode()
-    answer = server.ask("POST", "/ocr", body, content_type=f"multipart/form-data; boundary={BOUNDARY}")
+    answer = server.ask("POST", "/ocr", body, content_type=FORM)
     assert answer.status == 400
     assert message in answer.json["error"]["message"]
 
@@ -307,10 +297,7 @@ def test_wrong_forms(server: Server, body: bytes, message: str) -> None:
 def test_cancelling_ends_the_process(server: Server) -> None:
     before = server.children()
     endless = server.post("/jobs", endless_pdf(), "endless.pdf", client="a").json["id"]
-    end = time.monotonic() + 60
-    while server.ask("GET", f"/jobs/{endless}").json["message"] != "page 1 of 1":
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    wait_until(lambda: server.ask("GET", f"/jobs/{endless}").json["message"] == "page 1 of 1")
     # Other clients wait in turn, and not too many.
     waiting = [server.post("/jobs", PDF, client="a", pages="1").json["id"] for _ in range(3)]
     other = server.post("/jobs", PDF, client="b", pages="1").json["id"]
@@ -344,15 +331,9 @@ def test_cancelling_ends_the_process(server: Server) -> None:
 
 def test_a_client_that_goes_away_is_not_worked_for(server: Server) -> None:
     body = form(endless_pdf(), "endless.pdf")
-    head = (
-        f"POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary={BOUNDARY}\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
+    head = f"POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Type: {FORM}\r\nContent-Length: {len(body)}\r\n\r\n"
     with server.raw(head.encode() + body):
-        end = time.monotonic() + 20
-        while not server.uploads():
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_until(server.uploads, 20)
     assert server.post("/ocr", PDF, pages="1").status == 200
 
 
@@ -400,10 +381,9 @@ def test_token_timeout_kill_and_restart(tmp_path: Path) -> None:
         assert token not in cookie
         assert first.ask("GET", "/limits", cookie=cookie).status == 200
         assert first.ask("GET", "/limits", cookie=cookie[:-1] + "x").status == 401
-        kind = f"multipart/form-data; boundary={BOUNDARY}"
-        late = first.ask("POST", "/ocr", form(endless_pdf(), "e.pdf"), content_type=kind, cookie=cookie)
+        late = first.ask("POST", "/ocr", form(endless_pdf(), "e.pdf"), content_type=FORM, cookie=cookie)
         assert (late.status, late.json["error"]["type"]) == (504, "IsolatedWorkerError")
-        first.ask("POST", "/jobs", form(endless_pdf(), "e.pdf"), content_type=kind, cookie=cookie)
+        first.ask("POST", "/jobs", form(endless_pdf(), "e.pdf"), content_type=FORM, cookie=cookie)
         assert first.uploads()
         children = first.children()
         assert children
@@ -428,21 +408,14 @@ def test_those_who_wait_are_told_when_it_stops(tmp_path: Path) -> None:
         ]
         for thread in waiting:
             thread.start()
-        end = time.monotonic() + 60
-        while len(stopped.uploads()) < 2:
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        head = "POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\nContent-Type: multipart/form-data; "
-        with stopped.raw(f"{head}boundary={BOUNDARY}\r\n\r\n--".encode()) as slow:
-            while len(stopped.uploads()) < 3:
-                assert time.monotonic() < end
-                time.sleep(0.01)
+        wait_until(lambda: len(stopped.uploads()) >= 2)
+        head = f"POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\nContent-Type: {FORM}\r\n\r\n--"
+        with stopped.raw(head.encode()) as slow:
+            wait_until(lambda: len(stopped.uploads()) >= 3)
             stopped.process.terminate()
             for thread in waiting:
                 thread.join(60)
-            received = b""
-            while part := slow.recv(1000):
-                received += part
+            received = received_from(slow)
         stopped.process.wait(60)
     (name, event), answer = sorted(told, key=len)
     assert (name, event["error"]["type"]) == ("failed", "Stopping")
@@ -500,10 +473,7 @@ def test_slow_connections_are_closed() -> None:
             assert slow.recv(100) == b""  # closed, without an answer
             assert silent.recv(100) == b""
         with connect(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\n") as next_is_slow:
-            received = b""
-            while part := next_is_slow.recv(1000):
-                received += part
-            assert received.startswith(b"HTTP/1.1 200")
+            assert received_from(next_is_slow).startswith(b"HTTP/1.1 200")
 
 
 def test_connections_are_not_too_many() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import pickle
-import time
 import weakref
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from mediatensor.datasets._batches.to_device import CopyNow
 from mediatensor.errors import DecodeError, InvalidArgumentError
 from mediatensor.frames import FrameBatch
 from mediatensor.transforms import Normalize, ToFloat
+from processes import wait_until
 
 
 class _Nothing:
@@ -255,10 +255,7 @@ def test_leaving_early_ends_the_workers(num_ahead: int) -> None:
     next(iterator)
     assert set(multiprocessing.active_children()) > before
     iterator.close()
-    deadline = time.monotonic() + 30
-    while set(multiprocessing.active_children()) - before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not set(multiprocessing.active_children()) - before
+    wait_until(lambda: not set(multiprocessing.active_children()) - before, 30, "workers stay")
 
 
 def test_a_batch_that_is_done_with_is_not_kept_while_others_are_fetched(num_ahead: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,11 +29,15 @@ def is_running(pid: int) -> bool:
     return state not in "ZX"
 
 
-def wait_until_gone(pid: int) -> None:
-    end = time.monotonic() + WAIT_SECONDS
-    while is_running(pid):
-        assert time.monotonic() < end, f"process {pid} still runs"
+def wait_until(is_so: Callable[[], object], seconds: float = 60, trouble: str = "it took too long") -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, trouble
         time.sleep(0.01)
+
+
+def wait_until_gone(pid: int) -> None:
+    wait_until(lambda: not is_running(pid), WAIT_SECONDS, f"process {pid} still runs")
 
 
 def wait_for_pid(file: Path, program: subprocess.Popen[bytes] | None = None) -> int:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 BOUNDARY = uuid.uuid4().hex
+FORM = f"multipart/form-data; boundary={BOUNDARY}"
 
 
 class Answer(NamedTuple):
@@ -48,8 +49,7 @@ class Server(NamedTuple):
 
     def post(self, path: str, file: bytes, name: str = "file", client: str = "", **options: object) -> Answer:
         """A form with a file."""
-        kind = f"multipart/form-data; boundary={BOUNDARY}"
-        return self.ask("POST", path, form(file, name, **options), content_type=kind, x_client=client)
+        return self.ask("POST", path, form(file, name, **options), content_type=FORM, x_client=client)
 
     def raw(self, data: bytes) -> socket.socket:
         """A connection to which something was written."""
