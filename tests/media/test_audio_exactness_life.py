@@ -9,7 +9,6 @@ import io
 import multiprocessing
 import pickle
 import random
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import media_audio
 from audio_exactness import Truth, assert_range, find_truth
+from file_sources import SOURCES
 from mediatensor.decoders import AudioDecoder
 from mediatensor.errors import (
     ClosedError,
@@ -76,19 +76,6 @@ class Unseekable(io.RawIOBase):
 
     def seekable(self) -> bool:
         return False
-
-
-def as_tensor(path: Path) -> torch.Tensor:
-    return torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
-
-
-SOURCES: dict[str, Callable[[Path], Any]] = {
-    "str": str,
-    "bytes": Path.read_bytes,
-    "tensor": as_tensor,
-    "file": lambda path: path.open("rb"),
-    "memory": lambda path: io.BytesIO(path.read_bytes()),
-}
 
 
 @pytest.mark.parametrize("kind", list(SOURCES))
@@ -184,7 +171,7 @@ def test_dataloader_workers(method: str, sound_folder: Path) -> None:
 
 
 @pytest.mark.skipif("fork" not in START_METHODS, reason="no fork here")
-@pytest.mark.parametrize("kind", ["file", "memory"])
+@pytest.mark.parametrize("kind", ["buffered file", "bytesio"])
 def test_file_objects_after_a_fork(kind: str, sound_folder: Path) -> None:
     truth = find_truth("flac", sound_folder)
     pieces = Pieces(AudioDecoder(SOURCES[kind](truth.path)))
