@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import pickle
 import random
-import shutil
 import subprocess
 import threading
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from mediatensor.errors import (
     OutOfRangeError,
     StreamError,
 )
+from processes import find_program
 
 FILES = {
     "srt": (media_subtitles.SUBRIP, media_subtitles.SUBRIP_EXPECTED),
@@ -102,9 +102,8 @@ def test_in_containers_that_ffmpeg_wrote(
 
 
 def test_times_are_those_of_the_packets_that_ffprobe_sees(everything: Path) -> None:
-    if shutil.which("ffprobe") is None:
-        pytest.skip("needs the ffprobe program (on Debian: apt-get install ffmpeg)")
-    command = ["ffprobe", "-v", "quiet", "-select_streams", "2", "-show_packets", "-of", "json"]
+    ffprobe = find_program("ffprobe", "ffmpeg")
+    command = [ffprobe, "-v", "quiet", "-select_streams", "2", "-show_packets", "-of", "json"]
     shown = subprocess.run([*command, everything], capture_output=True, check=False, timeout=60)
     packets = json.loads(shown.stdout)["packets"]
     starts = [float(packet["pts_time"]) for packet in packets]

@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 from file_sources import BareFile
 from mediatensor.decoders import WavDecoder
 from mediatensor.errors import ClosedError, OpenError, ReadError
+from places import needs_proc, num_open_files
 from range_server import serve
 from wav_files import noise, wav
 
@@ -29,12 +30,6 @@ SOUND = wav("pcm_s16le", noise(200_000, 2))
 WHOLE = WavDecoder(SOUND).get_all_samples().data
 # Of a quarter of a second, all over the file.
 STARTS = [20.0, 0.125, 12.5, 3.0, 3.0, 24.5]
-
-needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files through /proc")
-
-
-def num_open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 def part(start: float) -> torch.Tensor:
