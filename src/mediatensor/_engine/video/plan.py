@@ -10,18 +10,21 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DamageWarning, DecodeError
-from ...frames import ReplacedFrame
 from ..bitstreams.units import Disposable
 from ..common.checks import TIME_TOLERANCE, frame_range, valid_index
 from ..common.limits import frames_per_clip
 from ..common.messages import counted, warn_once
 from ..index.frame_index import FrameIndex
 from ..index.holes import FrameHole, describe_hole, describe_holes
+
+if TYPE_CHECKING:
+    from ...frames import ReplacedFrame
 
 
 class FrameQuery(ABC):
@@ -164,6 +167,8 @@ def hole_reports(
     spanned: Sequence[tuple[FrameHole, int]], frames: Sequence[int], index: FrameIndex
 ) -> tuple[ReplacedFrame, ...]:
     """Return one report for each hole that a call spans, to be added to the call's result."""
+    from ...frames import ReplacedFrame  # imports torch, which planning does not need
+
     return tuple(
         ReplacedFrame(frames[row], describe_hole(hole, len(index)), row, frames[row], num_missing=hole.num_packets)
         for hole, row in spanned
