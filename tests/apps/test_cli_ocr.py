@@ -191,6 +191,19 @@ def test_a_folder_is_read_in_the_order_of_names(
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
+def test_a_folder_that_has_the_outputs_is_read_again(tmp_path: Path, predictor: FakePredictor) -> None:
+    Image.new("L", (40, 30), 1).save(tmp_path / "a.png")
+    options = (tmp_path, "-o", tmp_path, "--format", "pdf,txt", "--overlay")
+    assert run(*options) == 0
+    before = names(tmp_path)
+    assert run(*options) == 0
+    assert predictor.levels_read == [1]
+    assert names(tmp_path) == before == [RECORD, "a.ocr.pdf", "a.page0001.png", "a.png", "a.txt"]
+    Image.new("L", (40, 30), 2).save(tmp_path / "b.png")
+    assert run(*options) == 0
+    assert predictor.levels_read == [1, 2]
+
+
 def test_a_page_that_fails_leaves_the_others(
     tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -123,7 +123,7 @@ class TextReader:
 
 
 def run(args: argparse.Namespace) -> int:
-    formats, files = list(dict.fromkeys(args.format or [])), find_files(args.files)
+    formats, files = list(dict.fromkeys(args.format or [])), find_files(args.files, WrittenOutputs)
     if args.export_lines is not None:
         _refuse_document_options(args)
         tasks = plan_tasks(files, args.export_lines, [], args.every)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from html import escape
@@ -171,8 +171,10 @@ class Task:
         return self.folder / f"{self.stem}.page{number + 1:04d}.png"
 
 
-def find_files(arguments: Sequence[str]) -> list[str]:
+def find_files(arguments: Sequence[str], outputs_in: Callable[[Path], Container[Path]]) -> list[str]:
     """Return the arguments with each folder replaced by its images and PDF files, which are sorted by name.
+
+    ``outputs_in`` returns the files that ``ocr`` itself wrote into a folder, which are left out.
 
     Raises:
         InvalidArgumentError: if a folder has no such files.
@@ -182,7 +184,10 @@ def find_files(arguments: Sequence[str]) -> list[str]:
         if "://" in argument or not os.path.isdir(argument):
             files.append(argument)
             continue
-        inside = sorted(path for path in Path(argument).iterdir() if path.suffix.lower() in _SUFFIXES)
+        outputs = outputs_in(Path(argument))
+        inside = sorted(
+            path for path in Path(argument).iterdir() if path.suffix.lower() in _SUFFIXES and path not in outputs
+        )
         if not inside:
             raise InvalidArgumentError(f"There are no images and no PDF files in the folder {argument!r}.")
         files += map(str, inside)

@@ -101,6 +101,10 @@ class WrittenOutputs:
         self._record = Record(folder / ".mediatensor-ocr.jsonl", "output", str.casefold)
         self.path = self._record.path
 
+    def __contains__(self, path: object) -> bool:
+        """Return whether a file of the folder is an output that is unchanged since this command wrote it."""
+        return isinstance(path, Path) and self._entry(path.name).get("state") == _file_state(path)
+
     def is_of(self, output: str, source: str) -> bool:
         """Return whether an output was made from this source, and the output file is unchanged since."""
         entry = self._entry(output)

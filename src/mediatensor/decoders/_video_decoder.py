@@ -394,7 +394,8 @@ class VideoDecoder(Closing):
 
         The first frame is shown at ``start_seconds``, even if it started earlier. The last frame is the last to start
         before ``stop_seconds``. With ``fps``, return the frames shown at ``start_seconds + k / fps``, with these times
-        as pts and with durations of 1 / fps. If ``fps`` is the rate of the file, every frame is returned once.
+        as pts and with durations of 1 / fps. Their number is ``(stop_seconds - start_seconds) * fps``, rounded. If
+        ``fps`` is the rate of the file, every frame is returned once.
 
         Args:
             start_seconds: Start of the range, in [begin_stream_seconds, end_stream_seconds).
