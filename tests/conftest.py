@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import gzip
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -73,6 +75,18 @@ def pytest_collection_finish() -> None:
     # Thousands of tests are many objects, and they stay: tests that collect garbage need not go through them each time.
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def return_memory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Clear a module's caches after its tests, and return freed memory to the system, because glibc would keep it."""
+    yield
+    for value in vars(request.module).values():
+        if callable(getattr(value, "cache_clear", None)) and value.__module__ == request.module.__name__:
+            value.cache_clear()
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if malloc_trim is not None:  # musl has none
+        malloc_trim(0)
 
 
 @pytest.fixture(scope="session")

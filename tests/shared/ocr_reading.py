@@ -1,8 +1,8 @@
-"""Shared by tests of predictors: predictors created once, small pages, and the words of a document as a list."""
+"""Shared by tests of predictors: predictors that are kept, small pages, and the words of a document as a list."""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,14 @@ __all__ = ["LINES", "geometries", "reader", "text_page", "words_of"]
 LINES = ("Invoice 2041 of the firm", "Total due: 1,250.00 EUR", "Thank you very much!")
 
 
-@cache
+@lru_cache(maxsize=8)
 def _made(options: tuple[tuple[str, Any], ...]) -> Any:
     require_weights()
     return ocr_predictor(pretrained=True, **{"shorter_side": 192, **dict(options)})
 
 
 def reader(**options: Any) -> Any:
-    """The default predictor, which enlarges small pages less than usual; made once for each set of options."""
+    """The default predictor, which enlarges small pages less than usual; the last eight are kept."""
     return _made(tuple(sorted(options.items())))
 
 
