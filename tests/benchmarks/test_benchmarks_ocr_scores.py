@@ -21,16 +21,9 @@ from benchmarks.text.ocr_scores import (
     tightened,
 )
 
+from edit_distances import slow_edit_distance
+
 pytest.importorskip("scipy", reason="pairs of boxes are chosen by scipy")
-
-
-def slow_edit_distance(one: str, other: str) -> int:
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        before, row[0] = row[0], i
-        for j, b in enumerate(other, 1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (a != b))
-    return row[-1]
 
 
 def test_edit_distance_is_that_of_the_textbook() -> None:
