@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -202,6 +203,25 @@ def test_a_folder_that_has_the_outputs_is_read_again(tmp_path: Path, predictor: 
     Image.new("L", (40, 30), 2).save(tmp_path / "b.png")
     assert run(*options) == 0
     assert predictor.levels_read == [1, 2]
+
+
+@needs_fork  # systems that fork have named pipes
+def test_a_strange_record_in_a_folder_that_is_read_stops_nothing(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    Image.new("L", (40, 30), 1).save(folder / "a.png")
+    (folder / "gone.png").symlink_to(tmp_path / "nothing")
+    nonsense = ["[" * 100_000, '"output"', '{"output": 5}', '{"output": "a.png", "state": {}}', "\0"]
+    (folder / RECORD).write_text("\n".join(nonsense))
+    assert run(folder, "-o", tmp_path / "out") == 2  # for the link
+    assert "gone.png" in capsys.readouterr().err
+    (folder / RECORD).unlink()
+    os.mkfifo(folder / RECORD)
+    (folder / "gone.png").unlink()
+    assert run(folder, "-o", tmp_path / "other") == 0
+    assert predictor.levels_read == [1, 1]
 
 
 def test_a_page_that_fails_leaves_the_others(

@@ -67,12 +67,14 @@ class Record:
         self.path = path
         self._name, self._fold = name, fold
         self._entries: dict[str, dict[str, Any]] = {}
+        if not path.is_file():  # a pipe would be waited for
+            return
         try:
             lines = path.read_bytes().splitlines()
         except OSError:
             return
         for line in lines:
-            with suppress(ValueError, KeyError, TypeError):  # skip truncated lines
+            with suppress(ValueError, KeyError, TypeError, RecursionError):  # skip truncated lines, and nonsense
                 entry = json.loads(line)
                 self._entries[fold(entry[name])] = entry
 
@@ -103,7 +105,9 @@ class WrittenOutputs:
 
     def __contains__(self, path: object) -> bool:
         """Return whether a file of the folder is an output that is unchanged since this command wrote it."""
-        return isinstance(path, Path) and self._entry(path.name).get("state") == _file_state(path)
+        if not isinstance(path, Path) or not path.is_file():
+            return False
+        return self._entry(path.name).get("state") == _file_state(path)
 
     def is_of(self, output: str, source: str) -> bool:
         """Return whether an output was made from this source, and the output file is unchanged since."""
