@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -70,6 +71,23 @@ def test_a_decoder_goes_on_after_it(clip: Path, clip_rgb: torch.Tensor, tmp_path
         return True
 
     assert in_child(tmp_path, decode)
+
+
+@pytest.mark.parametrize("has_table", [False, True])
+def test_handlers_are_left_alone_before_the_end_of_a_file(
+    has_table: bool, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = VideoDecoder(clip).frame_index
+    frames = zip(index.pts.tolist(), index.duration.tolist(), index.is_key.tolist(), strict=True)
+    rows = [{"pts": pts, "duration": duration, "key_frame": int(is_key)} for pts, duration, is_key in frames]
+    decoder = VideoDecoder(clip, custom_frame_mappings=json.dumps({"frames": rows}) if has_table else None)
+    decoder[0]
+    replaced: list[object] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "signal", lambda *arguments: replaced.append(arguments))
+        for number in range(1, 30):  # of 40
+            decoder[number]
+    assert replaced == []
 
 
 def test_reading_bytes(clip: Path, clip_rgb: torch.Tensor) -> None:

@@ -115,6 +115,7 @@ class PacketFeed:
         """
         index, segment, h264 = self._index, self._segment, self._h264
         frame_by_packet = index._frame_by_packet
+        num_packets = len(frame_by_packet) or len(index.pts)  # an index that is not made from packets has no numbers
         while True:
             if segment.drains and not self._not_fed:
                 # Draining makes the codec output its frames now, and the next call has to seek anyway.
@@ -124,7 +125,7 @@ class PacketFeed:
                 packet, self._held = self._held, None
             elif index.is_cut_short:
                 packet = self._read()
-            elif self.num_read < len(frame_by_packet):
+            elif self.num_read < num_packets:
                 packet = self._reader.read_packet()
             else:
                 with interrupts_kept():  # PyAV may drop a signal's exception while it raises the end of the file
