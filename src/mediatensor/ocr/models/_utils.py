@@ -82,7 +82,7 @@ def estimate_orientation(
 
 
 def _binarised(img: np.ndarray) -> np.ndarray:
-    """Return bool ``(H, W)``: pixels darker than Otsu's threshold of the smoothed image."""
+    """Return bool ``(H, W)``, true for pixels darker than Otsu's threshold of the smoothed image."""
     gray = np.asarray(Image.fromarray(img.astype(np.uint8)).convert("L").filter(ImageFilter.MedianFilter(5)))
     counts = np.bincount(gray.reshape(-1), minlength=256).astype(np.float64)
     below = np.cumsum(counts)
@@ -95,7 +95,7 @@ def _binarised(img: np.ndarray) -> np.ndarray:
 
 
 def _words_merged(inked: np.ndarray) -> np.ndarray:
-    """Dilate the map by a hundredth of the page, so that words of a line merge into one shape."""
+    """Dilate the map by a hundredth of its size, so that words of a line merge into one shape."""
     height, width = inked.shape
     size = (max(1, height // 100), max(1, width // 100))
     try:
@@ -147,7 +147,7 @@ def mask_boxes(img: np.ndarray, boxes: np.ndarray, fill_value: int = 255) -> np.
 
     Args:
         img: ``(H, W)`` or ``(H, W, C)``.
-        boxes: Relative; straight ``(N, 4)`` or quads ``(N, 4, 2)``. Pixels on the border of a box are filled, too.
+        boxes: Relative; straight ``(N, 4)`` or quads ``(N, 4, 2)``. Pixels on the border of a box are also filled.
         fill_value: The value of the filled pixels.
 
     Raises:

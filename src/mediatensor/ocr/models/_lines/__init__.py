@@ -24,9 +24,9 @@
          v
     words of the page       texts, confidences, boxes, characters; unread lines         page_lines
 
-``turning`` performs the first steps for the straight lines of a page, and ``page_lines`` the rest. Recognisers of
-single words use fewer steps: word boxes are cropped and read, and lines are first cut into words at the gaps in their
-ink.
+For upright pages, ``turning`` crops and reads the lines to find their turns, and ``page_lines`` does the remaining
+steps. Recognisers of single words need fewer steps: lines are cut into words at gaps in their ink, then each word box
+is cropped and read.
 
 Networks are passed in: a recogniser implements ``LineRecognizer``, a classifier implements ``LineClassifier``.
 """

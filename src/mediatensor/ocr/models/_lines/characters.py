@@ -6,8 +6,8 @@ Best path decoding follows A. Graves, "Supervised Sequence Labelling with Recurr
 For an uncertain position the network gives a few likely characters, such as ``0`` or ``O``, ``c`` or ``e``. Counts of
 character sequences in eighteen languages and in numbers decide between them. Only words with some certain characters
 are changed, and the replacement must match these: digits among digits, letters among letters. A clearly recognised
-``5O2`` is not changed, nor is a word of one uncertain character. ``letters.npz`` has the counts, which
-``benchmarks/calibration/letters.py`` computed from the manual pages of a Debian system.
+``5O2`` is not changed, and neither is a word that consists of one uncertain character. ``letters.npz`` has the counts,
+which ``benchmarks/calibration/letters.py`` computed from the manual pages of a Debian system.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ LAST_EAST_ASIAN = 0xFFF0
 """One past the last code point of the East Asian full-width and half-width forms."""
 MULTIPLICATION_SIGNS = "\u00d7\u00b7"
 """The multiplication cross and the middle dot, which networks confuse with x and with hyphens."""
-# Capital letters of three scripts. Letters that occur next to a zero are excluded, as in 0o17, 0D 0A, and 10 in
-# Japanese dates.
+# Capital letters of three scripts. Letters that are often correct next to a zero are left out, such as those in 0o17,
+# 0D 0A and Japanese dates.
 _LIKE_ZERO = frozenset("O\u041e\u039f\u00d8\u0398")
 _IN_NUMBERS = frozenset(".,:;/-+%()")
 NUM_ALTERNATIVES = 4
@@ -53,12 +53,12 @@ NETWORK_BONUS = 0.3
 BEAM_WIDTH = 16
 """Number of candidate spellings of a line in the beam search."""
 SEQUENCE_LENGTH = 4
-"""Length of the longest counted sequences."""
+"""Length in characters of the longest sequences that were counted."""
 SYMBOL_BITS = 7
 """Number of bits of each symbol in the key of a sequence."""
 _SPELLED_IN_NUMBERS = frozenset(".,:;/-+%()$")
 _LIKE_SIGNS = frozenset(".,;:")
-"""Punctuation marks that can replace each other almost anywhere, so that their neighbours do not decide."""
+"""Punctuation marks that all fit almost anywhere, so neighbouring characters do not show which one is right."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ class CtcCharacters:
         labels: The class of each character.
         start_steps: The first time step of each character's run.
         stop_steps: One past the last time step of each run.
-        peak_steps: The step at which the class of each run is most probable; the first one of equal steps.
+        peak_steps: The step at which the class of each run is most probable; the first such step if several are equal.
         confidences: The probability of each character at its peak step.
         offsets: The index of each sequence's first character; the last item is the total number of characters.
-        lowest: For each sequence, the minimum over **all** steps, including blanks, of a step's greatest probability.
+        lowest: For each sequence, the minimum over **all** steps, including blanks, of the greatest class probability.
             This is docTR's confidence of a word. It is 0 for a sequence without steps.
     """
 
@@ -160,7 +160,7 @@ def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor
 
 
 def replace_zeros(values: Sequence[str]) -> list[str]:
-    """Replace letters that look like a zero, and stand next to a zero in a number, by zeros.
+    """Replace letters that look like a zero by ``0`` if they are next to a zero in a number.
 
     A number is a word of digits, zero look-alikes, and punctuation of numbers, dates and times. A look-alike next to
     another digit is not replaced, because it may be correct, as in ``5O2``.
@@ -195,7 +195,7 @@ def is_east_asian(character: str) -> bool:
 
 
 def is_look_alike(character: str) -> bool:
-    """Return whether a character is an East Asian form of a plain sign, or a multiplication sign."""
+    """Return whether a character is a multiplication sign, or an East Asian sign such as a full-width comma."""
     sign = FIRST_EAST_ASIAN <= ord(character[:1] or " ") < LAST_EAST_ASIAN and not is_east_asian(character)
     return sign or character in MULTIPLICATION_SIGNS
 
@@ -214,7 +214,7 @@ def shape_of(character: str) -> str:
 
 
 class _Sequences:
-    """Probabilities of a symbol after other symbols, from counts, interpolated as by Witten and Bell (1991)."""
+    """Probabilities of a symbol given the symbols before it, from counts with Witten-Bell interpolation (1991)."""
 
     def __init__(
         self, keys: Mapping[int, npt.NDArray[np.int64]], counts: Mapping[int, npt.NDArray[np.float64]]
@@ -224,7 +224,7 @@ class _Sequences:
             if length in keys:
                 own_keys, own_counts = keys[length], counts[length]
             else:
-                # Not stored: summed from longer sequences.
+                # Counts of this length are not stored, but are sums over longer sequences.
                 own_keys, places = np.unique(keys[min(keys)] & ((1 << SYMBOL_BITS * length) - 1), return_inverse=True)
                 own_counts = np.bincount(places.reshape(-1), counts[min(keys)]).astype(np.float64)
             contexts, starts = np.unique(own_keys >> SYMBOL_BITS, return_index=True)
@@ -260,7 +260,7 @@ def _place(ordered: npt.NDArray[np.int64], key: int) -> int | None:
 
 @lru_cache(maxsize=1)
 def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
-    """Return the number of each symbol, and the probabilities of sequences of folded characters and of shapes."""
+    """Return the numbers that encode symbols, and the probabilities of sequences of folded characters and of shapes."""
     with np.load(Path(__file__).with_name("letters.npz"), allow_pickle=False) as file:
         symbols = {chr(point): number for number, point in enumerate(file["symbols"].tolist(), 1)}
         parts = [
@@ -274,7 +274,7 @@ def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
 
 
 def is_spelled(character: str) -> bool:
-    """Return whether sequences with a character were counted: a Latin letter, a digit, or a plain sign but no space."""
+    """Return whether the counts cover a character: Latin letters, digits and plain signs, but not the space."""
     return len(character) == 1 and character != " " and fold_character(character) in _load_counts()[0]
 
 
@@ -320,8 +320,8 @@ def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) ->
     """Return a function that tests whether a character may be at ``place``, given the certain characters of its word.
 
     Return ``None`` for words without certain letters or digits, for e-mail addresses, and for words with letters of
-    other scripts. Words with both letters and digits, such as part numbers, also return ``None``, except
-    for a lower-case letter among capitals and digits: the test then excludes lower-case letters.
+    other scripts. Also return ``None`` for words of letters and digits, such as part numbers. Exception: for a
+    lower-case letter among capitals and digits, the function rejects lower-case letters.
     """
     start, end = place, place + 1
     while start and values[start - 1] != " ":

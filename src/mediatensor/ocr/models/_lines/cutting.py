@@ -1,4 +1,4 @@
-"""Quads of lines and words, and cropping many lines of a page at once on the page's device.
+"""Handle quads of lines and words, and crop many lines of a page at once on the page's device.
 
 A quad has four corners (4, 2), clockwise on the page, starting with the top left corner of its text. Coordinates are
 relative to the page unless a function says pixels.
@@ -24,7 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 WHOLE_CROP = np.array([[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]])
 """The quad of an image that consists of one line."""
 LINES_IN_VOTE = 16
-"""Number of lines, the longest of a page, that vote on its turn."""
+"""Number of lines that vote on the turn of a page; the longest ones are chosen."""
 TALL_RATIO = 1.5
 """Lines with at least this ratio of height to width are rotated before they are read, as in PP-OCR."""
 MAX_FLOAT_PIXELS = 32_000_000
@@ -58,7 +58,7 @@ def page_quads(boxes: Mapping[str, npt.NDArray[np.floating]]) -> npt.NDArray[np.
 
 
 def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray:
-    """Map boxes (N, 4), as fractions of a line with quad (4, 2), to quads (N, 4, 2) on the page, within [0, 1]."""
+    """Map boxes (N, 4), in fractions of a line, to quads (N, 4, 2) on the page, clipped to [0, 1]."""
     along, down = line[1] - line[0], line[3] - line[0]
     x, y = boxes[:, [0, 2, 2, 0]], boxes[:, [1, 1, 3, 3]]
     placed: FloatArray = line[0] + x[..., None] * along + y[..., None] * down
@@ -134,7 +134,7 @@ class LineBatch:
 def padded_width(width: int) -> int:
     """Return the width, including padding, at which a line of ``width`` columns is read.
 
-    The result depends only on the line, so that its reading does not depend on other lines in the batch. Widths are
+    The result depends only on ``width``, so other lines in the batch do not affect how a line is read. Widths are
     rounded up in steps that grow with the width, to limit the number of shapes. Padding adds less than a quarter of the
     width, except for lines of at most 128 columns, which are padded to a multiple of 32.
     """
@@ -158,7 +158,7 @@ def line_cuts(
     cuts = _plan_cuts(page, np.asarray(quads, dtype=np.float64), height, max_width)
     if not cuts:
         return []
-    # In one transfer.
+    # All spans are uploaded in one transfer.
     spans = upload(np.concatenate([cut.spans for cut in cuts]).astype(np.float32), page.device)
     whole = to_float(page) if cuts[0].part is page else None
 
@@ -214,14 +214,14 @@ def network_input(lines: Tensor, mean: Sequence[float], std: Sequence[float], li
 
 
 def page_part(page: Tensor, corners: npt.NDArray[np.floating]) -> tuple[Tensor, npt.NDArray[np.float64]]:
-    """Return the part of the page around the corners, with a margin, and the position of its top left corner."""
+    """Return the part of the page around ``corners``, with a margin, and the part's offset (x, y) in pixels."""
     first = np.clip(np.floor(corners.min((0, 1))).astype(int) - 1, 0, [page.shape[2] - 1, page.shape[1] - 1])
     last = np.maximum(np.ceil(corners.max((0, 1))).astype(int) + 2, first + 1)
     return page[:, first[1] : last[1], first[0] : last[0]], first.astype(np.float64)
 
 
 def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: int) -> Tensor:
-    """Sample the pixel centers of each line; lines that shrink are oversampled and averaged."""
+    """Sample the pixel centers of each line; lines that are scaled down are oversampled and averaged."""
     rows, columns = height * factor, padded * factor
     grid = sampling_grid(spans, rows, columns, factor).reshape(1, len(spans) * rows, columns, 2)
     sampled = F.grid_sample(picture[None], grid, padding_mode="border", align_corners=False)[0]
@@ -233,7 +233,7 @@ def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: in
 
 
 def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.ArrayLike) -> FloatArray:
-    """Return for each line its corners, its width in columns, and width and height of ``picture``, (N, 11).
+    """Return (N, 11): for each line its corners, its width in columns, and the width and height of ``picture``.
 
     The device computes the sampling positions from these numbers. ``corners`` (N, 4, 2) are in pixels of ``picture``
     (3, H, W); the first, second and last corner define the parallelogram of each line.
@@ -288,7 +288,7 @@ def cut_words(
 
 
 def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating], beyond: str) -> list[Tensor | None]:
-    """Crop the parallelograms defined by the first, second and last corner; crops are as long as their sides."""
+    """Crop the parallelograms defined by the first, second and last corner, at the length of their sides."""
     widths, heights = (sizes.astype(int).tolist() for sizes in line_sizes(quads))
     crops: list[Tensor | None] = [None] * len(quads)
     kept = [index for index in range(len(quads)) if widths[index] >= 1 and heights[index] >= 1]

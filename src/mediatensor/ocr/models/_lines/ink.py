@@ -13,26 +13,26 @@ INK_CONTRAST = 0.4
 STRONG_PERCENTILE = 98
 """Percentile of contrasts that is used as the strongest contrast."""
 LEAST_CONTRAST = 0.05
-"""Least contrast of ink, as a share of white; weaker contrasts are paper noise."""
+"""Least contrast of ink, as a share of the contrast of black and white; weaker contrasts are paper noise."""
 BAND_DENSITY = 0.08
 """Rows with less than this share of the fullest row's ink are outside the line's band.
 
 Such rows contain specks or descenders of the line above.
 """
 BAND_GAP = 3 / 48
-"""Greatest gap between parts of a band, as a share of the height: the dot of an i belongs to its stem."""
+"""Greatest gap within a band, as a share of the image's height, so that the dot of an i stays with its stem."""
 RULE_LENGTH, RULE_THICKNESS = 1.25, 0.3
 """Least length and greatest thickness of a rule, in line heights.
 
 Strokes of letters are shorter.
 """
 SIDE_OF_FRAME = 0.95
-"""Least share of ink in a column that is the side of a frame."""
+"""Columns with at least this share of ink are sides of a frame."""
 BITS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
-    """Return a mask (H, W) of the ink in ``gray`` (H, W), in [0, 1], for dark or light text."""
+    """Return a mask (H, W) of the ink in ``gray`` (H, W), values in [0, 1]; text may be dark or light."""
     contrast = np.abs(gray - np.median(gray))
     strongest = float(np.percentile(contrast, STRONG_PERCENTILE))
     inked: npt.NDArray[np.bool_] = contrast > max(INK_CONTRAST * strongest, LEAST_CONTRAST)

@@ -35,32 +35,32 @@ CUT_HEIGHT, CUT_WIDTH = 48, 4096
 """Height and maximum width of the crops in which lines are cut into words, in pixels."""
 FloatArray = npt.NDArray[np.float64]
 WEAK_READING = 0.8
-"""Lines with a lower confidence are also read upside down: one line in fifty of upright pages."""
+"""Lines with a lower confidence are also read upside down; on upright pages this is one line in fifty."""
 READS_SURELY = 0.95
-"""A reading with at least this confidence is replaced by another recogniser's only if that confidence is higher."""
+"""A reading with at least this confidence gives way to another recogniser's only if the latter is more confident."""
 LETTER_ASPECT = 3.0
-"""Boxes with a greater ratio of their sides are lines, not letters along a margin."""
+"""Boxes whose long side is more than this many times the short side are lines, not letters along a margin."""
 LETTER_GAP = 0.6
-"""Greatest gap or overlap of two letters along a margin, as a share of the narrower box."""
+"""Greatest gap or overlap of two letters along a margin, as a share of the narrower box's width."""
 SAME_LETTERS = 0.5
-"""If the texts read letter by letter and as one line are at least this similar, the letters are a column of upright
-letters. Exception: one letter has a low confidence and the line a high confidence. On 149 scanned forms the exception
+"""If reading letter by letter and reading one line give texts at least this similar, the letters are upright in a
+column. Exception: one letter has a low confidence and the line a high confidence. On 149 scanned forms the exception
 finds three of four stamped numbers that would otherwise be columns.
 """
 SPACE_BESIDE = 1.0
-"""A line along a margin must not have other boxes within this many times its width."""
+"""Letters form a line along a margin only if no other box is within this many times the line's width."""
 
 
 @dataclass(frozen=True)
 class FoundLine:
-    """A line, or the box of a word, that was cropped and read.
+    """A line or word box that was cropped and read.
 
     Attributes:
         place: The box for `cut_words`, relative to the page that was read: corners (4, 2) from the start of the text,
             or a straight box (4,).
         value: The text.
         confidence: The probability that the text is right.
-        unread: A reason of `UnreadLine`, if the text or a part of it is missing in the page's text.
+        unread: If the page's text lacks all or part of this text, the reason, as in `UnreadLine`.
     """
 
     place: FloatingArray
@@ -71,7 +71,7 @@ class FoundLine:
 
 @dataclass
 class ClassWords:
-    """Words of one class on a page; each field has one item for each word.
+    """Words of one class on a page; all fields but ``unread`` and ``found`` have one item for each word.
 
     Attributes:
         boxes: Relative, (N, 4), or (N, 4, 2) from the start of the text.
@@ -80,8 +80,8 @@ class ClassWords:
         orientations: The turn of each word, ``{"value": degrees, "confidence": ...}``.
         line_ids: Number of the detected line that contains each word; ``None`` if the detector found words.
         characters: Characters of each word; ``None`` if the recogniser does not locate characters.
-        unread: Lines that were not read, or only in part.
-        found: All lines, or boxes of words, that were cropped.
+        unread: Lines that were not read, or were read only in part.
+        found: All lines or word boxes that were cropped.
     """
 
     boxes: FloatingArray
@@ -134,7 +134,7 @@ def read_page_words(
 def cut_lines_into_words(
     image: Tensor, quads: npt.NDArray[np.float64], scores: npt.NDArray[np.floating]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.floating]]:
-    """Cut lines into words at the gaps in their ink, for recognisers of words."""
+    """Return quads and scores of words, from lines cut at the gaps in their ink, for recognisers of words."""
     height, width = image.shape[1:]
     seen = [
         (batch.indices, batch.widths, inks_of_lines(batch.data))
@@ -159,8 +159,8 @@ def join_sideways_letters(
 ) -> tuple[FloatArray, npt.NDArray[np.floating], list[Readings]]:
     """Join boxes of single letters that together form one line along a margin.
 
-    Detectors split such lines, for example stamped numbers, into letters. An isolated column of boxes is read as one
-    line in both directions, and the line replaces the boxes if its confidence is high. Joined lines are last in the
+    Detectors split such lines, for example stamped numbers, into letters. Each isolated column of boxes is read as one
+    line in both directions; if the confidence is high, the line replaces the boxes. Joined lines are last in the
     result.
     """
     shape = (page.shape[1], page.shape[2])
@@ -282,7 +282,7 @@ def read_page_lines(
         own = np.array([index for index, reading in known.items() if reading.script == script], dtype=np.int64)
         read = read_lines(reader, page, scale_to_pixels(lines[own], shape), split_after)
         for index, reading in zip(own.tolist(), read, strict=True):
-            # The first model's confidence is so high that the line may be in a script that it can read.
+            # The first model is so confident that the line may be in a script that this model can read.
             is_doubtful = reading.confidence < known[index].confidence >= READS_SURELY
             if reading.words and reading.share_right >= min_confidence and not is_doubtful:
                 known[index] = reading
@@ -302,7 +302,7 @@ def read_page_lines(
 
 
 def _reason_unread(reading: LineReading, min_confidence: float) -> str | None:
-    """Return why the text of a line or a part of it is missing in the page's text, or ``None``."""
+    """Return why the page's text lacks all or part of a line, or ``None`` if it lacks nothing."""
     if reading.script is not None:
         return "script"
     if not reading.words:

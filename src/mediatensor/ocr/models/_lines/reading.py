@@ -32,26 +32,26 @@ from .words import LineCharacters, LineWord, find_missing_spaces, leaves_ink_ove
 FILE = Path(__file__).with_name("scripts.npz")
 FILE_SHA256 = "bf2a8d0e6b563ded8df77beeadbac874b26add2bc048fefc6c09ebaf95ef4589"
 SURE_OF_SCRIPT = 1.0
-"""Least log ratio of the probabilities of another script and of a readable line, for a line to be in that script."""
+"""Limit on the log odds of unreadable against readable scripts; lines above it are unreadable."""
 SURE_OF_SHORT = 1.25
-"""The same limit for short lines, which give less evidence."""
+"""Limit on the same log odds for short lines, which give less evidence."""
 SHORT_STEPS = 28
 """Lines with fewer steps (about seven characters) are short."""
 READABLE_BONUS = 2.0
-"""Weight of the expected share of correct words beyond one half, added to the log ratio: lines of similar letters
-rarely have a high share.
+"""Increase of the limit, multiplied by the expected share of correct words beyond one half. This share is rarely high
+if letters of another script are read as similar letters.
 """
 FEWEST_STEPS = 12
-"""Shorter lines (about three characters) are always treated as readable."""
+"""Lines with fewer steps (about three characters) are always treated as readable."""
 MAX_LINE_WIDTH = 4096
 """Maximum width of a line in pixels at the recogniser's height (about 200 characters); longer lines are compressed."""
 
 
 class ScriptClassifier(nn.Module):
-    """Classifies the script of a line: one layer for each step, then one for the mean and maximum over the steps.
+    """Classifier of a line's script: one layer applied to each step, then one to the mean and maximum over steps.
 
-    The first of the classes, whose name is empty, is for readable lines. The weights of the layers are (hidden,
-    features) and (classes, 2 x hidden).
+    The first class, which has an empty name, means readable lines. The weights of the layers are (hidden, features) and
+    (classes, 2 x hidden).
     """
 
     first: Tensor
@@ -84,7 +84,7 @@ class ScriptClassifier(nn.Module):
 
 
 def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps: int, share_right: float) -> str | None:
-    """Return the script of an unreadable line from its ``scores`` (classes,); ``None`` if the line is readable."""
+    """Return the script of an unreadable line from log probabilities (classes,); ``None`` if the line is readable."""
     if num_steps < FEWEST_STEPS:
         return None
     others = scores[1:]
@@ -104,9 +104,9 @@ def fingerprint(*parameters: Tensor) -> str:
 
 
 def script_classifier_for(*parameters: Tensor) -> ScriptClassifier | None:
-    """Return the classifier fitted for a recogniser with these parameters.
+    """Return the classifier that was fitted for a recogniser with exactly these parameters.
 
-    Return ``None`` for other parameters, such as those after training.
+    Return ``None`` if there is none, for example after further training.
     """
     if any(parameter.dtype != torch.float32 or parameter.device.type == "meta" for parameter in parameters):
         return None
@@ -134,8 +134,8 @@ class LineRecognizer(Protocol):
         cfg: Contains ``input_shape``, ``mean`` and ``std``.
         characters: The character of each class except class 0, the blank.
         step_pixels: Number of pixel columns of a line that each step covers.
-        head: The last layer; it has the device and type of the network.
-        right_to_left: Whether the model returns the characters of right-to-left scripts from left to right.
+        head: The last layer, whose device and dtype are those of the whole network.
+        right_to_left: Whether the model returns right-to-left text in visual order, from left to right.
 
     A model that detects unreadable scripts has a `ScriptClassifier` as ``script_classifier``, and returns its scores as
     ``"scripts"`` in addition to the steps.
@@ -160,7 +160,8 @@ class LineReading:
         words: Words, whose boxes are fractions of the line.
         confidence: Mean confidence of the characters, 0 if there are none; used to compare several readings of a line.
         has_gaps: Whether there is ink without a recognised character.
-        script: The script of the line if the recogniser cannot read it; the words then consist of similar letters.
+        script: The script of a line that the recogniser cannot read, whose words then consist of similar letters;
+            otherwise ``None``.
     """
 
     words: list[LineWord]
@@ -205,9 +206,9 @@ class SeenBatch:
     Attributes:
         indices: Index of each line among the lines of the page.
         widths: Width of each line in columns, without padding.
-        arrays: The result of `CtcLineRecognizer.best_of_steps`, with classes as int32; the ink of the lines, see
-            `inks_of_lines`; the result of `CtcLineRecognizer.alternatives`, (N, T, 0) for models without alternatives,
-            with classes as int16 if possible; scores of the `ScriptClassifier`, (N, 0) for models without it.
+        arrays: Three tensors of `CtcLineRecognizer.best_of_steps`, classes as int32; the ink from `inks_of_lines`; two
+            tensors of `CtcLineRecognizer.alternatives`, classes as int16 if possible, (N, T, 0) without alternatives;
+            and the log probabilities of the `ScriptClassifier`, (N, 0) without one.
     """
 
     indices: list[int]
@@ -299,7 +300,7 @@ def _to_reading(
         stops = np.insert(stops, places, np.minimum((steps + 1) * step, 1.0))
         confidences = np.insert(confidences, places, [space.probability for space in missing])
     if any(len(value) != 1 for value in values):
-        # A class may have several code points, as a flag does. Each becomes a character at the same position.
+        # A class may have several code points, such as a flag. Each becomes a character at the same position.
         counts = [len(value) for value in values]
         starts, stops, confidences = (np.repeat(numbers, counts) for numbers in (starts, stops, confidences))
         values = list("".join(values))

@@ -3,9 +3,9 @@
 Angles have docTR's sign: the lines of a page that was turned clockwise by 90 degrees read from top to bottom, and the
 page becomes upright if it is rotated counter-clockwise by 90 degrees. Turns are 0, 90, 180 or 270 (docTR: -90).
 
-The classifier is wrong for a few lines of every page. Therefore each line contributes a likelihood of each turn, with
-some probability of being completely wrong, and the lines vote with weights by their length. The turn of a single line
-is then determined given the page's turn.
+The classifier is wrong for a few lines of every page. Therefore each line contributes a likelihood for each turn that
+allows for the line being completely wrong. Long lines have more weight in the vote. The turn of a single line is then
+determined given the page's turn.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _ASPECT_POWER = 2.0
 # Limit on the classifier's probability, because it was trained on other pages.
 _MAX_BELIEF = 0.97
 # Mean confidence at which a reading is equally likely in the right direction or upside down, and the increase that
-# multiplies the odds by e. The default recogniser rarely exceeds 0.7 on upside-down text or is below 0.7 on upright
-# text.
+# multiplies the odds by e. The default recogniser is rarely above 0.7 on upside-down text, and rarely below 0.7 on
+# upright text.
 _EVEN_CONFIDENCE = 0.7
 _CONFIDENCE_SCALE = 0.1
 # Share of lines whose turn is independent of the page: margin notes, stamps, detection errors.
@@ -64,7 +64,7 @@ SURE_OF_TURN = 0.95
 """If the classifier's vote has a lower probability, lines are also read in both directions."""
 LINES_READ_TWICE = 6
 READS_WELL = 0.85
-"""If the long lines of a page have this confidence, it is not upside down: upside-down pages rarely exceed 0.75."""
+"""A page whose long lines reach this confidence is not upside down: upside-down pages rarely exceed 0.75."""
 READS_TURNED = 0.8
 """Least confidence of the turned readings for a page or line to be turned; they must also be clearly better."""
 MIN_ADVANTAGE = 0.1
@@ -87,7 +87,7 @@ class LineClassifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LineEvidence:
-    """What one line shows about the turn of its page.
+    """Evidence from one line about the turn of its page.
 
     Attributes:
         length: Length of the longer side, in the same unit for all lines of a page: the weight of the line's vote.
@@ -155,7 +155,7 @@ def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
     if not weights.any():
         return 0, 0.0
     votes = np.log(_likelihoods(evidence) * (1 - _OUTLIERS) + _OUTLIERS / len(TURNS))
-    # Limit the weight of a long line to that of two ordinary lines.
+    # Limit the weight of a long line to the weight of two ordinary lines.
     weights = np.minimum(weights / np.median(weights[weights > 0]), 2)
     weights *= min(1.0, _INDEPENDENT_LINES / weights.sum())
     scores = np.log(_PRIOR) + weights @ votes
@@ -168,8 +168,9 @@ def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
 def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[int]:
     """Determine the turn of each line, clockwise on the page, given the page's turn.
 
-    A line across the page, such as a margin note, has its own turn: without evidence it reads from bottom to top of the
-    upright page. A line along the page's axis has the page's turn unless its evidence clearly contradicts.
+    A line across the page, such as a margin note, gets its own turn. Without evidence, such a line is assumed to read
+    from bottom to top of the upright page. A line along the page's axis has the page's turn unless its evidence clearly
+    contradicts.
 
     >>> page, note = LineEvidence(300.0, False, 12.0, 0.9), LineEvidence(200.0, True, 8.0)
     >>> decide_line_turns([page, note], page_turn=0)
@@ -189,7 +190,7 @@ def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[
     odds = np.zeros((len(evidence), len(TURNS)))
     odds[~across, page], odds[~across, (page + 2) % 4] = 1 - _STRAY_LINE, _STRAY_LINE
     odds[across, quarter], odds[across, (quarter + 2) % 4] = 0.5, 0.5
-    # argmax returns the first of equal values, so the columns are ordered from the preferred turn of each line on.
+    # argmax returns the first of equal values, so the preferred turn of each line is moved to the first column.
     preferred = np.where(across, quarter, page)
     columns = (preferred[:, None] + np.arange(4)) % 4
     best = np.take_along_axis(odds * _likelihoods(evidence), columns, axis=1).argmax(axis=1)
@@ -238,7 +239,7 @@ def upside_down_probabilities(
 
 
 def upside_down_crops(classifier: LineClassifier, crops: Sequence[Tensor], batch_size: int) -> npt.NDArray[np.float64]:
-    """Return the probability (N,) that each crop (3, H, W) of a line is upside down, on the classifier's device."""
+    """Return the probability (N,) that each crop (3, H, W) of a line is upside down."""
     rows, columns = classifier.cfg["input_shape"][1:]
     found = []
     for start in range(0, len(crops), batch_size):
@@ -273,8 +274,8 @@ def read_straight_lines(
 ) -> list[Readings]:
     """Read the lines of a page that is probably upright.
 
-    A box taller than wide may be a line along a margin or a single character such as a 1. It is read at 0, 90 and 270
-    degrees, together with all other lines, so that the host waits only once for each page. ``quads`` are relative
+    A box taller than wide may be a line along a margin or a single character such as a 1. Such boxes are read at 0, 90
+    and 270 degrees together with all other lines, so that the host waits only once per page. ``quads`` are relative
     (N, 4, 2), clockwise on the page. The result has readings at 0 degrees, and for tall lines also at 90 and 270.
     """
     shape = (page.shape[1], page.shape[2])
@@ -340,7 +341,8 @@ def turn_of_read_page(
     wide = [index for index in weights if len(readings[index]) == 1 and legibility(readings[index][0])]
     told = [index for index in weights if readings[index][0].script is not None]
     if 3 * sum(weights[index] for index in told) > 2 * sum(weights.values()):
-        # Scripts are detected on upright lines. If a third of the page is readable, it is upright.
+        # Unreadable scripts are detected only on upright lines. Two thirds of the page are such lines, so it is
+        # upright.
         return 0, 0.0
     if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
         few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
@@ -359,7 +361,7 @@ def turn_of_read_page(
         return 0, probability
     letters = "".join(word.value for index in voters if turn % 180 for word in readings[index][turn].words)
     if not voters or 2 * sum(map(is_east_asian, letters)) > len(letters):
-        # Tall lines of East Asian letters are vertical writing, and no evidence of the page's turn.
+        # Tall lines of East Asian letters are vertical writing, not evidence of the page's turn.
         return 0, 0.0
     # 90 and 270 degrees are compared with each other: at 0 degrees a tall box can only be read as a character.
     against = 0 if turn == 180 else 360 - turn
@@ -371,7 +373,7 @@ def turn_of_read_page(
 def legibility(reading: LineReading) -> float:
     """Return the confidence of a reading; 0 if the reading has no words or an unreadable script.
 
-    Without words the result is 0, because a network may also be confident that there are only spaces.
+    Without this rule, a line that the network confidently reads as spaces would count as legible.
     """
     return reading.confidence if reading.words and reading.script is None else 0.0
 
@@ -387,7 +389,7 @@ def _mean(
 def page_turn(
     model: LineRecognizer | None, classifier: LineClassifier, page: Tensor, quads: FloatArray
 ) -> tuple[int, float]:
-    """Return turn and probability of a page, by a vote of its longest lines; (0, 0.0) if there are no lines.
+    """Return turn and probability of a page from a vote of its longest lines; (0, 0.0) if there are no lines.
 
     The recogniser is used if the classifier is uncertain, and to confirm that a page is turned. If ``model`` is
     ``None``, only the classifier is used.

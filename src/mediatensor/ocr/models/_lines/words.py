@@ -1,8 +1,9 @@
 """Split the characters of a line into words, with tight boxes around the ink of the line.
 
 The recogniser gives the position of each character with an accuracy of about half a character. The ink gives exact
-edges but not their meaning. Spaces end words, the cut is at the widest ink gap between two words, and the ink on each
-side determines the boxes. Boxes of detectors are not used because they are about 1.5 times as high as the ink.
+edges, but does not show which character they belong to. Spaces end words, the cut is at the widest ink gap between two
+words, and the ink on each side determines the boxes. Boxes of detectors are not used because they are about 1.5 times
+as high as the ink.
 
 Missed spaces are added. A logistic function decides from two numbers: the greatest probability of a space between two
 characters, which rarely exceeds 0.001 inside words, and the ink gap between them. The gap is scaled so that 0 is the
@@ -32,8 +33,8 @@ from .ink import ink_band, remove_rules, runs_of_true
 LEAST, GREATEST = 1e-4, 1 - 1e-5
 """Confidences of characters are limited to this range, so that logarithms are finite."""
 OFFSET, OF_LEAST, OF_ALL = 0.34, 0.63, 0.65
-"""Log odds that a word is correct: constant, weight of the log odds of the least certain character, and weight of the
-log of the product over all characters.
+"""Terms of the log odds that a word is correct: a constant, the weight of the log odds of the least certain character,
+and the weight of the log of the product of all confidences.
 """
 MAX_CONFIDENCE = 0.983
 """Upper limit of word confidences, measured on scanned pages."""
@@ -43,7 +44,7 @@ Box = tuple[float, float, float, float]
 MAX_REACH = 0.85
 """Greatest extent of the line beyond the center of its first and last character, in character widths."""
 INK_REACH = 0.6
-"""Separate ink farther than this from the first and last character does not belong to the word; in character widths."""
+"""Separate ink more than this many character widths from the first and last character is not part of the word."""
 MARGIN_LEFT_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 2.5 / 48, 0.22, 0.13
 """Margin between ink and box: horizontal as a share of the image's height, vertical as a share of the ink's height."""
 LETTER_INK = 0.2
@@ -54,9 +55,10 @@ limit. Both are in character widths. The widest letters, and the leftover ink of
 the limits.
 """
 LINE_SHARE, LOW_LINE_SHARE = 0.25, 0.75
-"""How far boxes extend from the word's ink towards the height of its line; the second value is for low words.
+"""Share of the distance from a word's ink to its line's top and bottom by which boxes grow; the second is for low
+words.
 
-Annotators draw boxes around the word's ink or at the height of its line, and around a dash almost always at the latter.
+Some annotators draw boxes around the word's ink, others at the height of its line; dashes almost always get the latter.
 """
 LOW_INK = 0.5
 """A word is low if its ink is lower than this share of its line's ink."""
@@ -71,7 +73,7 @@ WORD_GAP = 0.3
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 LEAST_PROBABILITY = 0.01
-"""Spaces with a lower greatest probability are not considered."""
+"""A space is considered only if its probability reaches this value at some step."""
 USUAL_SPACE, USUAL_GAP = 0.28, 0.06
 """Usual width of a space in addition to a letter gap, and usual letter gap, as shares of the ink's height."""
 USUAL_SPACE_WEIGHT = 2
@@ -79,10 +81,10 @@ USUAL_SPACE_WEIGHT = 2
 LEAST_SPACE = 2.0
 """Least difference between gaps of words and gaps of letters, in pixels."""
 WEIGHTS = (-0.8, 1.05, 4.5, -2.1)
-"""Weights of the constant, the log probability, the gap, and being inside a number."""
+"""Logistic weights of a constant, a space's log probability, the ink gap, and a position inside a number."""
 IN_NUMBERS = frozenset("0123456789.,:/-'")
 CLOSING_SIGNS = frozenset(",.;)]}")
-"""Signs that follow a word without a space in all languages; a gap before such a sign is an error."""
+"""Signs that follow a word without a space in all languages, so a gap before one is not a missing space."""
 STOPS, QUOTATION_MARKS = frozenset(".,;:!?"), frozenset("\"'\u2019\u201d")
 """A quotation mark after a full stop seems separate, because the full stop is narrow."""
 _LEFT_TO_RIGHT = re.compile(r"[a-zA-Z0-9:*./%+-]")
@@ -136,7 +138,7 @@ class LineWord:
 def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
     """Split a line into words at recognised spaces, and after the characters ``split_after``.
 
-    ``ink`` (H, W) is the ink of the line's image, see `ink_map`. A line of spaces has no words.
+    ``ink`` (H, W) is the ink of the line's image, see `ink_map`. A line of only spaces yields no words.
     """
     groups = _split_at_spaces(characters.values, split_after)
     if not groups:
@@ -278,7 +280,7 @@ def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
 
 
 def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
-    """Return start and stop of the widest ink gap between two positions; without one, both are where ink is least."""
+    """Return start and stop of the widest ink gap between two positions, or the column with least ink as both."""
     # A network may place a character in the padding after the end of the line.
     start, stop = min(int(left), ink.shape[1] - 1), int(right) + 1
     empty = ~inside[start:stop]
@@ -343,8 +345,8 @@ def find_missing_spaces(
 ) -> list[MissingSpace]:
     """Find the spaces missing in the best path of a line, in the order of the line.
 
-    Each of the characters ``values``, including spaces, is most probable at its step in ``peaks``; ``middles`` are
-    their centers in columns of ``ink`` (H, W). ``spaces`` are the probabilities of a space at each step.
+    ``values`` are the characters, including spaces, ``peaks`` the steps at which they are most probable, and
+    ``middles`` their centers in columns of ``ink`` (H, W). ``spaces`` are the probabilities of a space at each step.
     """
     letters = np.array([index for index, value in enumerate(values) if not value.isspace()], dtype=np.int64)
     if len(letters) < 3:
@@ -372,7 +374,7 @@ def find_missing_spaces(
         if left in STOPS and right in QUOTATION_MARKS and is_last:
             continue
         if "_" in (left, right):
-            # An underscore is below the letters, so the gap in the letters' band is not a gap.
+            # An underscore is below the letters, so it only looks like a gap in their band.
             gap = 0.0
         in_number = left in IN_NUMBERS and right in IN_NUMBERS
         evidence = np.dot(WEIGHTS, (1.0, np.log(best[place]), gap, in_number))
@@ -385,8 +387,8 @@ def find_missing_spaces(
 def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tuple[FloatArray, IntArray]:
     """Find the widest blank gap between each pair of positions.
 
-    Returns the widths of these gaps (0 if a pair has none), and their indices in the list of all blank gaps of the
-    line, which tell whether two pairs share a gap. Pairs without a gap have different negative numbers.
+    Return the widths of these gaps (0 if a pair has none), and their indices among all blank gaps of the line. Two
+    pairs with the same index share a gap; pairs without a gap have distinct negative indices.
     """
     top, bottom = ink_band(ink)
     runs = runs_of_true(~np.asarray(ink[top:bottom].any(axis=0)))
@@ -431,7 +433,7 @@ def sort_words(words: Sequence[LineWord]) -> list[LineWord]:
 
 
 def _reverse_order(are_kept: Sequence[bool]) -> list[int]:
-    """Return the order from right to left, in which marked runs stay from left to right."""
+    """Return indices from right to left, with runs of true values in ``are_kept`` left to right."""
     order: list[int] = []
     run: list[int] = []
     for index in reversed(range(len(are_kept))):

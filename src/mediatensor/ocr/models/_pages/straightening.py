@@ -24,9 +24,9 @@ _MAX_PIXELS = 1 << 30
 _MAP_SHAPES = 200
 _MAP_AREA = 60
 _MAP_RATIO = 3.0
-# For each requested shape, this many shapes with the greatest elongation by moments are measured exactly.
+# Elongations are estimated by moments; for each requested shape, this many of the most elongated are measured exactly.
 _MEASURED_PER_SHAPE = 2
-# Axes such as 89 and -89 degrees are close to each other, because angles are taken modulo a quarter turn.
+# Angles are taken modulo a quarter turn, so axes such as 89 and -89 degrees are close to each other.
 _QUARTER = 90.0
 _EVEN = 1e-9
 
@@ -70,7 +70,7 @@ def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool =
 
 
 def _turn_matrix(angle: float, start: tuple[int, int], end: tuple[int, int]) -> Matrix:
-    """Return the matrix (3, 3) that turns relative points on a page of one shape to relative points on another page."""
+    """Return the matrix (3, 3) from relative points on a page of shape ``start`` to a turned page of shape ``end``."""
     (height, width), (rows, columns) = start, end
     return (
         np.diag([1 / columns, 1 / rows, 1.0])
@@ -82,7 +82,7 @@ def _turn_matrix(angle: float, start: tuple[int, int], end: tuple[int, int]) -> 
 
 
 def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
-    """Map relative boxes with ``forward`` or ``back`` of a plan, clipped to [0, 1].
+    """Map relative boxes with ``forward`` or ``back`` of a `Straightening`, and clip them to [0, 1].
 
     Straight boxes (N, 4) become straight boxes around their mapped corners. Quads (N, P, 2) keep the order of their
     corners, which preserves the reading direction.
@@ -146,9 +146,9 @@ def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -
 def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Measure the most elongated connected shapes of a map, bool (H, W).
 
-    ``number`` shapes are measured. Shapes up to ``lower_area`` pixels and shapes without width are ignored. The result
-    is sorted by descending elongation: the angles of the long sides in (-90, 90], degrees clockwise, and the lengths
-    and the widths in pixels.
+    At most ``number`` shapes are measured. Shapes up to ``lower_area`` pixels and shapes without width are ignored.
+    Return, by descending elongation, the angles of the long sides in (-90, 90] (degrees clockwise), and the lengths and
+    widths in pixels.
     """
     try:
         from scipy import ndimage
@@ -182,7 +182,7 @@ def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple
 
 
 def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return the elongation of each shape, in ascending order of ``own``, from the second moments of its rim."""
+    """Return each shape's elongation from the second moments of its rim. ``own`` has the shape of each point."""
     _, index, sizes = np.unique(own, return_inverse=True, return_counts=True)
     x, y = (points[:, axis].astype(np.float64) for axis in (0, 1))
     x, y = (values - (np.bincount(index, values) / sizes)[index] for values in (x, y))
@@ -221,7 +221,7 @@ def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
     offsets = (angles - mean + _QUARTER / 2) % _QUARTER - _QUARTER / 2
     order = np.argsort(offsets, kind="stable")
     reached = np.cumsum(weights[order])
-    # The two middle elements are equal unless the weights divide evenly, apart from rounding errors.
+    # The two middle elements are equal unless the weights divide evenly, up to rounding errors.
     first, last = np.searchsorted(reached, reached[-1] * np.array([0.5 - _EVEN, 0.5 + _EVEN]))
     lower, upper = offsets[order[first]], offsets[order[last]]
     return float((mean + (lower + upper) / 2 + _QUARTER / 2) % _QUARTER - _QUARTER / 2)

@@ -34,7 +34,7 @@ from ._structure import fields_of, found_tables, layout_of, tables_of_grids
 
 @dataclass(frozen=True)
 class Structured:
-    """The structure of a page: found by rules, and regions and tables found by networks, as for `DocumentBuilder`."""
+    """Structure of a page: ``found`` by rules, and ``regions`` and ``grids`` (tables) found by networks."""
 
     found: PageStructure | None = None
     regions: Mapping[str, Any] | None = None
@@ -159,9 +159,9 @@ class DocumentBuilder(BuilderSettings):
             tables: For each page, None, or its tables as ``{"cells": [{"geometry", "score", "row_start", "row_end",
                 "col_start", "col_end"}, ...]}``. Words whose center lies in a cell belong to the cell and not to a
                 block.
-            line_ids: For each page, N integers: the detected line that each word was cut from, or negative for none.
-                Words of one detected line stay together unless the gap between them is at least two line heights, as
-                between form fields.
+            line_ids: For each page, N integers: the number of the detected line that each word was cut from, or a
+                negative number for none. Words of one detected line stay together unless the gap between them is at
+                least two line heights, as between form fields.
             characters: For each page, the characters of its N words.
             errors: For each page, the reason why it could not be read, or None.
             structures: For each page, the regions, tables and fields found by rules, or None. If there are regions, the
@@ -224,7 +224,7 @@ class KIEDocumentBuilder(BuilderSettings):
                 dictionary by class for each page.
             pages, page_shapes, orientations, languages, regions, errors: As for `DocumentBuilder`.
             tables: Must be None, or None for each page: tables are not supported.
-            structures: For each page, the regions and fields found by rules in the words of all its classes, or None.
+            structures: For each page, the regions and fields found by rules in the words of all classes, or None.
                 Fields with a name also become predictions of the class with that name.
 
         Returns:
@@ -498,7 +498,7 @@ def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.n
 
 
 def _sort_in_reading_direction(words: list[Word]) -> list[Word]:
-    """Sort the words of a line, given from left to right, in reading direction if straight boxes hold turned text."""
+    """Sort words of a line, given left to right, into reading direction if they are turned text in straight boxes."""
     turns = {word.crop_orientation.get("value") for word in words}
     direction = _READING_DIRECTIONS.get(turns.pop()) if len(turns) == 1 else None
     if direction is None or len(words[0].geometry) != 2:

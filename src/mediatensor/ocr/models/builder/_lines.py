@@ -69,7 +69,7 @@ def line_numbers(
     Any gap of at least ``paragraph_break`` page widths splits a row. Words with the same nonnegative ``line_ids``
     belong to one detected line and stay together unless the gap between them is at least two line heights.
 
-    Returns the indices of the words, sorted by line from the top and from left to right within a line, and the line
+    Return the indices of the words, sorted by line from the top and from left to right within a line, and the line
     number of each sorted word.
     """
     order = frame_order(boxes)
@@ -136,7 +136,8 @@ def _units(number: int, line_ids: np.ndarray | None) -> np.ndarray:
 def _rows(boxes: np.ndarray, rank: np.ndarray, units: np.ndarray) -> np.ndarray:
     """Return row numbers, int64 ``(N,)``; a word joins a row if it is within half a word height of the row's mean.
 
-    The mean of the centers in a row changes with each added word, so words are processed one by one by ``rank``.
+    The mean of the centers in a row changes with each added word, so words are processed one by one, in order of
+    ``rank``.
     """
     sizes = np.bincount(units)
     middles = np.bincount(units, (boxes[:, 1] + boxes[:, 3]) / 2) / sizes

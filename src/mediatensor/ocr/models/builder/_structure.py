@@ -20,7 +20,7 @@ _ROW_SHARE = 0.5
 
 
 def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]:
-    """Return layout elements for the regions, in reading order. The elements have four points if words are rotated."""
+    """Return layout elements for the regions, in reading order. Geometries have four points if ``is_rotated``."""
     place = _relative_geometry(structure, is_rotated)
     return [
         LayoutElement(region.kind, region.confidence, place(region.box), level=region.level)
@@ -29,7 +29,7 @@ def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]
 
 
 def found_tables(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Table]:
-    """Return table elements; ``words`` must be in the order of the page content."""
+    """Return table elements; ``words`` must have the order to which the indices in ``structure`` refer."""
     place = _relative_geometry(structure, is_rotated)
     tables = []
     for table in structure.tables:
@@ -48,7 +48,7 @@ def found_tables(structure: PageStructure, words: Sequence[Word], is_rotated: bo
 
 
 def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Field]:
-    """Return field elements; ``words`` must be in the order of the page content."""
+    """Return field elements; ``words`` must have the order to which the indices in ``structure`` refer."""
 
     def around(indices: Sequence[int]) -> Any:
         points = np.concatenate([np.asarray(words[index].geometry).reshape(-1, 2) for index in indices])
