@@ -40,7 +40,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class WhitelistHandle:
-    """Handle that removes the restriction of `add_whitelist`; a context manager that removes it on exit.
+    """Handle that removes a restriction set by `add_whitelist`, on request or at the end of a ``with`` statement.
 
     Args:
         hooks: Handles of the hooks to remove.
@@ -72,7 +72,7 @@ class WhitelistHandle:
 
 @dataclass(frozen=True)
 class _Restriction:
-    """A forward hook that adds scores of some classes to others, and then removes all classes that are not allowed."""
+    """A forward hook that raises scores of ``targets`` to those at ``sources``, and excludes ``forbidden`` classes."""
 
     forbidden: torch.Tensor
     sources: torch.Tensor

@@ -81,9 +81,9 @@ def ocr_predictor(
         pretrained: Load weights from this machine. ``mediatensor[ocr]`` installs the default weights.
         pretrained_backbone: Load only the weights of the backbones, if ``pretrained`` is false.
         assume_straight_pages: Return straight boxes. Pages must be upright, or turned by 90, 180 or 270 degrees, which
-            is detected from their lines. ``page.orientation`` then has the turn, the words are those of the upright
-            page, and boxes are relative to the original page. If false, boxes are quads in reading direction, and pages
-            may be turned by any angle.
+            is detected from their lines. ``page.orientation`` then has the turn. Words are read on the upright page;
+            boxes are relative to the original page. If false, boxes are quads in reading direction, and pages may be
+            turned by any angle.
         preserve_aspect_ratio: Scale both sides of a page alike for the detector.
         symmetric_pad: Pad on all sides, if the detector needs padding.
         export_as_straight_boxes: Return straight boxes in the document even for rotated text.
@@ -110,15 +110,15 @@ def ocr_predictor(
         disable_page_orientation: Do not detect turned pages; only small angles are corrected.
         disable_crop_orientation: Do not detect turned lines; lines are read in the direction of their page.
         vocab: The characters that may be read, for a recogniser given by name.
-        min_confidence: For recognisers of lines: lines whose expected share of correct words, in [0, 1], is lower are
-            not part of the text and are listed in ``page.unread``.
+        min_confidence: For recognisers of lines: minimum expected share of correct words in a line, in [0, 1]. Other
+            lines are not part of the text and are listed in ``page.unread``.
         split_after: For recognisers of lines: characters that end a word in addition to spaces. With ``"-/"``,
             "12/31-98" is three words.
         unreadable_scripts: Treatment of lines in a script that the recogniser cannot read. With ``"report"``, they are
             not part of the text, and ``page.unread`` has their positions and scripts. With ``"read"``, they are read as
             similar letters of known scripts.
-        script_readers: Recognisers of lines in such scripts, by the name of the script, such as "Cyrillic". The values
-            are models, or paths for `load_line_recognizer`.
+        script_readers: Recognisers of lines in scripts that the recogniser cannot read, by the name of the script, such
+            as "Cyrillic". The values are models, or paths for `load_line_recognizer`.
         on_error: With ``"report"``, a page that cannot be read is empty, ``page.error`` has the reason, and a warning
             is issued. With ``"raise"``, `PageError` is raised.
         det_bs: Number of pages in a batch of the detector.
@@ -307,10 +307,10 @@ def _make_predictor(kind: type[_Predictor], /, unknown: Mapping[str, Any], **opt
     for name, make in (("layout", layout_predictor), ("table", table_predictor)):
         arch = options.pop(f"{name}_arch")
         if arch is not None:
-            # These networks get upright pages.
+            # These networks are called with upright pages.
             options[f"{name}_predictor"] = make(arch, pretrained=pretrained, assume_straight_pages=True)
     needs_turns = not options["assume_straight_pages"] or options["detect_orientation"] or options["straighten_pages"]
-    # docTR always loads its orientation models with weights. This model does the same, and takes 0.6 MB.
+    # As in docTR, the orientation model is always loaded with its weights, which take 0.6 MB.
     classifier = ppocr_mobile_v2_line_orientation(pretrained=True) if needs_turns else None
     predictor = kind(detector, recogniser, classifier, **options)
     _warn_of_random_weights(pretrained, det_arch, reco_arch)

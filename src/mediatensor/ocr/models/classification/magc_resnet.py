@@ -1,4 +1,4 @@
-"""ResNet-31 with global context attention, which preserves more of the width of text."""
+"""ResNet-31 with global context attention; this ResNet preserves more of the width of text than usual ones."""
 
 from __future__ import annotations
 

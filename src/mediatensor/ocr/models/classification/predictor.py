@@ -31,7 +31,8 @@ class OrientationPredictor(nn.Module):
     """Predicts the orientation of crops or pages: 0, -90, 180 or 90 degrees.
 
     Args:
-        pre_processor: Makes the batches of a model with four classes; ``None`` for a line model or without a model.
+        pre_processor: Makes the batches of a model with four classes; ``None`` if ``model`` is a line classifier or
+            ``None``.
         model: A classifier; with ``None``, all images are upright.
     """
 
@@ -69,7 +70,7 @@ class OrientationPredictor(nn.Module):
         found = []
         for batch in pre_processor.batches(images, parameter.device, parameter.dtype):
             found.append(self.model(mark_open_sizes(self.model, batch.data, 0)).float().softmax(1).max(1))
-        # A single download, so that the host waits only once.
+        # One download for all batches, so that the host waits only once.
         confidences, classes = download(*(torch.cat(values) for values in zip(*found, strict=True)))
         degrees = [int(self.model.cfg["classes"][index]) for index in classes.tolist()]
         return _make_result(list(zip(degrees, confidences.tolist(), strict=True)))

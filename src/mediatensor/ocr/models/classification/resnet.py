@@ -153,7 +153,7 @@ class ResNet(nn.Sequential, Classifier):
         stage_pooling: Size (height, width) of the pooling at the end of each stage, or ``None``.
         origin_stem: Start with a strided 7 x 7 convolution; otherwise start with two 3 x 3 convolutions.
         stem_channels: Output channels of the stem.
-        attn_module: Creates the module after the blocks of a stage, given its channels.
+        attn_module: Function that takes a number of channels and returns the module after the blocks of a stage.
         include_top: Whether to include the head; otherwise the network returns features.
         num_classes: Number of classes.
         cfg: Configuration of predictors.

@@ -138,7 +138,7 @@ class TextNet(Classifier, nn.Sequential):
         ]
         in_channels = _CHANNELS[0]
         for index, (kernels, channels) in enumerate(zip(stages, _CHANNELS, strict=True)):
-            # The stride of the first stage is in its second layer, that of other stages in their first layer.
+            # The first stage has its stride in the second layer, the other stages in the first layer.
             halving = 1 if index == 0 else 0
             stage = []
             for position, kernel in enumerate(kernels):

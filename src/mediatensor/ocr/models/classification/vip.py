@@ -25,7 +25,7 @@ _SPLIT_SIZES = (1, 2)
 _REDUCTION = 2
 """Downscaling factor for the global attention of the mixed stage."""
 _LAST_DROP_PATH = 0.1
-"""Greatest probability of dropping a branch in training; it rises with the depth."""
+"""Probability of dropping a branch of the last layer in training; it rises with the depth."""
 
 
 class PatchEmbed(nn.Module):

@@ -112,7 +112,7 @@ class _Block(nn.Module):
 
 
 class _Stage(nn.Module):
-    """Successive layers; the result is the features (N, D, rows, columns) after some of these layers."""
+    """Successive layers; returns the features (N, D, rows, columns) after the layers in ``out_feature_indexes``."""
 
     def __init__(self, blocks: Sequence[nn.Module], out_feature_indexes: set[int]) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from ....errors import MissingDependencyError
 # Pages have fewer regions than this. A noise map has ten times as many, and each region slows down all later stages.
 # Beyond this limit only the largest regions are kept.
 MAX_REGIONS = 20_000
-# Number of regions whose edges are tried together. This limits memory use without slowing down.
+# Number of regions whose edges are tried together. This limits memory use without slowing the search down.
 _REGIONS_AT_ONCE = 2048
 # Regions less than three pixels wide or high are specks.
 _MIN_EXTENT = 2
@@ -99,7 +99,7 @@ def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def image_tools() -> ModuleType:
-    """Import ``scipy.ndimage``."""
+    """Import and return ``scipy.ndimage``."""
     try:
         from scipy import ndimage
     except ImportError as error:
@@ -138,7 +138,7 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
 def _shift_pixels(
     target: NDArray[np.bool_], source: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Return pairs of views that shift ``source`` by one pixel to the left and to the right onto ``target``."""
+    """Return two pairs of views (target, source) in which each target pixel meets its left or right neighbour."""
     return [(target[:, 1:], source[:, :-1]), (target[:, :-1], source[:, 1:])]
 
 
@@ -168,7 +168,7 @@ class Rectangles:
     def grow(self, distance: NDArray[np.float64]) -> Rectangles:
         """Move every side outwards by ``distance`` (N,).
 
-        The result is also the least-area rectangle around the original outline after an offset with round joins.
+        The result is also the least-area rectangle around the enclosed outline if that is offset with round joins.
         """
         return Rectangles(self.center, self.axis, self.width + 2 * distance, self.height + 2 * distance)
 
@@ -228,8 +228,8 @@ def _try_hull_edges(points: NDArray[np.float64], group: NDArray[np.int64]) -> Re
     counts = np.diff(starts, append=len(points))
     directions = np.diff(points, axis=0, append=points[:1])
     lengths = np.hypot(directions[:, 0], directions[:, 1])
-    # The step to the right side or to the next region is not an edge. It is replaced by the horizontal direction, which
-    # is that of the hull's top and bottom edges. These edges are not among the steps.
+    # The step to the right side or to the next region is not an edge. The horizontal direction takes its place, because
+    # the hull's top and bottom edges are not among the steps.
     no_edge = (directions[:, 1] <= 0) | (np.diff(group, append=-1) != 0)
     directions[no_edge], lengths[no_edge] = (1.0, 0.0), 1.0
     directions /= lengths[:, None]
@@ -270,8 +270,8 @@ def boxes_from_bitmap(
         prob_map: Probabilities in [0, 1], float (H, W). NaN counts as 0.
         bitmap: The pixels of text, (H, W).
         box_thresh: Boxes with a lower score are dropped.
-        unclip_ratio: Distance by which sides move outwards, as a factor of area over perimeter. Detectors are trained
-            on shrunken words, so that neighbouring words stay separate.
+        unclip_ratio: Distance by which sides move outwards, as a multiple of area / perimeter. Detectors are trained on
+            shrunken words, so that neighbouring words stay separate.
         straight: Return axis-aligned boxes; otherwise return least-area rectangles at any angle.
         clip: Clip coordinates to [0, 1].
 

@@ -45,19 +45,23 @@ SMALLEST_LETTER, LARGEST_LETTER = 5, 60
 MAX_LETTER_WIDTH = 8.0
 """Greatest ratio of width to height of touching letters; wider pieces are rules."""
 WIDEST_DASH, DASH_FILL = 1.4, 0.75
-"""Pieces with a greater ratio of width to height, filled by more than this share, are dashes."""
+"""Pieces are dashes if they are wider than the first ratio of width to height, and fill more than the second share of
+their box.
+"""
 FEWEST_DASHES, DASH_WIDTH, DASH_SPREAD, DASH_SHARE = 6, 1.3, 0.35, 0.7
 """Criteria for a dashed rule: least number of pieces, least ratio of width to height, greatest deviation from the
 median width, and least share of pieces that satisfy these.
 """
 FEWEST_ALIKE, ALIKE_SHARE = 60, 0.97
-"""At least this many pieces, of which this share has one size within a pixel, are a pattern; letters differ."""
+"""At least this many pieces are a pattern if this share of them has the same size within a pixel; letters vary more."""
 LEAST_FILL, MOST_FILL = 0.12, 0.92
 """Range of the share of its bounding box that a letter fills: frames fill less, bars more."""
 GROWN_ALONG, GROWN_ACROSS = 0.1, 0.0
-"""Boxes are enlarged by these shares of their height, because letters may extend beyond them."""
+"""Boxes are enlarged by these shares of their height, along and across the line, because letters may extend beyond."""
 MOST_COVERED = 0.5
-"""Letters are covered from this share on. Boxes of large lines may overlap small lines between them."""
+"""A piece of ink belongs to boxes that cover at least this share of it. Boxes of large lines may overlap small lines
+between them.
+"""
 REACH, REACH_SIDEWAYS = 1.0, 3.0
 """Greatest vertical and horizontal distance of letters in one group, in letter heights. The horizontal limit is
 larger because some letters of a line may be too faint to detect.
@@ -69,7 +73,7 @@ WINDOW_MARGIN = 1.5
 WANTED_HEIGHT = 14.0
 """Windows are enlarged until letters have this height in pixels."""
 LEAST_ENLARGED, MOST_ENLARGED = 0.7, 2.0
-"""Limits of the enlargement; it is smaller if the letters exceed the area limit."""
+"""Limits of the enlargement of windows, which is reduced if their area would exceed `MOST_AREA`."""
 LEAST_RANGE = 16.0
 """Least difference between ink and background in a window, in grey levels."""
 MOST_AREA = 1.0
@@ -81,7 +85,7 @@ SURE_SCORE = 0.7
 LEAST_FILLED = 0.3
 """Least height of letters relative to their box."""
 MOST_FATTER = 1.4
-"""Greatest ratio of a merged box's height to the height of its tallest part."""
+"""Greatest ratio of a merged box's height to the height of the taller of the two boxes."""
 FEWEST_SCREEN, SCREEN_SHARE, SCREEN_SCORE, SCREEN_SHAPE = 1000, 0.9, 0.7, 1.5
 """Criteria for a screen of dots: at least this many boxes, of which this share is nearly square (ratio of sides at
 most the fourth number), and half of the scores are below the third number. Single letters have better scores.
@@ -101,11 +105,11 @@ MOST_SLANT = 0.05
 COLON_REACH = 1.3
 """Greatest distance between the dots and the end of the box."""
 START_ADVANTAGE = 0.4
-"""A colon belongs to the box before it unless the box after it is nearer by this much: most colons follow a word."""
+"""A colon belongs to the box before it unless the box after it is closer by this length: most colons follow a word."""
 COLON_CLEAR = 0.12
 """Margin around the dots that must contain no other ink."""
 RULE_APART = 1.3
-"""Distance above and below that must contain no other dots, in distances between the two dots."""
+"""Distance above and below a colon without other dots, in distances between its two dots."""
 COLON_MARGIN = 0.2
 """Margin of the extended box after the dots."""
 LONGEST_LINE = 70.0
@@ -399,7 +403,7 @@ def add_found_boxes(boxes: FloatArray, found: FloatArray, letters: IntArray) -> 
 
 
 def join_boxes(box: FloatArray, other: FloatArray) -> FloatArray | None:
-    """Merge two overlapping boxes of one line in the direction of the longer box; ``None`` if they do not match."""
+    """Merge two overlapping boxes along the longer one; return ``None`` if they do not belong to one line."""
     longer = box if _length(box) >= _length(other) else other
     along, across = _axes_of(longer[:4])
     spans = [(quad[:4] @ along, quad[:4] @ across) for quad in (box, other)]

@@ -145,7 +145,7 @@ def _draw(layers: TargetMaps, corners: NDArray[np.float64], extent: float, shrin
 def _window(
     corners: NDArray[np.float64], margin: float, shape: tuple[int, ...]
 ) -> tuple[tuple[slice, slice], NDArray[np.float64], NDArray[np.float64]]:
-    """Return slices of a map around a box with a margin, and the coordinates of these columns and rows."""
+    """Return slices of a map around a box with a margin, and the coordinates of the columns and rows in them."""
     left, top = np.maximum(np.floor(corners.min(axis=0) - margin - _HALF_PIXEL), 0).astype(int)
     right, bottom = np.minimum(np.ceil(corners.max(axis=0) + margin + _HALF_PIXEL), (shape[1] - 1, shape[0] - 1))
     columns, rows = np.arange(left, right + 1), np.arange(top, bottom + 1)
@@ -155,10 +155,11 @@ def _window(
 def focal_loss(
     logits: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, gamma: float = 2.0, alpha: float = 0.5
 ) -> torch.Tensor:
-    """Return the focal loss (Lin et al., "Focal Loss for Dense Object Detection", 2017), mean over the mask or 0.
+    """Return the focal loss (Lin et al., "Focal Loss for Dense Object Detection", 2017), averaged over the mask.
 
     ``logits`` are before the sigmoid, ``target`` is 0 or 1, ``mask`` is bool, all (N, C, H, W). ``gamma`` reduces the
-    weight of confident pixels; text has the weight ``alpha``, and background ``1 - alpha``.
+    weight of confident pixels; text has the weight ``alpha``, and background ``1 - alpha``. The loss is 0 if the mask
+    is empty.
     """
     if gamma < 0:
         raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")
@@ -170,9 +171,9 @@ def focal_loss(
 
 
 def dice_loss(probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return one minus the overlap of prediction and target, averaged over the classes with known pixels, in [0, 1]
+    """Return one minus the overlap of prediction and target, in [0, 1], averaged over the classes with known pixels.
 
-    (Milletari et al., "V-Net", 2016). ``probabilities``, ``target`` (0 or 1) and ``mask`` (bool) are (N, C, H, W).
+    See Milletari et al., "V-Net", 2016. ``probabilities``, ``target`` (0 or 1) and ``mask`` (bool) are (N, C, H, W).
     """
     overlap = (mask * probabilities * target).sum((0, 2, 3))
     total = (mask * (probabilities + target)).sum((0, 2, 3))
@@ -188,10 +189,10 @@ def masked_l1_loss(values: torch.Tensor, target: torch.Tensor, mask: torch.Tenso
 def hard_negative_mask(
     probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, ratio: int = 3
 ) -> torch.Tensor:
-    """Select all text pixels and, for each of them, the ``ratio`` hardest background pixels
+    """Select all text pixels and, for each of them, the ``ratio`` hardest background pixels.
 
-    (Shrivastava et al., "Training Region-based Object Detectors with Online Hard Example Mining", 2016). The result is
-    a subset of ``mask``. If an image has no text of a class, all masked pixels of that class are selected.
+    See Shrivastava et al., "Training Region-based Object Detectors with Online Hard Example Mining", 2016. The result
+    is a subset of ``mask``. If an image has no text of a class, all masked pixels of that class are selected.
     """
     chosen = mask.clone()
     for image, label in torch.nonzero((target & mask).flatten(2).any(2)).tolist():

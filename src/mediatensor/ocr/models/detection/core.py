@@ -34,7 +34,7 @@ class DetectionPostProcessor:
         assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
 
     Attributes:
-        unclip_ratio: Distance by which sides move outwards, as a factor of area over perimeter.
+        unclip_ratio: Distance by which sides move outwards, as a multiple of area / perimeter.
 
     >>> from mediatensor.ocr.models.detection.core import DetectionPostProcessor
     >>> DetectionPostProcessor(bin_thresh=0.3)
@@ -179,7 +179,7 @@ class Detector(nn.Module):
 
 
 class SegmentationDetector(Detector):
-    """A docTR detector: a backbone, ``features`` that merge its resolutions, and ``logits`` computed from these."""
+    """A docTR detector: a backbone, ``features`` that merge its resolutions, and ``logits`` from these features."""
 
     feat_extractor: FeatureExtractor
 
@@ -200,7 +200,7 @@ class SegmentationDetector(Detector):
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def _initialize_all_but_backbone(self) -> None:
-        """Initialise weights by Kaiming and biases by zero, except in the backbone."""
+        """Initialise weights as He et al. (2015) do and biases with zero, except in the backbone."""
         for name, part in self.named_children():
             if name != "feat_extractor":
                 initialize_convolutions(part, zero_bias=True)
@@ -237,8 +237,8 @@ def build_detector(
 ) -> DetectorT:
     """Build a detector on ``layers`` of a backbone, and load its weights if requested.
 
-    ``class_names`` in ``kwargs`` are sorted; the default is the class of words. The weights ``head`` are not loaded if
-    there are other classes.
+    ``class_names`` in ``kwargs`` are sorted; the default is the class of words. Weights of the layers ``head`` are not
+    loaded for other classes.
     """
     class_names = sorted(kwargs.pop("class_names", None) or [CLASS_NAME])
     backbone = FeatureExtractor(make_backbone(pretrained_backbone and not pretrained), layers)

@@ -1,4 +1,4 @@
-"""DBNet: a detector with a probability map and, for training, a threshold map; both define a sharp text map."""
+"""DBNet: a detector with a probability map and, for training, a threshold map; together they give a sharp text map."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHARPNESS = 50.0
 
 
 class DBPostProcessor(DetectionPostProcessor):
-    """Make boxes from the probability maps of a `DBNet`."""
+    """Makes boxes from the probability maps of a `DBNet`."""
 
     def __init__(self, box_thresh: float = 0.1, bin_thresh: float = 0.3, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)

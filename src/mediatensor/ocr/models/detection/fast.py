@@ -1,4 +1,4 @@
-"""FAST: a small text kernel detector that can be folded into plain convolutions for inference."""
+"""FAST: a small detector of text kernels (shrunken text) that can be folded into plain convolutions for inference."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class FASTPostProcessor(DetectionPostProcessor):
-    """Convert probability maps of a `FAST` to boxes; the network has already enlarged its kernels by pooling."""
+    """Converts probability maps of a `FAST`, in which kernels are already enlarged to the text's size, to boxes."""
 
     unclip_ratio = 1.0
 
@@ -134,7 +134,7 @@ class FAST(SegmentationDetector):
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
 
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the dice loss of kernels within text, plus half the dice loss of text with the hardest background.
+        """Return the dice loss of kernels within text, plus half the dice loss of text against the hardest background.
 
         Args:
             out_map: Scores of kernels before the sigmoid, (N, classes, H, W).

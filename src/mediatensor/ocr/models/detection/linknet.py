@@ -36,7 +36,7 @@ _HEAD = ("classifier.6.weight", "classifier.6.bias")
 
 
 class LinkNetPostProcessor(DetectionPostProcessor):
-    """Make boxes from the probability maps of a `LinkNet`."""
+    """Makes boxes from the probability maps of a `LinkNet`."""
 
     def __init__(self, bin_thresh: float = 0.1, box_thresh: float = 0.1, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)

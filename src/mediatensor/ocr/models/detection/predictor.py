@@ -124,11 +124,11 @@ class DetectionPredictor(nn.Module):
             yield self._locate_in_tiles(images[rest], tiles[rest], kwargs)
 
     def _locate_in_tiles(self, page: Tensor, tiles: Sequence[tuple[int, int]], kwargs: dict[str, Any]) -> Located:
-        """Find lines on a long strip tile by tile, because its letters would be too small in a single input."""
+        """Find lines on a long strip tile by tile, because its letters would be too small in one input."""
         axis = 0 if page.shape[2] > page.shape[1] else 1
         views = [page[:, :, low:high] if axis == 0 else page[:, low:high] for low, high in tiles]
         parts: dict[str, list[npt.NDArray[np.float64]]] = {}
-        # One tile at a time, because all tiles of a very long page may not fit into memory.
+        # Process one tile at a time, because all tiles of a very long page may not fit into memory.
         for view, (start, _) in zip(views, tiles, strict=True):
             located = next(self.locate([view], rotated=True, **kwargs))
             scale = _corner_factors(view.shape[2], view.shape[1])
@@ -142,7 +142,7 @@ class DetectionPredictor(nn.Module):
         return Located({name: boxes / whole for name, boxes in lines.items()}, None)
 
     def _prepare(self, data: Tensor) -> Tensor:
-        """Return normalised pages as the network takes them, with the dimensions marked whose sizes differ."""
+        """Convert normalised pages to the network's colour order and memory format; mark sizes that vary as dynamic."""
         if self.model.cfg.get("color_order") == "BGR":
             data = data.flip(1)
         open_sizes = (0, 2, 3) if isinstance(self.pre_processor, FlexiblePreProcessor) else (0,)
@@ -157,7 +157,7 @@ class DetectionPredictor(nn.Module):
         kwargs: dict[str, Any],
     ) -> Iterator[tuple[int, Located]]:
         data = batch.data
-        # Known networks return only the map, so that only it is downloaded.
+        # The package's own networks return only the map, so that nothing else is downloaded.
         arguments = {"maps_only": True}
         if not isinstance(uncompiled_module(self.model), Detector):
             arguments = {"return_preds": not rotated, "return_model_output": return_maps or rotated}

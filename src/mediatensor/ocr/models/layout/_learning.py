@@ -104,7 +104,7 @@ def _covariance(boxes: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float) -> Tensor:
-    """Return the loss of sets of predictions; each set must find all regions of its page once.
+    """Return the loss of several sets of predictions, each of which should find every region of every page once.
 
     The target probability of a matched prediction's class is the quality of its box (IA-BCE of Chen et al., "LW-DETR",
     2024, https://arxiv.org/abs/2406.03459). The loss also includes the distances of positions and sizes, and 1 -

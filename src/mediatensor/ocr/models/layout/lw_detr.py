@@ -27,7 +27,7 @@ from ._learning import LayoutTarget, layout_loss, oriented_regions
 __all__ = ["LWDETR", "LWDETRPostProcessor", "lw_detr_m", "lw_detr_s"]
 
 _LEAST_GROWTH, _MOST_GROWTH = -5.0, 3.5
-"""Range of the logarithm of the growth in one step, which can enlarge a twentieth of the page to the whole page."""
+"""Range of the logarithm of a box's growth in one step, which can enlarge a twentieth of the page to the whole page."""
 Found = tuple[list[int], NDArray[np.float32], list[float]]
 """The regions of a page: labels, relative boxes (K, 4) or (K, 4, 2), and scores."""
 
@@ -257,7 +257,7 @@ class Decoder(nn.Module):
             queries = layer(queries, self._positions(looked_at, queries.dtype), looked_at, features, valid, groups)
             normed = self.layernorm(queries)
             step = self.bbox_embed(normed)
-            # Each layer's loss trains this layer and the previous one; detaching stops the gradient before that.
+            # Each layer's loss trains this layer and the previous one; detaching stops the gradient to earlier layers.
             yield normed, move_boxes(start, step)
             start = move_boxes(looked_at, step)
             looked_at = start.detach()
@@ -344,7 +344,7 @@ class LWDETRPostProcessor:
         return labels[kept].tolist(), clipped, scores[best][kept].astype(np.float32).tolist()
 
     def _drop_overlaps(self, members: NDArray[np.intp], quads: NDArray[np.float64]) -> list[int]:
-        """Return the members (given by descending score) without those that overlap a better member too much."""
+        """Return ``members``, given by descending score, except those that overlap a better one too much."""
         too_near = polygon_iou(quads[members], quads[members]) >= self.iou_thresh
         kept: list[int] = []
         for position in range(len(members)):
@@ -572,7 +572,7 @@ def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
 
 
 def _places(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a small box (h * w, 6) at each position of features (N, D, h, w), and whether it is away from the rim."""
+    """Return a small box (h * w, 6) at each position of features (N, D, h, w), and a mask of those off the rim."""
     height, width = features.shape[-2:]
     # Explicit types, because exporters would use float64.
     rows, columns = (

@@ -99,7 +99,7 @@ def _describe(changed: Any) -> str:
 def take_hook_boxes(
     changed: npt.NDArray[np.floating], offered: npt.NDArray[np.floating], boxes: npt.NDArray[np.floating]
 ) -> npt.NDArray[np.floating]:
-    """Return the hook's boxes with scores; boxes that the hook did not change are replaced by the rotated originals."""
+    """Return a hook's boxes with scores; boxes that it did not change are replaced by their originals in ``boxes``."""
     known = {place.tobytes(): box for place, box in zip(offered, boxes, strict=True)}
     rows = []
     for place in changed.astype(offered.dtype):
@@ -153,8 +153,7 @@ class CutLine:
         confidence: The probability that the text is right, in [0, 1].
         geometry: Relative position on the original page: ((xmin, ymin), (xmax, ymax)), or four points in reading
             direction.
-        unread: The reason why the line or a part of it is missing in the page's text, as in `UnreadLine`; ``None`` if
-            it is not missing.
+        unread: If the page's text lacks all or part of the line, the reason, as in `UnreadLine`; otherwise ``None``.
     """
 
     image: npt.NDArray[np.uint8]
@@ -167,7 +166,8 @@ class CutLine:
 def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight: bool) -> list[CutLine]:
     """Crop the lines of a page in reading order, except lines without pixels.
 
-    Text in ``regions`` (N, 4) was not read. If ``straight``, geometries are enclosing boxes rather than quads.
+    Text in ``regions`` (N, 4) was not read, so the regions are white in the crops. If ``straight``, geometries are
+    enclosing boxes rather than quads.
     """
     image = whiten_regions(as_tensor(page.image), regions)
     plan = page.straightened

@@ -41,7 +41,7 @@ _TABLE_MARGIN = 20
 
 
 def _are_centers_in(boxes: npt.NDArray[np.float64], frames: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Return which of the boxes (N, 4) have their center in which of the frames (R, 4): bool (N, R)."""
+    """Return bool (N, R): whether the center of each box (N, 4) is in each of the frames (R, 4)."""
     centers = (boxes[:, None, :2] + boxes[:, None, 2:]) / 2
     is_in: npt.NDArray[np.bool_] = np.all((centers >= frames[:, :2]) & (centers <= frames[:, 2:]), axis=2)
     return is_in
@@ -92,9 +92,9 @@ def set_upright(words: ClassWords, content: PageContent, plan: Straightening) ->
 
 
 def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
-    """Return boxes (R, 4) of the areas that need not be read: all but the pictures without words of the text layer.
+    """Return boxes (R, 4) of the areas that need not be read: all but pictures that have no words in the text layer.
 
-    If the page is a scan, the boxes enclose the words that were added to it. ``None`` means that no picture needs
+    If the page is a scan, the boxes enclose the words that were added to the scan. Return ``None`` if no picture needs
     reading.
     """
     size = np.array([content.width, content.height] * 2)
@@ -142,7 +142,7 @@ def join_words(words: ClassWords, more: ClassWords) -> ClassWords:
 
 
 def replace_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.intp]) -> PageContent:
-    """Return the content of a page with its final words: the file's words at indices ``kept``, then the words read."""
+    """Return the content of a page with its final words: the file's words at indices ``kept``, then ``words``."""
     num_read = len(words.texts) - len(kept)
     return replace(
         content,

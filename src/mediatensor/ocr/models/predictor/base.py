@@ -80,8 +80,8 @@ logger = logging.getLogger(__name__)
 Hook = Callable[[Any], Any]
 
 PAGES_AT_ONCE = 4
-"""Most pages read in parallel on a CPU, because each page needs hundreds of megabytes. More threads share the lines of
-a page.
+"""Limit on pages read in parallel on a CPU, because each page needs hundreds of megabytes. Further threads share the
+lines of a page.
 """
 SMALLEST_SKEW = 0.5  # pages turned by a smaller angle, in degrees, are not straightened
 

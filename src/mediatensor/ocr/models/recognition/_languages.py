@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 __all__ = ["LANGUAGES", "NOT_CLAIMED", "languages_of", "scripts_of"]
 
-# Excludes two kana, in both hiragana and katakana, that modern Japanese does not use.
+# Hiragana and katakana, except two kana that modern Japanese does not use.
 _KANA = "".join(chr(code) for code in [*range(0x3041, 0x3094), *range(0x30A1, 0x30F7)] if chr(code) not in "ゐゑヰヱヮ")
 _HAN = "的一是不了人我在有他这中大来上国和说们为"
 _HAN_TRADITIONAL = "的一是不了人我在有他這中大來上國和說們為"
@@ -97,7 +97,7 @@ _SCRIPTS: dict[str, tuple[str, str]] = {
     "Hira": ("Hiragana", "ja"),
     "Kana": ("Katakana", "ja"),
 }
-"""Script names by ISO 15924 code, with the language whose letters are needed."""
+"""Script names by ISO 15924 code, each with a language whose letters a recogniser of the script must have."""
 
 
 def languages_of(characters: Iterable[str]) -> dict[str, str]:

@@ -23,9 +23,10 @@ from ..classification.vit import VisionTransformer
 __all__ = ["LeastCertainPostProcessor", "RecognitionModel", "RecognitionPostProcessor", "SequencePostProcessor"]
 
 RESNET31_LAYERS = (0, 1, 2, 3, 4, 6, 7, 8, 9, 10)
-"""ResNet-31 without its head and the activation before the first pooling, which published recognisers lack.
+"""Indices of the layers of ResNet-31 in published recognisers, which lack the head and the activation before the first
+pooling.
 
-docTR removes the head by layer objects and drops a layer whose object occurs a second time.
+docTR identifies layers by their objects when it removes the head, so it also drops the second use of an object.
 """
 PATCH_SIZE = (4, 8)
 ModelT = TypeVar("ModelT", bound="RecognitionModel")
@@ -51,7 +52,7 @@ class RecognitionPostProcessor(ABC):
 
     @abstractmethod
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
-        """Return the word of each of N sequences of scores (N, T, C), with its confidence in [0, 1]."""
+        """Return N words with confidences in [0, 1], from scores (N, T, C)."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(vocab_size={len(self.vocab)})"
@@ -164,8 +165,8 @@ class RecognitionModel(nn.Module, ABC):
 
         Args:
             x: Images (N, 3, H, W), normalized with the mean and std of ``cfg``.
-            target: The word of each image; required in training mode. With a target, networks that decode character
-                by character may get its characters instead of their own predictions (teacher forcing).
+            target: The word of each image; required in training mode. Networks that decode character by character may
+                get the target's characters instead of their own predictions (teacher forcing).
             return_model_output: Also return ``out_map``, scores (N, T, classes).
             return_preds: Return ``preds`` even if there is a target.
 
@@ -259,8 +260,8 @@ def build_recognizer(
 ) -> ModelT:
     """Build a recogniser with its configuration, and load its weights if requested.
 
-    ``make_features`` makes the backbone, given whether to load its weights and the shape of the images. The weights
-    ``head`` are not loaded if the vocabulary is not the default, and the weights ``unused`` never.
+    ``make_features`` takes whether to load weights and the shape of the images, and returns the backbone. Weights of
+    the layers ``head`` are loaded only for the default vocabulary, and the weights ``unused`` never.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):
@@ -312,10 +313,10 @@ class _PathLoss(torch.autograd.Function):
 def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
     """Return the CTC loss (Graves et al., 2006), computed only from the classes that occur in the texts.
 
-    A batch uses dozens of several thousand classes. The other classes only affect the normalisation of probabilities.
-    ``logarithms`` (N, T, C) are log probabilities of C classes, the blank first. ``labels`` are the classes of all
-    texts, concatenated, as indices among these; ``lengths`` (N,) are the numbers of labels. The result is the loss per
-    character, averaged over texts. A text that is too long for T steps counts as 0.
+    Of several thousand classes, the texts of a batch use only dozens. The other classes only affect the normalisation
+    of probabilities. ``logarithms`` (N, T, C) are log probabilities of C classes, the blank first. ``labels`` are the
+    characters of all texts, concatenated, as indices of these C classes; ``lengths`` (N,) are the numbers of labels.
+    The result is the loss per character, averaged over texts. A text that is too long for T steps counts as 0.
     """
     by_step = logarithms.transpose(0, 1)
     if logarithms.requires_grad:

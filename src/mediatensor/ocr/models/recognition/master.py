@@ -102,8 +102,8 @@ class Decoder(nn.Module):
 class MASTER(RecognitionModel):
     """MASTER (Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019).
 
-    The confidence of a word also depends on other words in the batch, because it includes the steps after the end of
-    the word. The word itself does not depend on them.
+    The confidence of a word includes the steps after the end of the word, so it also depends on other words in the
+    batch. The word itself does not.
 
     Other arguments are documented in `CRNN`.
 

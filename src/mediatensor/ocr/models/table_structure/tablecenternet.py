@@ -235,10 +235,10 @@ def _key_points(peaks: Floats, offsets: Floats, ways: Floats, threshold: float, 
 def _corners_of(quad: Floats, corners: _Points, extents: tuple[Floats, Floats]) -> tuple[NDArray[np.intp], int]:
     """Return, for each corner of a cell, the index of the nearest detected corner or -1, (4,); and a count of matches.
 
-    A detected corner belongs to a cell if one of the centers that it points to is inside the cell. It is compared with
-    the nearest corner of the cell only. The count is the number of times a detected corner was at least as near as
-    all earlier ones; it shows how certain the cell is. ``extents`` are least and greatest x and y of the quads in
-    ``corners``.
+    A detected corner belongs to a cell if one of the centers that it points to is inside the cell. Such a corner is
+    compared only with the nearest corner of the cell. The count is the number of times that a detected corner was at
+    least as near as all earlier ones, and shows how certain the cell is. ``extents`` are least and greatest x and y of
+    the quads in ``corners``.
     """
     low, high = extents
     near = np.flatnonzero(((low <= quad.max(axis=0)) & (high >= quad.min(axis=0))).all(axis=1))
@@ -315,14 +315,15 @@ class TableCenterNet(nn.Module):
         heads: Number of channels of each map, by name.
         head_conv: Number of channels of the layer before the maps.
         first_level: Index of the first feature that is used.
-        last_level: Stop index of the features that form the maps; later features are first merged into these.
+        last_level: Stop index of the features that form the maps; features from this index on are first merged into
+            them.
         center_thresh: Cells with a lower score are dropped.
         corner_thresh: Corners with a lower score are ignored.
         center_k: Maximum number of cells.
         corner_k: Maximum number of corners.
         not_relocate: Do not move cells to the detected corners.
         max_objects: Maximum number of cells of a table in training; further cells are ignored.
-        max_corners: Accepted for compatibility with docTR, without effect: all corners of these cells are used.
+        max_corners: Accepted for compatibility with docTR, without effect: all corners of the used cells are used.
         assume_straight_pages: Return straight boxes; otherwise return corners.
         exportable: Return only the maps, as required for export.
         cfg: The configuration of the model.

@@ -14,7 +14,8 @@ from ._tracking import MAX_GAP, WHOLE_STROKES, LineTrack, letters_of
 from ._watching import Box
 
 FEWEST_SECONDS = 0.2  # still texts shown for less time are too short to read
-# Lines are one text if their first and last frames differ by at most this many frames; fades differ a little.
+# Lines are one text if their first and last frames differ by at most this many frames; the lines of one text may fade
+# at slightly different times.
 TOGETHER_FRAMES = 3
 LEAST_LEGIBILITY = 0.3
 FEWEST_LETTERS = 2
@@ -30,14 +31,14 @@ MAX_OFF_CENTRE = 0.1
 # Captions have their center above the first or below the second limit, as shares of the frame's height.
 TOP, BOTTOM = 0.3, 0.6
 SPEECH_ENDS = (".", "!", "?", ",", ";", "…")
-# A text with a greater height ratio to the captions is not a caption, unless its confidence is high.
+# A text that is larger or smaller than all captions by this factor is not a caption, unless its confidence is high.
 MAX_HEIGHT_RATIO = 1.6
 # Least time for which roll-up captions stay in one position; credits move steadily.
 SHORTEST_STAY_SECONDS = 0.5
 MOST_ROWS = 4  # most lines of roll-up captions; more lines are a scrolling screen
 # Text this near to a corner, as a share of width and height, is an overlay of the programme.
 CORNER_MARGIN = 0.15
-# A line is better than another if its number of letters times its confidence is greater by this factor.
+# A line is better than another if the product of number of letters and confidence is greater by this factor.
 MIN_READING_GAIN = 1.3
 MOST_ALTERNATIVES = 3
 LONGEST_ROLL_FRAMES = 20  # most frames for which a roll-up caption moves between two positions
@@ -160,7 +161,7 @@ class KindJudge:
     def kind_of(self, group: TrackGroup, seconds: float, *, is_cut: bool) -> TextKind | None:
         """Return the kind of a group, or ``None`` if it is not readable text.
 
-        ``seconds`` is its duration. ``is_cut`` is whether its first and last frames are at cuts of the video.
+        ``seconds`` is the duration of the group. ``is_cut`` is whether the group starts and ends at cuts of the video.
         """
         left, top, right, bottom = group.box
         x, y = (left + right) / 2 / self._width, (top + bottom) / 2 / self._height
@@ -228,9 +229,10 @@ class KindJudge:
 
 
 def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Join consecutive lines of the same text at one position without a pause; joined lines are removed from ``ended``.
+    """Join tracks of the same text at one position without a pause; joined tracks are removed from ``ended``.
 
-    A line that is invisible for a moment over a bright background is detected again afterwards.
+    A line that is invisible for a moment, for example over a bright background, is detected again and gets a second
+    track.
     """
     for line in sorted(ended, key=lambda line: line.first_frame):
         for other in (*active, *ended):
@@ -245,7 +247,7 @@ def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> Non
 
 
 def tie_growing_texts(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Link each text to the longer text as which it continues, word by word."""
+    """Link each text to the longer text that continues it word by word."""
     for shorter in ended:
         if shorter.places or (shorter.continued_by is not None and shorter.continued_by.rolled_from is shorter):
             continue
@@ -267,7 +269,7 @@ def tie_growing_texts(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -
 
 
 def tie_rolling_lines(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Link each line to the track in which it continues one line higher, as in live captions."""
+    """Link each line to the track of the same line after it moved up one line, as in live captions."""
     for lower in ended:
         if lower.continued_by is not None:
             continue
@@ -292,7 +294,7 @@ def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
 
 
 def is_better(other: LineTrack, line: LineTrack) -> bool:
-    """Return whether another line, at the position of ``line`` most of the time, has clearly more or surer letters."""
+    """Return whether ``other`` has ``line``'s position and most of its frames, and clearly more or surer letters."""
     if other is line or other.places or line.places or not other.readings:
         return False
     together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1

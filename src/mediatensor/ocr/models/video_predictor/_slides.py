@@ -29,7 +29,8 @@ MIN_SHARED_INK = 0.9  # least share of an earlier state's ink that a page must c
 FEWEST_SECONDS = 1.5
 REMEMBERED_SECONDS = 3.5
 SECONDS_BETWEEN_UPDATES = 0.2
-# A frame without change for this long is at rest. Slow fades change little from frame to frame.
+# A frame is at rest if nothing changed for this long. Single frames are not compared, because slow fades change little
+# between two frames.
 REST_SECONDS = 0.12
 # Number of pixels of downscaled frames that may change at rest, because of blinking cursors and coding noise.
 MAX_CHANGED_PIXELS = 8
@@ -43,7 +44,7 @@ TOGETHER_FRAMES = 3
 
 @dataclass(eq=False)
 class StillPage:
-    """A range of frames over which a page is shown. ``small`` frames are downscaled."""
+    """A range of frames over which a page is shown; ``small`` and ``first_small`` are downscaled frames."""
 
     first_frame: int
     last_frame: int
@@ -204,7 +205,7 @@ def is_on_page(line: LineTrack, page: StillPage) -> bool:
 
 
 def is_part_of_page(page: StillPage, other: StillPage) -> bool:
-    """Return whether a page is the same as another page, or an earlier state of it."""
+    """Return whether ``page`` is the same as ``other``, or an earlier state of ``other``."""
     if page.small.shape != other.small.shape or page.ink.sum() < FEWEST_INK:
         return False
     is_same = _difference(page.small, other.small) <= MAX_INK_CHANGE

@@ -136,7 +136,7 @@ class LineTrack:
 
     @property
     def legibility(self) -> float:
-        """The probability that the letters are right, if readings were independent; punctuation is ignored.
+        """The probability that the letters are right, assuming independent readings; punctuation is ignored.
 
         In long lines one letter may differ, because the recogniser reads music notes at the ends as letters.
         """
@@ -151,7 +151,7 @@ class LineTrack:
         return max(scripts, key=scripts.count, default=None)
 
     def vote(self) -> list[tuple[str, float]]:
-        """Return the texts of the readings with their shares of the votes; a vote counts by its confidence.
+        """Return the texts of the readings with their shares of the votes; each vote is weighted by its confidence.
 
         Texts are sorted by the votes for their letters and, if the letters are equal, by the votes for the whole text.
         """
@@ -198,19 +198,19 @@ class LineTrack:
             other.grew_from.continued_by = self
 
     def take_mean(self) -> Gray | None:
-        """Return the mean of the line's frames, and forget it; in it the text is sharper than a moving background."""
+        """Return and discard the mean frame, which blurs a moving background; ``None`` if there were too few frames."""
         total, self._sum = self._sum, None
         if total is None or self._num_summed < FEWEST_FOR_MEAN:
             return None
         return (total / self._num_summed).round().astype(np.uint8)
 
     def begin(self, frame: int) -> None:
-        """Let the track start at a later frame: before ``frame``, a part of the line was not visible yet."""
+        """Move the start of the track to ``frame``, because a part of the line was not visible earlier."""
         del self.shares[: frame - self.first_frame]
         self.first_frame = self.earliest_frame = frame
 
     def show(self, template: Template, shares: Sequence[float], first_frame: int, last_frame: int) -> None:
-        """Replace the template of the line's strokes."""
+        """Replace the template of the line's strokes, and the shares and frames that were found with it."""
         self.template, self.shares = template, list(shares)
         self.first_frame, self.last_frame, self.num_missed = first_frame, last_frame, 0
         self._sum, self._num_summed = None, 0
@@ -264,7 +264,7 @@ class LineTracker:
         return [track for track in ended if track.readings]
 
     def remember(self, picture: Picture) -> None:
-        """Buffer a frame, to search it for the first frame of texts that are detected later."""
+        """Buffer a frame. Buffered frames are searched for the first frame of texts that are detected later."""
         recent = self._recent
         recent.append(picture)
         at_most = max(FEWEST_REMEMBERED, REMEMBERED_BYTES // max(picture.luma.nbytes, 1))
@@ -315,7 +315,7 @@ class LineTracker:
         return [track for track in gone + lost if track.readings and track not in self.moving]
 
     def _renew(self, track: LineTrack, picture: Picture) -> bool:
-        """Measure the strokes of a text again after it has faded in."""
+        """Measure the strokes of a text again after it has faded in; return whether the new strokes are usable."""
         recent = [one for one in self._recent if one.frame >= track.earliest_frame]
         # While one text fades into another, pixels that stay the same belong to both texts.
         others = [] if track.is_fading else [one.luma for one in recent[-NUM_BACKGROUNDS - 1 : -1]]
@@ -424,7 +424,7 @@ class LineTracker:
         return next((track for track in self.moving if _has_moved_to(track.box, box)), None)
 
     def _move(self, passed: LineTrack, picture: Picture) -> None:
-        """Extend the track of a moving text by a line that ended before it stood still, or start a new track."""
+        """Extend the track of a moving text by ``passed``, a line that never stood still, or start a new track."""
         track = self._find_moved_line(passed.box)
         if track is None:
             track = passed

@@ -1,4 +1,4 @@
-"""Watch the frames of a video for text: check whether known texts are visible, where new text may be, and read it.
+"""Watch the frames of a video for text: check whether known texts are visible, find new text, and read it.
 
 The strokes of a text are brighter or darker than their surroundings. A `Template` stores the difference of each pixel
 from its surroundings where the text was detected. Correlating it with a frame gives the visible share of the text: 1
@@ -53,8 +53,8 @@ CELL_SIZE = 8  # side in pixels of the cells in which edges are counted
 EDGES_IN_WINDOW = 36  # least number of edge pixels that may be text, in a row of WINDOW_CELLS cells
 WINDOW_CELLS = 5
 MARGIN_CELLS = 3  # rows of cells added to a band above and below
-# After detection in a region, for this many comparisons a change there must rest twice as long to be accepted. Without
-# this, alternating content would trigger detection again and again. New text waits at most this long.
+# For this many comparisons after detection in a region, changes there must rest twice as long to be accepted.
+# Otherwise, alternating content would trigger detection again and again. New text is delayed by at most this long.
 HESITANT_COMPARISONS = 2
 # Outlines of known lines extend beyond their boxes by up to 1 / KNOWN_MARGIN of the box height.
 KNOWN_MARGIN = 5
@@ -220,7 +220,7 @@ class ChangeWatch:
         height = len(news)
         cells = count_in_cells(news)
         rows, columns = cells.shape
-        # If a line lies across two rows of cells, its edges are counted in both rows together.
+        # Edges are counted in pairs of rows, because a line may lie across two rows of cells.
         pairs = cells + np.concatenate([cells[1:], np.zeros((1, columns), np.int32)])
         sums = np.cumsum(np.pad(pairs, ((0, 0), (1, 0))), axis=1)
         window = min(WINDOW_CELLS, columns)

@@ -53,7 +53,7 @@ LEAST_CONFIDENCE = 0.4  # lines with a lower confidence are not part of a text
 LEAST_UNREAD_SECONDS = 0.5
 FEWEST_FRAMES = 3  # least number of frames of a text
 TIME_TOLERANCE = 1e-6
-# A file is truncated if it is shorter than its headers say by this many seconds and by this share.
+# A file is truncated if the duration in its headers is longer by at least this many seconds and this share.
 LEAST_LOST_SECONDS, LEAST_LOST = 0.5, 0.05
 
 Region = tuple[float, float, float, float]
@@ -209,7 +209,7 @@ class TextStream(Iterator[TextTrack]):
         width: Width of the upright video in pixels.
         begin_seconds: The presentation time of the first frame.
         end_seconds: The end time of the last frame that was read.
-        num_frames: The number of frames of the video, as far as they could be read.
+        num_frames: The number of frames up to the last frame that was read.
         problems: Decoding problems, one sentence each.
         slides: The slides that are no longer shown; the list grows during iteration.
     """
@@ -263,7 +263,7 @@ class TextStream(Iterator[TextTrack]):
         """Return the next text that ended.
 
         Raises:
-            ClosedError: An exception, such as KeyboardInterrupt, ended the stream within a frame.
+            ClosedError: An exception, such as KeyboardInterrupt, ended the stream while it processed a frame.
         """
         while (step := self._step()) is None:
             pass
@@ -303,7 +303,7 @@ class TextStream(Iterator[TextTrack]):
         """Return the state, which is picklable, to resume with ``stream(video, state=...)`` at the next text.
 
         Raises:
-            ClosedError: An exception ended the stream within a frame.
+            ClosedError: An exception ended the stream while it processed a frame.
         """
         self._check_whole()
         tracker = {name: value for name, value in vars(self._tracker).items() if name != "_recent"}
@@ -532,7 +532,8 @@ class TextStream(Iterator[TextTrack]):
         ]
         gone = {id(line) for group in complete for line in group.lines}
         gone |= {id(line) for line in left_out if line.last_frame <= frame and not is_awaited(line, active)}
-        # Drop lines that are worse than another line in this group, because they would otherwise remain without it.
+        # Also drop lines that are worse than a line that is removed now: without that line, they would later count as
+        # good.
         left = [line for line in waiting if id(line) in gone]
         gone |= {
             id(line) for line in left_out if line.continued_by is None and any(is_better(one, line) for one in left)
