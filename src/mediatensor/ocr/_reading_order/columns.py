@@ -14,7 +14,7 @@ _MIN_ROWS = 3
 # In a form, at least this share of the lines of the side with fewer lines is level with a line of the other side.
 _LEVEL_SHARE = 0.8
 # In a form, gaps between lines are larger than _FIELD_GAP line heights, and keys fill at most _FIELD_FILL of the
-# distance to their values. Two sides also are a table if one of them is at most _NARROW line heights wide.
+# distance to their values. Two sides are also a table if one of them is at most _NARROW line heights wide.
 _FIELD_GAP = 1.0
 _FIELD_FILL = 0.6
 _NARROW = 5.0
@@ -51,7 +51,7 @@ def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -
 
     The two sides are a table instead if both are aligned and most lines are level with a line of the other side. In
     addition, the lines must be short and spaced apart, as in a form, or one side must be as narrow as prices or list
-    numbers. This is not checked for vertical text (``horizontal=False``).
+    numbers. The sides of vertical text (``horizontal=False``) are never a table.
     """
     gutter = _gutter(boxes, width)
     if gutter is None:
@@ -152,15 +152,15 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
 def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
     """Return bool ``(P,)``: whether the gap between two neighbours looks like the gutter of columns.
 
-    A gap between two lines of prose looks like a gutter. So does a gap next to one wide line of prose, except if the
-    other line is a narrow one at the end of its row, such as a number, or if the prose is at the right and begins with
-    this line, because the left line may then be its label.
+    A gap between two lines of prose looks like a gutter. So does a gap next to one wide line of prose, unless the other
+    line is narrow and at the end of its row, such as a number. Another exception is a wide line at the right that
+    starts its paragraph, because the left line may then be its label.
     """
     is_prose, begins = _prose(boxes, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]
     widths = boxes[pairs, 2] - boxes[pairs, 0]
     wide, narrow = widths >= _WIDE * height, widths <= _NARROW * height
-    # Whether the left line is the first line of its row, and whether the right line is the last.
+    # Each row has whether the left line is the first of its row, and whether the right line is the last.
     last = ~np.stack([np.isin(pairs[:, 0], pairs[:, 1]), np.isin(pairs[:, 1], pairs[:, 0])], axis=1)
     beside = prose & wide & ~(narrow & last)[:, ::-1]
     beside[:, 1] &= ~first[:, 1]
@@ -228,7 +228,7 @@ def _prose(boxes: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndar
 
 
 def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarray, height: float) -> np.ndarray:
-    """Return bool ``(P,)``: how each gap and the gaps near it vote, one vote per row. A tie means a gutter."""
+    """Let each gap and the gaps near it vote, one vote per row. Return bool ``(P,)``: gutters by majority or tie."""
     starts = boxes[pairs[:, 0], 2] - _MAX_OVERLAP * height
     ends = boxes[pairs[:, 1], 0] + _MAX_OVERLAP * height
     middles = (boxes[pairs, 1] + boxes[pairs, 3]).mean(axis=1) / 2

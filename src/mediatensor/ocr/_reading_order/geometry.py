@@ -1,4 +1,4 @@
-"""Convert geometries to arrays, and turn them upright and left to right before their elements are ordered."""
+"""Convert geometries to arrays, and turn them upright and left to right before elements are ordered."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def deskew_reading_geometries(
         geoms: The elements: boxes ``((xmin, ymin), (xmax, ymax))``, polygons of four points, or an array ``(N, 4)`` or
             ``(N, 4, 2)``.
         region_geoms: Regions of a layout, turned together with the elements.
-        page_shape: ``(height, width)``. If it is None, relative coordinates are treated as those on a square page.
+        page_shape: ``(height, width)``. If it is None, coordinates are treated as if the page were square.
         angle_geoms: Quads with corners in reading direction that determine the angle, such as the page's words.
         min_angle: Pages with a smaller angle, in degrees, are not turned.
 

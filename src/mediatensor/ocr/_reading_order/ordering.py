@@ -313,7 +313,7 @@ def _order_labelled(
 def _attach_captions(
     body: list[int], captions: list[int], floats: list[int], boxes: np.ndarray, max_distance: float
 ) -> list[int]:
-    """Insert each caption next to the nearest figure or table; by its y if all are farther than ``max_distance``."""
+    """Insert each caption next to the nearest figure or table, or by its y if none is within ``max_distance``."""
     order = list(body)
     targets = boxes[floats]
     for caption in captions:
@@ -382,7 +382,7 @@ def _next_candidates(
     spanning: np.ndarray,
     follow_column: bool,
 ) -> np.ndarray:
-    """Return the ready boxes below ``last``; if there are none, those level with it, or in its column, or all."""
+    """Return the first nonempty group of ``ready`` boxes: below ``last``, level with it, in its column, or all."""
     here = np.array([last])
     if follow_column:
         below: np.ndarray = ready[relations.stacked(here, ready)[0] & (boxes[ready, 1] >= boxes[last, 1])]

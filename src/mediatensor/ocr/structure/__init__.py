@@ -1,4 +1,4 @@
-"""Find the structure of a page (tables, regions and fields) by rules, from its words, rules and pictures.
+"""Find the structure of a page (tables, regions and fields) by rules, from its words, ruled lines and pictures.
 
 All functions are pure: they take arrays and return plain data. Predictors extract the words of images or PDF files,
 and convert the results into document elements.

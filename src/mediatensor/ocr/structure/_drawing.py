@@ -18,11 +18,12 @@ _MAX_WORD_GAP = 1.5
 _MAX_BASELINE_STEP = 0.2
 # The type size, in points, if no type size is known.
 _USUAL_SIZE = 10.0
-# In type sizes: the shortest rule, the smaller side of the smallest picture, the largest gap between picture parts.
+# In type sizes: the shortest rule, the smaller side of the smallest picture, and the largest gap between its parts.
 _MIN_RULE = 1.0
 _MIN_SIDE = 1.5
 _MAX_GAP = 1.0
-# Only this many filled rectangles are examined, in batches, at points this far outside their edges, in type sizes.
+# Limit on the filled rectangles that are examined, size of a batch of them, and distance from their edges, in type
+# sizes, at which the colour outside is determined.
 _MAX_FILLS = 4000
 _FILLS_AT_ONCE = 256
 _BESIDE = 0.08
@@ -48,9 +49,10 @@ def content_of_drawing(
     pictures: Boxes,
     is_hidden: NDArray[np.bool_] | None = None,
 ) -> PageContent:
-    """Make the content of a page from the objects that its file draws, in any unit, x to the right and y down.
+    """Make the content of a page from the objects that its file draws.
 
-    Words on the same base line with gaps below one and a half type sizes belong to the same text line.
+    Coordinates may have any unit, with x to the right and y down. Words on the same base line with gaps below one and a
+    half type sizes belong to the same text line.
 
     Args:
         width, height: Size of the page.
@@ -96,7 +98,7 @@ def content_of_drawing(
 
 
 def _cover_page(pictures: Boxes, page: float, em: float) -> bool:
-    """Whether embedded pictures, whole or in strips, cover a page whose area is ``page``."""
+    """Return whether embedded pictures, whole or in strips, cover a page whose area is ``page``."""
     if not (pictures[:, 2:] - pictures[:, :2]).clip(0).prod(axis=1).sum() >= _MAX_SHARE * page:
         return False
     whole = merge_boxes(pictures, 0.2 * em)
@@ -116,7 +118,7 @@ def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _visible_edges(fills: NDArray[np.float64], out: float) -> NDArray[np.float64]:
-    """Return, as lines, float64 (M, 5), those edges of filled rectangles at which the colour changes."""
+    """Return the edges of filled rectangles at which the colour changes, as lines, float64 (M, 5)."""
     if len(fills) > _MAX_FILLS:
         sizes = (fills[:, 2:4] - fills[:, :2]).prod(axis=1)
         fills = fills[np.sort(np.argsort(-sizes, kind="stable")[:_MAX_FILLS])]

@@ -129,7 +129,7 @@ def find_day_first(texts: Iterable[str]) -> bool | None:
 
 
 def is_valid(kind: str, value: str) -> bool:
-    """Whether a value that fits its pattern is also valid: the date exists, or the check digits of the IBAN are right.
+    """Return whether a value that fits its pattern is valid: dates must exist, and check digits of IBANs must be right.
 
     A code must have two or more characters, because a single one is probably a quantity. A code must not be a date.
     """
@@ -155,7 +155,8 @@ def _number(value: str) -> Decimal | None:
         return None
     marks = re.findall(r"[.,]", digits)
     last = max(digits.rfind("."), digits.rfind(","))
-    # A single separator is a decimal mark unless three digits follow it. Of two different separators, the last one is.
+    # A single separator is a decimal mark unless three digits follow it. If there are two different separators, the
+    # last one is the decimal mark.
     if marks and (len(set(marks)) > 1 or (len(marks) == 1 and len(digits) - last - 1 != 3)):
         digits = re.sub(r"[.,]", "", digits[:last]) + "." + digits[last + 1 :]
     else:
@@ -290,7 +291,7 @@ class FieldRule:
 
 
 def rules_of(rules: str | FieldRule | Iterable[str | FieldRule]) -> tuple[FieldRule, ...]:
-    """Replace the names of rule sets by the rules in them.
+    """Return rules, with names of rule sets replaced by the rules in these sets.
 
     Args:
         rules: One or several `FieldRule` or names of `FIELD_SETS`.

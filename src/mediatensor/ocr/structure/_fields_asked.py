@@ -407,7 +407,7 @@ def _choose(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _
     best = max(candidate.score for candidate in candidates)
     good = [candidate for candidate in candidates if candidate.score >= 0.8 * best]
     if rule.prefer == "largest":
-        # If amounts are equal, take the lowest on the page.
+        # If amounts are equal, take the one closest to the bottom of the page.
         return max(good, key=lambda candidate: (candidate.amount or Decimal(0), candidate.row))
     if rule.prefer == "last":
         return good[-1]
@@ -415,7 +415,7 @@ def _choose(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _
 
 
 def _amounts_due(page: _Page) -> set[Decimal]:
-    """Return the amounts that may have been due: printed cash minus printed change, for every pair of the two."""
+    """Return the amounts that may have been due: printed cash minus printed change, for every such pair."""
     given, returned = (set(_amounts(page, labels)) for labels in (_CASH, _CHANGE))
     return {cash - change for cash in given for change in returned if cash - change > 0}
 
@@ -430,7 +430,7 @@ def _amounts(page: _Page, labels: tuple[str, ...]) -> Iterator[Decimal]:
 
 
 def _strip_number(text: str) -> str:
-    """Strip a registration number, and isolated misread specks after the number, from the end of a row."""
+    """Strip a registration number, and any misread specks after it, from the end of a row."""
     name = text
     while (end := name.rfind("  ")) > 0 and sum(map(str.isalpha, name[end:])) < 3:
         name = name[:end]

@@ -126,7 +126,7 @@ def _parts_of(content: PageContent) -> list[_Part]:
 
 
 def _join_lines(content: PageContent, parts: Sequence[_Part]) -> list[Phrase]:
-    """Join lines that continue in the next line: in the same cell, or close together without neighbours."""
+    """Join each line with the next if the text continues there: in the same cell, or close below without neighbours."""
     below = _parts_below(parts)
     owners = list(range(len(parts)))
     members = {at: [at] for at in owners}
@@ -304,7 +304,7 @@ def _place_in_grid(parts: Sequence[_Part], at: int, unit: float) -> tuple[int, i
 
 
 def _is_blank_between(content: PageContent, key: _Part, value: _Part) -> bool:
-    """Whether a line on which to write, as in an empty form, is between key and value."""
+    """Return whether a line to write on, as in an empty form, is between key and value."""
     rules = content.horizontal_rules
     if not len(rules):
         return False
@@ -337,7 +337,7 @@ def _misalignment(upper: _Part, lower: _Part) -> float:
 
 
 def _is_same_column(upper: _Part, lower: _Part) -> bool:
-    """Whether two parts are between the same vertical rules."""
+    """Return whether two parts are between the same vertical rules."""
     slack = max(upper.height, lower.height)
     return all(abs(upper.cell[side] - lower.cell[side]) < slack for side in (0, 2))
 
@@ -379,7 +379,7 @@ def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[li
 
 
 def _is_head(parts: Sequence[_Part], columns: dict[int, list[int]]) -> bool:
-    """Whether the first parts of columns look like heads, not like lines of paragraphs."""
+    """Return whether the first parts of columns look like heads, not like lines of paragraphs."""
     gaps = [(parts[column[0]].box[1] - parts[at].box[3]) / parts[at].height for at, column in columns.items()]
     return float(np.median(gaps)) > 0.35 and (len(columns) > 2 or all(parts[at].as_key > 0.3 for at in columns))
 

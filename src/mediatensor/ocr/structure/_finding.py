@@ -173,7 +173,7 @@ def _join_rows(
 
 
 def _encloses_another(frames: NDArray[np.float64], is_own: NDArray[np.bool_]) -> bool:
-    """Whether the box around the regions marked by ``is_own`` covers too much of any other region."""
+    """Return whether the box around the regions marked by ``is_own`` covers too much of any other region."""
     low, high = frames[is_own, :2].min(axis=0), frames[is_own, 2:].max(axis=0)
     others = frames[~is_own]
     sides = np.minimum(others[:, 2:], high) - np.maximum(others[:, :2], low)

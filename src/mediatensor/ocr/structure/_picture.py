@@ -40,7 +40,7 @@ _MIN_FLAT = 0.6
 # A single flat area is a picture if it is at least this dark, and at least this many ems wide and high.
 _DARK = 150.0
 _MIN_DARK_SIDE = 6.0
-# Axes and frames are added to a picture only if words then cover less of it, and no more words than this are added.
+# Axes and frames are added to a picture only if words then cover less than this share, and at most this many are added.
 _MAX_TEXT = 0.12
 _MAX_WORDS = 12
 # A framed picture must cover at least this share of its frame.
@@ -72,7 +72,7 @@ def content_of_picture(
 
     Rules are solid, dashed or dotted lines in any colour, and the edges of filled cells, bands and alternating rows.
     They may be skewed by about one degree. Two rules closer together than a third of the word height count as one. A
-    line under a word, at most half a word height below its box, is a rule too. Rules inside pictures are left out.
+    line under a word, at most half a word height below its box, is also a rule. Rules inside pictures are left out.
 
     Pictures are areas that are neither words nor rules, such as photographs, drawings, logos and signatures. A chart
     and the words in it are one picture.
@@ -147,7 +147,7 @@ def content_of_picture(
 
 
 def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], float]:
-    """Return the ink of an image, uint8 (H, W), and the factor by which the image was reduced (0.5 if enlarged).
+    """Return the ink of an image, uint8 (H, W), and the factor by which the image was scaled down (0.5 if enlarged).
 
     Ink is how much a pixel differs from the paper, in the channel that differs most, so colours count like black.
     """
@@ -193,7 +193,7 @@ def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxe
 def _pieces(
     ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float
 ) -> tuple[Boxes, NDArray[np.bool_], NDArray[np.float64]]:
-    """Return the boxes of the pieces of pictures, whether each piece is flat, and its difference from the paper."""
+    """Return the boxes of pieces of pictures, whether each piece is flat, and how much it differs from the paper."""
     quarters = np.asarray(Image.fromarray(ink).reduce(_CELL // 2)).astype(np.int16)
     quarters = np.pad(quarters, ((0, len(quarters) % 2), (0, quarters.shape[1] % 2)), mode="edge")
     paper = int(np.median(quarters))

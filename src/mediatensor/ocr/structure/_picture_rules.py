@@ -2,8 +2,8 @@
 
 A rule of any thickness and colour has two long edges, and a filled cell has an edge on each side. An edge is a row of
 pixel blocks in which all pixels become darker, or all become brighter, from above to below. Letters also have edges,
-but they are short and inside words. Lines of dots and dashes have no edges. They are thin rows of blocks, each with a
-pixel that is darker than everything close above and below.
+but they are short and inside words. Lines of dots and dashes have no edges. They are thin rows of blocks, in which each
+block has a pixel that is darker than everything close above and below.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def _split_column(stack: list[TextLine], usual_step: float) -> list[Block]:
 
 
 def _changes_type(stack: list[TextLine], index: int) -> bool:
-    """Whether the type size or weight clearly changes between this line and the next."""
+    """Return whether the type size or weight clearly changes between this line and the next."""
     above, below = stack[index], stack[index + 1]
     if below.text[0].islower():
         # The sentence continues, so the type was measured wrongly or is italic.
@@ -283,7 +283,7 @@ def _has_hanging_indent(
     rests: NDArray[np.float64],
     marks: NDArray[np.bool_],
 ) -> bool:
-    """Whether lines are items with hanging indents rather than paragraphs with indented first lines."""
+    """Return whether lines are items with hanging indents rather than paragraphs with indented first lines."""
     indented = indents >= _INDENT
     marked_out = marks & ~indented
     if marked_out.any():
@@ -447,7 +447,7 @@ def _merge(boxes: list[Box], members: list[set[int]], walls: Boxes, size: float)
 
 
 def _has_text_between(union: Box, box: Box, other: Box, walls: Boxes) -> bool:
-    """Whether the union of two pieces contains running text that is in neither piece."""
+    """Return whether the union of two pieces contains running text that is in neither piece."""
     if len(walls) == 0:
         return False
     middles = (walls[:, :2] + walls[:, 2:]) / 2

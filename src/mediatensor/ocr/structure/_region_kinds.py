@@ -105,7 +105,7 @@ class PageLook:
 
 
 def is_captioned(block: Block) -> bool:
-    """Whether a block starts like a caption."""
+    """Return whether a block starts like a caption."""
     return CAPTION.match(block.text) is not None
 
 
@@ -129,7 +129,7 @@ def _sureness(block: Block) -> float:
 def _find_margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     """Find headers and footers: up to three rows at the top and bottom edges of the page, apart from the text."""
     for top in (True, False):
-        # Footers are the headers of a page that is turned over.
+        # Footers are found as headers of the page turned upside down.
         parts, others, rules = (
             _turned_over(np.array(boxes).reshape(-1, 4), not top)
             for boxes in ([block.box for block in blocks], [*look.pictures, *look.tables], look.rules)
@@ -174,7 +174,7 @@ def _is_margin(
     edge: int,
     away: float,
 ) -> bool:
-    """Whether a row of blocks at the top edge of the page is a header.
+    """Return whether a row of blocks at the top edge of the page is a header.
 
     Args:
         row: Indices of the blocks.
@@ -246,7 +246,7 @@ def _find_captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 
 
 def _is_math(word: str) -> bool:
-    """Whether a word may be part of a formula."""
+    """Return whether a word may be part of a formula."""
     if any(character in OPERATORS for character in word):
         return True
     letters = [character for character in word if character.isalpha()]
@@ -344,7 +344,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook) -> bool:
         else False
     )
     mark = MARK.match(words[0]) is not None
-    # List items start with marks too. A numbered line is a heading only if no list item is next to it.
+    # List items also start with marks. A numbered line is a heading only if no list item is next to it.
     if mark and not (numbered and (bold > 0.5 or large)) and (not numbered or _item_beside(index, blocks)):
         return False
     votes = 1.2 * larger + 0.7 * large + 1.1 * bold + 0.6 * capitals + 0.8 * numbered + 0.9 * known
@@ -355,7 +355,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook) -> bool:
 
 
 def _stands_alone(block: Block, blocks: list[Block], below: list[Block], look: PageLook) -> bool:
-    """Whether a block is a short line with aligned running text below it and more space above it than usual."""
+    """Return whether a block is a short line with aligned running text below it and more space above it than usual."""
     under = [
         other for other in below if abs(other.box[0] - block.box[0]) < 2 * look.size and other.width > 1.5 * block.width
     ]
@@ -450,7 +450,7 @@ def _kind_name(kind: tuple[str, float] | None) -> str:
 
 
 def _starts_note(block: Block) -> bool:
-    """Whether a block starts with a footnote sign or number, even one that is joined to the first word."""
+    """Return whether a block starts with a footnote sign or number, even one that is joined to the first word."""
     return NOTE.match(block.text) is not None or re.match(r"^\d{1,2}[A-Z][a-z]", block.text) is not None
 
 

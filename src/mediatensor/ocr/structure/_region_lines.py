@@ -20,7 +20,8 @@ MARK = re.compile(
     r"|\d{1,2}(?:\.\d{1,2}){1,3}\.?)$"
 )
 
-# Two words on one line overlap vertically by this share of the smaller height. Words read as one line need less.
+# Two words on one line overlap vertically by this share of the smaller height. Words read as one line need to overlap
+# less.
 _LEVEL_OVERLAP = 0.5
 _LEVEL_OVERLAP_KNOWN = 0.25
 # In heights: the largest gap between words of a line, and the largest overlap.
@@ -33,7 +34,7 @@ _CELLS = 4
 _MAX_CELLS = 2400
 # A gutter has text on both sides within this distance, in cells.
 _BESIDE = 12 * _CELLS
-# Letters with ascenders (capitals and digits have them, too), and characters with descenders.
+# Letters with ascenders (capitals and digits also have ascenders), and characters with descenders.
 _ASCENDERS = frozenset("bdfhklt")
 _DESCENDERS = frozenset("gjpqyQ,;()[]{}|ßç")
 # Letter heights are measured only if at least this many words have such letters.

@@ -36,9 +36,9 @@ _MIN_LETTERS = 4
 def find_regions(content: PageContent, tables: Sequence[FoundTable] = ()) -> list[FoundRegion]:
     """Find the regions of a page.
 
-    Words are joined to lines and lines to paragraphs. Paragraphs are classified by type size and weight, place, marks,
-    numbers and neighbours. Headers come first, then the columns one after the other, with captions next to their figure
-    or table, and last the footnotes and footers.
+    Words are joined into lines, and lines into paragraphs. Paragraphs are classified by type size and weight, place,
+    marks, numbers and neighbours. Headers come first, then the columns one after the other, and last the footnotes and
+    footers. Captions come next to their figure or table.
 
     Args:
         content: The page.
@@ -137,7 +137,7 @@ def _sideways_text(
 
 
 def _is_figure(table: FoundTable, content: PageContent) -> bool:
-    """Whether a grid is part of a figure: it touches a picture and has a figure caption below it."""
+    """Return whether a grid is part of a figure: it touches a picture and has a figure caption below it."""
     if len(content.pictures) == 0 or len(content.boxes) == 0:
         return False
     left, top, right, bottom = table.box
@@ -164,7 +164,7 @@ def _is_label(block: Block) -> bool:
 
 
 def _reads_leftwards(texts: Sequence[str]) -> bool:
-    """Whether most letters are in a right-to-left script such as Hebrew or Arabic."""
+    """Return whether most letters are in a right-to-left script such as Hebrew or Arabic."""
     letters = [character for text in texts for character in text if character.isalpha()]
     leftwards = sum("\u0590" <= letter <= "\u08ff" or "\ufb1d" <= letter <= "\ufefc" for letter in letters)
     return 2 * leftwards > len(letters)
@@ -317,7 +317,7 @@ def _widen_to_columns(boxes: Boxes, columns: Boxes) -> Boxes:
 
 
 def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
-    """Return bool (N, N): whether the part with the row's index must be read before that with the column's index."""
+    """Return bool (N, N): entry (i, j) is whether part i must be read before part j."""
     left, top, right, bottom = boxes.T
     widths, heights = np.maximum(right - left, 1e-6), np.maximum(bottom - top, 1e-6)
     across = np.minimum(right[:, None], right) - np.maximum(left[:, None], left)
@@ -381,7 +381,7 @@ def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
 
 
 def _is_compound(first: str, second: str, whole: str, known: set[str]) -> bool:
-    """Whether two halves occur elsewhere with a hyphen, or as separate words."""
+    """Return whether two halves occur elsewhere with a hyphen, or as separate words."""
     if f"{first}-{second}" in whole:
         return True
     if first + second in known:

@@ -135,7 +135,7 @@ def lattice_areas(
     """Return the areas in which rules separate columns and rows, and the horizontal rules outside these areas."""
     areas, loose = [], [horizontal[:0]]
     lattices = find_lattices(horizontal, vertical, em)
-    # Sort by size, the largest first: of nested tables, the outermost is used.
+    # Sort by size, the largest first, so that the outermost of nested tables is used.
     lattices.sort(key=lambda lattice: (lattice.box[0] - lattice.box[2]) * (lattice.box[3] - lattice.box[1]))
     used = {tuple(rule) for lattice in lattices for rule in lattice.horizontal.tolist()}
     loose += [np.array([rule]) for rule in horizontal.tolist() if tuple(rule) not in used]
@@ -183,7 +183,7 @@ def stack_areas(
         for upper, lower in pairwise(stack):
             words = words_inside(content, (left - 0.5 * em, float(upper[0]), right + 0.5 * em, float(lower[0])))
             kind = _band_kind(content, words, right - left, is_prose, em)
-            # The space between two tables, which contains only the title of the second table.
+            # This is the space between two tables; it contains only the title of the second table.
             is_apart = kind == "little" and lower[0] - upper[0] > 2.5 * em and len(stack) > 3
             bands.append("other" if is_apart or _is_within(upper, lower, taken) else kind)
         at = 0
@@ -205,7 +205,7 @@ def stack_areas(
 
 
 def _is_within(upper: NDArray[np.float64], lower: NDArray[np.float64], boxes: Sequence[Box]) -> bool:
-    """Whether one of the boxes overlaps the area between two rules."""
+    """Return whether one of the boxes overlaps the area between two rules."""
     left, right = max(upper[1], lower[1]), min(upper[2], lower[2])
     return any(x0 < right and x1 > left and y0 < lower[0] and y1 > upper[0] for x0, y0, x1, y1 in boxes)
 
@@ -377,14 +377,14 @@ def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[li
 
 
 def _is_head_of_several(line: list[Run], below: list[Run]) -> bool:
-    """Whether a single text above a line is the head of some of its columns rather than the table title."""
+    """Return whether a single text above a line is the head of some of its columns rather than the table title."""
     run = line[0]
     middle = (run.x0 + run.x1) / 2
     return len(below) > 2 and run.x0 > below[0].x1 and below[1].x0 <= middle <= below[-1].x1
 
 
 def _is_list(content: PageContent, rows: Sequence[list[Run]]) -> bool:
-    """Whether rows are bulleted or numbered items, a table of contents, or form fields."""
+    """Return whether rows are bulleted or numbered items, a table of contents, or form fields."""
     texts = [[" ".join(content.texts[word] for word in run.words) for run in row] for row in rows]
     marked = sum(_MARK.match(row[0]) is not None and len(row) == 2 for row in texts)
     if marked > 0.5 * len(rows):
@@ -393,7 +393,7 @@ def _is_list(content: PageContent, rows: Sequence[list[Run]]) -> bool:
     if labelled > 0.5 * len(rows):
         return True
     if all(len(row) == 2 for row in texts):
-        # Ascending page numbers.
+        # A table of contents has ascending page numbers.
         pages = [row[1] for row in texts]
         if all(page.isdigit() for page in pages):
             numbers = [int(page) for page in pages]

@@ -186,7 +186,7 @@ class _Grid:
         return parts
 
     def _has_post(self, at: int, y: float) -> bool:
-        """Whether a vertical rule runs along column edge ``at`` at height ``y``."""
+        """Return whether a vertical rule runs along column edge ``at`` at height ``y``."""
         if not self.is_ruled[at]:
             return False
         posts = self.area.vertical
@@ -205,7 +205,7 @@ class _Grid:
         return first, end
 
     def _rules_part_rows(self, bands: Sequence[tuple[list[_Line], float]]) -> bool:
-        """Whether rules separate most rows from each other."""
+        """Return whether rules separate most rows from each other."""
         filled = [band for band, _ in bands if band]
         if len(filled) < 3:
             return False
@@ -213,7 +213,7 @@ class _Grid:
         return len(filled) >= 0.6 * lines
 
     def _is_body(self, band: Sequence[_Line]) -> bool:
-        """Whether a band has a line of numbers. Years above columns do not count: they are column heads."""
+        """Return whether a band has a line of numbers. Years above columns do not count: they are column heads."""
         for line in band:
             rest = line.columns - {0}
             numbers = line.numbers - {0}
@@ -378,7 +378,7 @@ class _Grid:
         return ends
 
     def _is_wrapped_label(self, line: _Line, after: _Line, right: NDArray[np.float64]) -> bool:
-        """Whether the label in ``after`` is the rest of the label in ``line``, which did not fit there."""
+        """Return whether the label in ``after`` is the rest of the label in ``line``, which did not fit there."""
         above = [run for run, (first, _) in zip(line.runs, line.spans, strict=True) if first == 0]
         below = [run for run, (first, _) in zip(after.runs, after.spans, strict=True) if first == 0]
         if not above or not below:
@@ -535,7 +535,7 @@ class _Grid:
     def _columns_of_head(
         self, joined: _JoinedCells, row: int, text: int, middle: float, texts: set[int], below: Sequence[int]
     ) -> tuple[int, int] | None:
-        """Return the first and last of the columns that a head is centred above, without columns of other heads."""
+        """Return the first and last column that a head is centred above, without other heads' columns, or ``None``."""
         best = None
         for first in range(text, -1, -1):
             if first != text and (first in texts or first not in below or self._is_taken(joined, row, first)):

@@ -107,12 +107,12 @@ def cut_leaders(content: PageContent, max_words: int) -> PageContent:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number with signs and units, such as "(12%)", or marks a missing number ("-", "n.a.")."""
+    """Return whether a text is a number with signs and units ("(12%)") or a mark for a missing number ("-", "n.a.")."""
     return _NUMBER.match(text.strip()) is not None
 
 
 def is_right_to_left(text: str) -> bool:
-    """Whether most letters of a text belong to a right-to-left script."""
+    """Return whether most letters of a text belong to a right-to-left script."""
     kinds = [unicodedata.bidirectional(letter) for letter in text if letter.isalpha()]
     return 2 * sum(kind in ("R", "AL") for kind in kinds) > len(kinds)
 
@@ -224,7 +224,7 @@ def _runs_below(runs: Sequence[Run], em: float) -> list[int]:
 
 
 def is_wrapped(content: PageContent, stack: Sequence[Run], em: float) -> bool:
-    """Whether stacked lines are running text: they are long, and most end where the next word did not fit."""
+    """Return whether stacked lines are running text: they are long, and most end where the next word did not fit."""
     right = max(run.x1 for run in stack)
     full = []
     for run, after in pairwise(stack):

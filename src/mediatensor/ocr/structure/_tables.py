@@ -22,7 +22,8 @@ _CUT_SHARE = 0.2
 _MAX_PICTURE_SHARE = 0.3
 # A grid in which a larger share of cells has text is a table on any background.
 _FILLED_SHARE = 0.7
-# Relation signs of formulas. A grid with at least this many, and at least this share of its words, is not a table.
+# Relation signs of formulas. A grid is not a table if it has at least this many of them, and they are at least this
+# share of its words.
 _RELATIONS = frozenset("=≤≥≈≡⇒→≠")
 _MIN_RELATIONS = 4
 _RELATION_SHARE = 0.05
@@ -33,8 +34,8 @@ def find_tables(content: PageContent) -> list[FoundTable]:
 
     Connected rules form a lattice, and each opening of the lattice is a cell. Stacked rules with the same ends bound
     tables with gaps between columns, as in scientific papers. The remaining words are searched for rows of short texts
-    with gaps at the same places; running text, lists and tables of contents are excluded. Of nested tables, only the
-    outermost is found.
+    with gaps at the same places; running text, lists and tables of contents are excluded. Tables inside other tables
+    are not returned.
 
     Args:
         content: The page.
@@ -142,7 +143,7 @@ def _longest_free_part(words: NDArray[np.float64], start: float, end: float) -> 
 
 
 def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: float) -> bool:
-    """Whether the cells of a ruled area form a table: enough cells are filled, but not with running text."""
+    """Return whether the cells of a ruled area form a table: enough cells are filled, but not with running text."""
     filled = [cell for cell in table.cells if cell.words]
     if len(filled) < 4 or len({cell.row_start for cell in filled}) < 2 or len({cell.col_start for cell in filled}) < 2:
         return False
@@ -157,7 +158,7 @@ def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: floa
 
 
 def _is_drawn(content: PageContent, table: FoundTable, *, is_ruled: bool = False) -> bool:
-    """Whether a grid is part of a picture, such as a chart, or consists of stacked formulas.
+    """Return whether a grid is part of a picture, such as a chart, or consists of stacked formulas.
 
     Shaded cells may be mistaken for a picture. Therefore a ruled grid with text in most cells is always a table.
     """
@@ -176,7 +177,7 @@ def _is_drawn(content: PageContent, table: FoundTable, *, is_ruled: bool = False
 
 
 def _is_prose_table(content: PageContent, table: FoundTable, em: float) -> bool:
-    """Whether most words are in columns of running text."""
+    """Return whether most words are in columns of running text."""
     columns: list[list[int]] = [[] for _ in range(table.num_cols)]
     for cell in table.cells:
         if cell.col_start == cell.col_end:
@@ -194,7 +195,7 @@ def _is_prose_table(content: PageContent, table: FoundTable, em: float) -> bool:
 
 
 def _is_form(content: PageContent, table: FoundTable) -> bool:
-    """Whether many cells start with a label that ends with a colon."""
+    """Return whether many cells start with a label that ends with a colon."""
     filled = [cell for cell in table.cells if cell.words]
     labels = sum(any(content.texts[word].endswith(":") for word in cell.words[:4]) for cell in filled)
     return labels > 0.3 * len(filled)
@@ -239,7 +240,7 @@ def join_tables(
 
 
 def _continues(content: PageContent, table: FoundTable, next_content: PageContent, after: FoundTable) -> bool:
-    """Whether a table at the bottom of a page continues at the top of the next page."""
+    """Return whether a table at the bottom of a page continues at the top of the next page."""
     if table.num_cols != after.num_cols:
         return False
     if table.box[3] < 0.6 * content.height or after.box[1] > 0.4 * next_content.height:
