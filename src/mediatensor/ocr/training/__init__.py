@@ -1,4 +1,4 @@
-"""Train text detectors and recognisers on your pages and lines, and score them."""
+"""Train text detectors and recognisers on your pages and lines, and score models."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _change_page(sample: Sample) -> Sample:
 
 
 def changed_page(image: Tensor, boxes: NDArray[np.float64]) -> tuple[Tensor, NDArray[np.float64]]:
-    """Cut a random part out of a page and change its colours, contrast, sharpness and noise.
+    """Cut a random part out of a page and change the part's colours, contrast, sharpness and noise.
 
     Random numbers come from torch's global generator.
 
@@ -281,8 +281,8 @@ class Detection(Learner):
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
         """Choose the thresholds for the probabilities of pixels and boxes.
 
-        The thresholds of an architecture suit networks that were trained for days. After a short training,
-        probabilities fall slowly at text edges, so boxes would be too large with these thresholds.
+        The default thresholds of an architecture suit networks that were trained for days. After a short training,
+        probabilities fall slowly at text edges, so boxes would be too large with the defaults.
         """
         predictor, post = detection_predictor(model), model.postprocessor
         device = next(model.parameters()).device
@@ -312,7 +312,7 @@ class Detection(Learner):
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
-        """Score the boxes that a network finds: recall, precision, and as score their harmonic mean."""
+        """Score the boxes that a network finds: recall, precision, and ``score``, their harmonic mean."""
         predictor, confusion = detection_predictor(model), LocalizationConfusion(_IOU)
         for samples in first_rows(dataset, num_rows, at_once=1):
             for sample in samples:

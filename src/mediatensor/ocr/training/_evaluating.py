@@ -41,7 +41,7 @@ from ._worst_cases import WorstLine, WorstPage
 
 # Calls before the first timed call. The first calls load kernels and fill caches.
 NUM_WARM_UP = 3
-# A box is part of another box if at least this share of it is inside.
+# A box is part of another box if at least this share of its area is inside the other.
 _WITHIN = 0.7
 
 _Worst = TypeVar("_Worst", WorstLine, WorstPage)
@@ -67,15 +67,15 @@ def evaluate(
         dataset: Any object with a length and rows by index. Rows for a recogniser are `Sample` objects with ``image``,
             uint8 (3, H, W), and the text as ``label`` or in ``extra["text"]``, or pairs of an image and its text. Rows
             for a detector have the relative boxes of a page in ``extra["boxes"]``, (N, 4) or (N, 4, 2) or a dict of
-            these by class, or are pairs of an image and its boxes. docTR's `Sample` has text or boxes as ``target``.
-            Rows that the dataset skips or replaces count as failed.
-        iou_threshold: Smallest overlap of a found and a true box that makes them a pair.
+            these by class, or are pairs of an image and its boxes. docTR's `Sample` objects, with text or boxes as
+            ``target``, are also accepted. Rows that the dataset skips or replaces count as failed.
+        iou_threshold: Smallest intersection over union at which a found and a true box are a pair.
         num_worst: Number of the worst rows to keep with their images.
         name: Name of the model in reports; by default the given name, or the class of the network.
         device: Device to move the model to. By default, it is not moved.
         task: Required task of the model. By default, both tasks are accepted.
-        batch_size: Rows per call of the model. Batches of several rows are faster, especially on a GPU, but ``latency``
-            is then ``None``, because it is the time of a call with a single row.
+        batch_size: Rows per call of the model. Batches of several rows are faster, especially on a GPU, but
+            ``latency``, the time of a call with a single row, is then ``None``.
 
     Returns:
         A `RecognitionEvaluation` or a `DetectionEvaluation`.
@@ -207,7 +207,7 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
 class _Rows:
     """The readable rows of a dataset with predictions, the latency of the predictions, and the failures.
 
-    ``wanted`` says what each row has as truth: ``"text"`` or ``"boxes"``.
+    ``wanted`` is the truth that each row has: ``"text"`` or ``"boxes"``.
     """
 
     def __init__(self, dataset: Any, wanted: str, predictor: _Predictor, batch_size: int) -> None:
@@ -274,7 +274,7 @@ class _WorstRows(Generic[_Worst]):
         self._heap: list[tuple[int, int, _Worst]] = []
 
     def offer(self, num_errors: int, number: int, make: Callable[[], _Worst]) -> None:
-        """Keep a row if it is among the worst. ``make`` makes the row, with its image, only then."""
+        """Keep a row if it is among the worst. Only then is ``make`` called to create the row with its image."""
         if len(self._heap) < self._most:
             heapq.heappush(self._heap, (num_errors, -number, make()))
         elif self._heap and (num_errors, -number) > self._heap[0][:2]:
@@ -303,7 +303,7 @@ def _quads(boxes: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _are_within(quads: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether most of the upright box around each quad, (N, 4, 2), is inside the box around one of ``others``."""
+    """Return bool (N,): whether the box around each quad (N, 4, 2) is mostly inside the box of one of ``others``."""
     boxes = boxes_around(quads)
     needed = _WITHIN * (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     inside = np.zeros(len(boxes), dtype=bool)

@@ -34,7 +34,7 @@ _PAGE_START = _PAGE.partition("<style>")[0]
 def export_lines(
     pages: Any, folder: str | os.PathLike[str], reader: TextPredictor | None = None, *, name: str | None = None
 ) -> Path:
-    """Cut out every line that a predictor finds, and store it with the text read, for correction and training.
+    """Cut out every line that a predictor finds, and store its image and text for correction and training.
 
     The folder gets an image for each line in reading order: ``images/NAME-0001.png``, or ``images/NAME-p0002-0001.png``
     for documents with several pages. ``lines.jsonl`` gets an object for each line: ``file``, ``text``, ``confidence``,
@@ -108,7 +108,7 @@ class LineFolder:
         return self._folder / "correct.html"
 
     def pictures_of(self, documents: Mapping[str, str]) -> dict[Path, str]:
-        """Return the existing images whose file names lines of ``documents`` would get, and the document of each image.
+        """Return existing images with names that lines of ``documents`` would get, and the document of each image.
 
         ``documents`` maps each document to the start of the names of its images.
         """

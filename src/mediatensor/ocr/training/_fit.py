@@ -281,7 +281,7 @@ def _is_checkpoint(path: str) -> bool:
 
 
 def _is_archive(path: str) -> bool:
-    """Whether a file starts like a file of ``torch.save``, even if it is truncated."""
+    """Return whether a file starts like a file of ``torch.save``, even if it is truncated."""
     with open(path, "rb") as file:
         return file.read(4) == b"PK\x03\x04"
 

@@ -121,7 +121,7 @@ class TextBatches:
 
 @torch.no_grad()
 def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str, str]:
-    """Return, for each new character, what a recogniser mostly reads for it, in the first rows that contain it."""
+    """Return, for each new character, what a recogniser most often reads instead in the first rows that contain it."""
     predictor = recognition_predictor(model)
     seen: dict[str, Counter[str]] = {character: Counter() for character in characters}
     missing = set(characters)
@@ -142,8 +142,8 @@ def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str,
 class Recognition(Learner):
     """The learner of a text recogniser.
 
-    With ``distils``, it keeps a copy of the current model for `keeping_loss`. With ``is_new``, the weights are random,
-    and training needs a flat start; see `loss`.
+    With ``distils``, the learner keeps a copy of the current model for `keeping_loss`. With ``is_new``, the weights are
+    random, and training needs a flat start; see `loss`.
     """
 
     task = "recognition"
@@ -212,9 +212,9 @@ class Recognition(Learner):
     def keeping_loss(self, batch: TextBatch) -> Tensor:
         """Return the loss for rehearsal data.
 
-        The loss of the texts is added to the squared difference of the features before the last layer from those of the
-        initial model, relative to the variance of the latter. This preserves even characters that the rehearsal data
-        lack (Romero et al., "FitNets", 2015, https://arxiv.org/abs/1412.6550).
+        To the loss of the texts, this adds the squared difference between the features before the last layer and the
+        same features of the initial model, relative to the variance of the initial features. It preserves even
+        characters that the rehearsal data lack (Romero et al., "FitNets", 2015, https://arxiv.org/abs/1412.6550).
         """
         if self._teacher is None:
             return self.loss(self.model, batch)
@@ -237,7 +237,7 @@ class Recognition(Learner):
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
-        """Return the share of exact lines, and the edits per true character; the score is 1 minus the latter."""
+        """Return the share of exact lines, and the edits per true character; the score is one minus the edit rate."""
         predictor, errors = recognition_predictor(model), CharacterErrorRate()
         num_lines = num_exact = 0
         for samples in first_rows(dataset, num_rows, _SCORED_AT_ONCE):
