@@ -110,7 +110,7 @@ class DocumentPages(MediaDataset):
             ``max_open_files``.
 
     Raises:
-        InvalidArgumentError: if there are no documents, or an argument is not among the accepted ones.
+        InvalidArgumentError: if there are no documents or an argument is invalid.
         MissingDependencyError: if pages are counted and a package to open the documents is missing.
 
     Example:

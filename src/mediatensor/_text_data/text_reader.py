@@ -95,7 +95,7 @@ class TextReader(RowMapper):
             ``max_open_files`` ...
 
     Raises:
-        InvalidArgumentError: if an argument is not among the accepted ones.
+        InvalidArgumentError: if an argument is invalid.
 
     Example:
         >>> import ray  # doctest: +SKIP

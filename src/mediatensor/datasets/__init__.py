@@ -1,4 +1,4 @@
-"""Datasets of media files for training: any file, any sampler, the same sample wherever and whenever it is read."""
+"""Datasets of media files for training. A row gives the same sample in every process, whenever it is read."""
 
 from __future__ import annotations
 

@@ -56,30 +56,31 @@ class AudioClips(MediaDataset):
     """Clips from audio files or from the audio of videos, one sample per row.
 
     Args:
-        source: The files: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        sampler: Takes an `AudioDecoder` and returns an `AudioSamplesBatch` of clips: one of `mediatensor.samplers` with
-            its arguments bound by ``functools.partial``, or your own function. Your function may also return
-            `AudioSamples`; ``AudioDecoder.get_all_samples`` reads whole files. By default
-            `audio_clips_at_random_timestamps` with ``seconds_per_clip``. It pads shorter files with silence, and
-            ``Sample.num_valid_samples`` is the number of samples before the padding.
+        source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
+        sampler: Function that takes an `AudioDecoder` and returns an `AudioSamplesBatch` of clips: one of
+            `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. Your own
+            function may also return `AudioSamples`; use ``AudioDecoder.get_all_samples`` to read whole files. The
+            default is `audio_clips_at_random_timestamps` with ``seconds_per_clip``. It pads shorter files with silence,
+            and ``Sample.num_valid_samples`` is then the number of samples before the padding.
         seconds_per_clip: Length of a clip in seconds, for the default sampler.
-        sample_rate: Samples per second of the clips; ``None`` keeps the rate of each file, so that files of different
-            rates give clips of different lengths.
-        num_channels: Number of channels; ``None`` keeps the channels of each file.
-        downmix: How to mix to fewer channels: ``"sum"`` as in torchcodec, where the mix of stereo to mono is 1.414
-            times the mean, or ``"mean"``. See `AudioDecoder`.
-        keep_clip_dimension: If ``False``, the sampler returns one clip, and a sample has `AudioSamples` (channels,
+        sample_rate: Sample rate of the clips in Hz. With ``None``, each clip has the sample rate of its file, so clips
+            of equal duration may have different numbers of samples.
+        num_channels: Number of channels of the clips; ``None`` keeps the channels of each file.
+        downmix: How to mix to fewer channels. ``"mean"`` takes the mean. ``"sum"`` mixes like torchcodec, where the
+            mono mix of stereo is 1.414 times the mean. See `AudioDecoder`.
+        keep_clip_dimension: If ``False``, the sampler must return one clip, and a sample has `AudioSamples` (channels,
             samples). If ``True``, the sampler may return several clips, and a sample has `AudioSamplesBatch` (clips,
             channels, samples).
-        transform: Takes the audio of a sample, and returns other audio, a tensor of the same shape, or features: a
-            tensor of another shape, such as (channels, mels, frames) of `LogMelSpectrogram`. Features are in
-            ``Sample.features``; then ``audio`` is ``None``, and ``extra`` has ``audio_pts_seconds``,
-            ``audio_duration_seconds`` and ``num_valid_samples``. Random transforms draw for each row.
+        transform: Function that takes the audio of a sample. It returns new audio, a tensor of the same shape, or
+            features, which are a tensor of another shape such as (channels, mels, frames) from `LogMelSpectrogram`.
+            Features are stored in ``Sample.features``. ``Sample.audio`` is then ``None``, and ``Sample.extra`` has
+            ``audio_pts_seconds``, ``audio_duration_seconds`` and ``num_valid_samples``. Random transforms draw new
+            values for each row.
         label, classes, rows_per_file, dataset_options: As for `VideoClips`.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
 
     Raises:
-        InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
+        InvalidArgumentError: if there are no files or an argument is invalid.
 
     Example:
         >>> from mediatensor.datasets import AudioClips
@@ -167,54 +168,57 @@ class AudioRecipe(Recipe):
 class VideoAudioClips(MediaDataset):
     """Clips of videos with the audio and captions of the same time range, one sample per row.
 
-    By default a clip starts at a random time, uniform over all times at which it fits. ``Sample.frames`` and
-    ``Sample.audio`` begin together: the audio of a frame begins at sample ``(frame.pts_seconds - audio.pts_seconds) *
-    sample_rate``. Silence replaces audio that the file lacks because its audio begins later, ends earlier or has a gap.
-    ``extra["silent_spans"]`` has the ranges [first, last) of silent samples. The ``sample_mask`` of a sample and of a
-    batch is false for these samples.
+    By default, a clip starts at a random time, uniform over all times at which it fits. ``Sample.frames`` and
+    ``Sample.audio`` start together: the audio of a frame starts at sample ``(frame.pts_seconds - audio.pts_seconds) *
+    sample_rate``. If the audio of the file starts late, ends early or has gaps, the clip has silence there.
+    ``extra["silent_spans"]`` has a pair (first sample, one past the last) for each of these silent ranges.
+    ``sample_mask``, of a sample or of a batch, is false for their samples.
 
-    With ``captions``, ``Sample.captions`` has the captions of the clip, each a `ClipCaption` with a text, times, and
-    ranges of frames and samples of the clip. A clip without speech has no captions.
+    With ``captions``, ``Sample.captions`` has a `ClipCaption` for each caption of the clip: its text, times, and ranges
+    of frames and samples within the clip. A clip without speech has no captions.
 
     Args:
-        source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        sampler: Takes an `AudioVideoDecoder` and returns an `AudioVideoClip`, or several clips of one shape. By
-            default, clips of ``seconds_per_clip`` at random times.
+        source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
+        sampler: Function that takes an `AudioVideoDecoder` and returns an `AudioVideoClip`, or a list of clips of one
+            shape. By default, clips of ``seconds_per_clip`` at random times.
         seconds_per_clip: Length of a clip in seconds, for the default sampler.
-        fps: Frames per second, for the default sampler: every clip has ``seconds_per_clip * fps`` frames, rounded, at
-            times 1 / fps apart. With ``None``, a clip has the frames of the file, whose number may differ between
+        fps: Frames per second, for the default sampler. Every clip then has ``seconds_per_clip * fps`` frames, rounded,
+            1 / fps seconds apart. With ``None``, a clip has the frames of the file, whose number may differ between
             clips.
-        num_clips: Number of clips of a sample, for the default sampler; more than one needs ``keep_clip_dimension``.
-        policy: For videos shorter than a clip, with the default sampler: ``"pad"`` repeats the last frame (with
-            ``fps``) and adds silence, ``"error"`` fails.
+        num_clips: Number of clips in a sample, for the default sampler; more than one needs ``keep_clip_dimension``.
+        policy: What the default sampler does with videos shorter than a clip: ``"pad"`` repeats the last frame (if
+            ``fps`` is given) and adds silence, ``"error"`` fails.
         sample_rate, num_channels, downmix: As for `AudioClips`.
-        keep_clip_dimension: If ``False``, the sampler returns one clip, and a sample has frames (T, C, H, W) and
+        keep_clip_dimension: If ``False``, the sampler must return one clip, and a sample has frames (T, C, H, W) and
             `AudioSamples`. If ``True``, frames are (clips, T, C, H, W) and the audio is an `AudioSamplesBatch`.
         transform: Transforms the frames, as in `VideoClips`.
         audio_transform: Transforms the audio, like ``transform`` in `AudioClips`; it may return features.
-        captions: Where to find captions: ``"subtitles"``, a text stream in the file; ``"sidecar"``, a subtitle file of
-            the same name next to it (``talk.srt``, ``talk.en.vtt``), or in the same sample of a tar shard;
-            ``"column"``, the column ``captions`` of the row; or ``"any"``, the first of column, sidecar and subtitles
-            that exists. The column ``captions`` has the path or the text of a subtitle file, a series of mappings with
-            ``start``, ``end`` and ``text`` (or the same as JSON), or a `VideoReading` or the path of a saved one. A
-            function of an `Item` may return any of these, or a `SubtitleDecoder`. With ``None``, samples have no
-            captions.
-        captions_language: Preferred language of captions, written as in the suffix of a subtitle file or the language
-            tag of a stream; or several languages in order of preference: ``("en", "eng")``. Captions without a language
+        captions: Where to find captions. With ``None``, samples have no captions. Otherwise, one of
+
+            * ``"subtitles"``: a text stream in the file;
+            * ``"sidecar"``: a subtitle file with the same name next to the file (``talk.srt``, ``talk.en.vtt``), or in
+              the same sample of a tar shard;
+            * ``"column"``: the row's column ``captions``. It has the path or the text of a subtitle file, a series of
+              mappings with ``start``, ``end`` and ``text`` (or the same as JSON), or a `VideoReading` or the path of a
+              saved one;
+            * ``"any"``: the first of column, sidecar and subtitles that exists;
+            * a function that takes an `Item` and returns any of the values of a column, or a `SubtitleDecoder`.
+        captions_language: Preferred language of captions, written as in the name of a subtitle file or the language tag
+            of a stream. Or several languages in order of preference: ``("en", "eng")``. Captions without a language
             come last.
-        tokenizer: A function that takes a text, and returns its token ids or a mapping with the token ids as
-            ``"input_ids"``. Captions then have ``token_ids``, and batches ``caption_ids`` and ``caption_mask``.
-        missing: What to do with a file without decodable audio, or without captions where ``captions`` looks for them:
-            ``"error"`` raises `StreamError` (for ``on_error``), ``"pad"`` gives silence and no captions, and ``"skip"``
-            leaves out the rows of the file, whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``; without
-            ``num_channels``, the silence has one channel.
+        tokenizer: Function that takes a text, and returns its token ids or a mapping with the token ids as
+            ``"input_ids"``. Captions then have ``token_ids``, and batches have ``caption_ids`` and ``caption_mask``.
+        missing: What to do with a file that has no decodable audio, or no captions in the place that ``captions``
+            names. ``"error"`` raises `StreamError`, which ``on_error`` handles. ``"pad"`` gives silence and no
+            captions. ``"skip"`` leaves out the rows of the file, whatever ``on_error`` is. ``"pad"`` needs
+            ``sample_rate``; without ``num_channels``, the silence has one channel.
         label, classes, rows_per_file, dataset_options: As for `VideoClips`.
-        decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random transforms draw for
-            each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` of the frames (see
-            `VideoClips`) ...
+        decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random transforms draw new
+            values for each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` of the
+            frames (see `VideoClips`) ...
 
     Raises:
-        InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
+        InvalidArgumentError: if there are no files or an argument is invalid.
 
     Example:
         >>> from mediatensor.datasets import VideoAudioClips
@@ -346,7 +350,7 @@ class VideoAudioRecipe(Recipe):
         )
 
     def _captions_of(self, opened: _OpenVideo, item: Item) -> CaptionTrack | None:
-        """Return the captions of an item, and keep them for its next clip; ``None`` if no captions were requested."""
+        """Return the captions of an item, and keep them for its next clip; ``None`` if the recipe has no captions."""
         if self.captions is None:
             return None
         if opened.captions is None or opened.captions[0] is not item:
@@ -368,7 +372,7 @@ class VideoAudioRecipe(Recipe):
 
 
 class _OpenVideo(AudioVideoDecoder):
-    """An open video with its audio, which is silence if the file lacks it, and the captions that were read last."""
+    """An open video with its audio (silence if the file has none) and the captions of the item that was read last."""
 
     def __init__(self, source: Any, missing: MissingPolicy, options: Mapping[str, Any]) -> None:
         self._missing = missing
@@ -427,7 +431,7 @@ def _check_clips(given: Any) -> list[AudioVideoClip]:
 
 
 def _num_valid_samples(clip: AudioVideoClip) -> int:
-    """Return the number of samples until the audio of the file ends, after which a clip has only silence."""
+    """Return the number of samples before the audio of the file ends; the rest of the clip is silence."""
     length = clip.samples.data.shape[1]
     if clip.silent_spans and clip.silent_spans[-1][1] >= length:
         return clip.silent_spans[-1][0]

@@ -1,4 +1,4 @@
-"""`LeRobotClips`: rows of LeRobot datasets, with the frames of their cameras."""
+"""`LeRobotClips`: rows of LeRobot datasets, with camera frames."""
 
 from __future__ import annotations
 
@@ -47,47 +47,47 @@ _TIFF_STARTS = (b"II*\0", b"MM\0*")
 
 
 class LeRobotClips(ColumnDataset):
-    """Rows of a LeRobot dataset (version 2.0, 2.1 or 3.0), with the values that LeRobot's own reader returns.
+    """Rows of a LeRobot dataset (version 2.0, 2.1 or 3.0), with the same values as from LeRobot's own reader.
 
     A row is a dict with a value for each column of the dataset: camera images, float32 (C, H, W) from 0 to 1; states,
     actions and other columns in their shapes; ``timestamp``, ``frame_index``, ``episode_index``, ``index`` and
-    ``task_index``; and the task's text as ``task``. A column in ``delta_timestamps`` has one value for each time, in a
-    new first dimension. The mask ``NAME_is_pad``, bool, is true for times outside the episode, whose values are the
-    first or last value of the episode. `DataLoader` batches rows into dicts of columns.
+    ``task_index``. The key ``task`` has the text of the task. A column NAME in ``delta_timestamps`` has one value for
+    each of the times, in a new first dimension. Its mask ``NAME_is_pad``, bool, is true for times outside the episode.
+    For these times, the value is the first or last value of the episode. `DataLoader` batches rows into dicts of
+    columns.
 
-    A camera whose feature is marked ``is_depth_map`` has depths, float32 (1, H, W) in metres. A column of another type,
-    such as ``language_persistent``, has the value of the row as lists and dicts. If the table lacks a value, rows that
-    need it raise `ReadError`.
+    A camera whose feature is marked ``is_depth_map`` has depths, float32 (1, H, W) in metres. Columns with structured
+    values, such as ``language_persistent``, give lists and dicts. A row that needs a value that is missing in the table
+    raises `ReadError`.
 
-    `Shuffle` treats an episode as a file. A video that several episodes share is opened once for all of them.
+    `Shuffle` treats each episode like a file. A video that several episodes share is opened only once.
 
     Args:
         source: The folder of the dataset, with ``meta``, ``data`` and ``videos`` in it; or its URL for fsspec
             (``hf://datasets/...``, ``s3://...``), from which only the needed parts are fetched.
-        delta_timestamps: For each column, times relative to the row in seconds: ``{"action": [0.0, 0.1, 0.2]}``. They
-            must be multiples of 1 / fps, within ``tolerance_s``.
+        delta_timestamps: For each column, the times of its values in seconds relative to the row: ``{"action": [0.0,
+            0.1, 0.2]}``. Times must be multiples of 1 / fps, give or take ``tolerance_s``.
         episodes: Numbers of the episodes to read; by default all. Rows are always in the order of the episodes.
-        rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode: its columns and
-            ``task`` have a value for each frame in a new first dimension.
-        step: Use only every ``step``-th frame of an episode.
-        only_whole: Use only frames whose ``delta_timestamps`` all lie within the episode, so that nothing is padded.
-        cameras: The image columns to read; by default all. Videos of other cameras are not opened.
-        tolerance_s: Maximum distance between the time of a row and the frame of a video, in seconds. A row without a
+        rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode. In that row, every
+            column and ``task`` have one value for each frame, in a new first dimension.
+        step: Use only every ``step``-th frame of an episode as a row (with ``rows="episodes"``: in a row).
+        only_whole: Leave out frames with a time of ``delta_timestamps`` outside the episode, so that nothing is padded.
+        cameras: The image columns to read; by default all. Videos of cameras that are not read are not opened.
+        tolerance_s: Maximum distance in seconds between a requested time and the nearest video frame. A row without a
             frame within this distance cannot be read.
-        image_transforms: Takes the images of one camera, (C, H, W) or (T, C, H, W), and returns new images. Random
-            transforms draw for each row. Depth maps are not transformed.
-        output_dtype: Dtype of images: ``torch.float32``, or ``torch.uint8`` from 0 to 255, a quarter of the bytes.
-            Depth maps are always float32.
-        depth_output_unit: The unit of depth maps, ``"m"`` or ``"mm"``. Depth images in a table without a recorded unit
-            (``depth_unit``) are not converted.
+        image_transforms: Function that takes the images of one camera, (C, H, W) or (T, C, H, W), and returns new
+            images. Random transforms draw new values for each row. Depth maps are not transformed.
+        output_dtype: Dtype of images: ``torch.float32`` from 0 to 1, or ``torch.uint8`` from 0 to 255, which takes a
+            quarter of the bytes. Depth maps are always float32.
+        depth_output_unit: Unit of depth maps, ``"m"`` or ``"mm"``. Depth images in a table are not converted if the
+            dataset does not record their unit (``depth_unit``).
         decoder_options: Arguments of `VideoDecoder`, as for `VideoClips`, except ``seek_mode`` and ``output_dtype``.
         dataset_options: As for `VideoClips`.
 
     Raises:
         SourceNotFoundError: if there is no such dataset.
-        InvalidArgumentError: if the metadata are damaged or of an unsupported version, or an argument is not among the
-            accepted ones.
-        ReadError: if the metadata cannot be read. Reading a row of an unreadable episode raises it as well.
+        InvalidArgumentError: if an argument is invalid, or the metadata are damaged or of an unsupported version.
+        ReadError: if the metadata cannot be read; also when reading a row of an unreadable episode.
         MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
 
     Example:
@@ -164,7 +164,7 @@ class LeRobotClips(ColumnDataset):
 
     @property
     def tasks(self) -> dict[int, str]:
-        """The texts of tasks by number."""
+        """The text of each task, by task number."""
         return dict(self._format.tasks)
 
     def __repr__(self) -> str:
@@ -227,7 +227,7 @@ class LeRobotRecipe(Recipe):
 
     @uses_row_random
     def position(self, opened: _OpenEpisode, item: Item, part: int) -> float:
-        # Episodes that share a video follow one another in it.
+        # Episodes that share a video are in the video in order.
         return item.extra["episode"].first_index + float(part)  # type: ignore[no-any-return]
 
     @uses_row_random
@@ -275,7 +275,7 @@ class LeRobotRecipe(Recipe):
     def _first_gap(
         self, gaps: Mapping[str, NDArray[np.bool_]], row_frames: _Frames, frames_by_column: Mapping[str, _Frames]
     ) -> tuple[str, int] | None:
-        """Return the first column and frame whose value the row needs and the table lacks."""
+        """Return the first (column, frame) that the row needs and the table lacks; ``None`` if nothing is missing."""
         for name, is_gap in gaps.items():
             needed = [frames_by_column.get(name, row_frames)]
             if name in _TIMES:
@@ -288,7 +288,7 @@ class LeRobotRecipe(Recipe):
         return None
 
     def _frames_of(self, episode: Episode, part: int) -> tuple[_Frames, dict[str, _Frames], dict[str, Tensor]]:
-        """Return the frames of a row, the frames of each column with its own times, and the padding masks."""
+        """Return the frames of a row, the frames of each column in ``delta_frames``, and the padding masks."""
         if self.rows == "episodes":
             return np.arange(0, episode.num_frames, self.step), {}, {}
         frame = self.first_frame + part * self.step
@@ -358,7 +358,9 @@ class _OpenEpisode:
     def frames(
         self, camera: str, seconds: NDArray[np.float64], tolerance_s: float, place: str, *, is_depth: bool = False
     ) -> Tensor:
-        """Return the frames of a camera at some times of its video: uint8 (T, C, H, W), or depth codes, uint16.
+        """Return the frames of a camera nearest to the times ``seconds`` of its video.
+
+        Frames are uint8 (T, C, H, W). With ``is_depth``, depth codes, uint16.
 
         Raises:
             ReadError: if the video has no frame near one of these times.
@@ -387,7 +389,7 @@ class _OpenEpisode:
         return decoder.get_frames_at(indices).data
 
     def image(self, column: str, row: int, place: str, *, is_depth: bool = False) -> Tensor:
-        """Return the image in a row of the table, uint8 (C, H, W), or depths as stored, float32."""
+        """Return the image in a row of the table, uint8 (C, H, W); with ``is_depth``, the stored depths, float32."""
         try:
             if column not in self._images:
                 with parquet_file(self.files.table) as file:
@@ -412,7 +414,7 @@ class _OpenEpisode:
 
 @lru_cache(maxsize=64)
 def _levels(scale: DepthScale, unit: DepthUnit) -> NDArray[np.float32]:
-    """Return the depth of each code, in metres or whole millimetres."""
+    """Return the depth for each of the 12-bit codes, in metres, or in millimetres rounded to whole numbers."""
     # Use the order of LeRobot's own operations, in float32, so that results are bit-identical.
     levels = torch.arange(1 << _NUM_DEPTH_BITS, dtype=torch.float32)
     first, last = scale.least, scale.greatest
@@ -428,7 +430,7 @@ def _levels(scale: DepthScale, unit: DepthUnit) -> NDArray[np.float32]:
 
 
 def _decode_depth_image(source: bytes | Source) -> Tensor:
-    """Decode a depth image as stored, float32 (1, H, W): a PNG, or a TIFF of 16-bit integers or floats.
+    """Decode a depth image as stored, float32 (1, H, W). It is a PNG, or a TIFF of 16-bit integers or floats.
 
     Raises:
         MediaTensorError: if the image is damaged, of another format, or larger than `MAX_PIXELS`.
@@ -454,7 +456,7 @@ def _decode_depth_image(source: bytes | Source) -> Tensor:
 
 
 def _in_unit(depths: Tensor, stored: str | None, wanted: DepthUnit) -> Tensor:
-    """Return depths in another unit; unchanged if their unit is unknown."""
+    """Convert depths from unit ``stored`` to unit ``wanted``; return them unchanged if ``stored`` is ``None``."""
     if stored == wanted or stored is None:
         return depths
     return depths * _MM_PER_METRE if wanted == "mm" else depths / _MM_PER_METRE

@@ -1,8 +1,8 @@
 """`StallMeter`: measure how long a training loop waits for its input, and advise what to change.
 
-The loop's time is split into its own work and four kinds of waiting: for rows that are being read, for rows that were
-read and are on their way, for work in the loop's own thread (a copy or a transform of `ToDevice`), and for the first
-batch of an epoch. The advice addresses the largest of these parts.
+The time of a loop is split into its own work and four kinds of waiting. It waits for the first batch of an epoch, for
+rows that a worker is still reading, for rows on their way from a worker, and for work in the loop's own thread (a copy
+or a transform of `ToDevice`). The advice addresses the largest of these parts.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ K = TypeVar("K", bound=Hashable)
 # Maximum nesting of loaders in which to search for a loader with workers.
 _MAX_DEPTH = 8
 
-#: Reading time that no stage accounts for.
+#: Reading time outside the measured stages.
 _OTHER = "other"
 
-# Worker number of rows that another thread of the loop's process has read.
+# Worker number for rows that were read in another thread of the loop's own process.
 _OTHER_THREAD = -1
 
-# A remainder up to this is a rounding error of a sum whose parts were all subtracted.
+# Seconds of a stage up to this are rounding errors: all time of the stage has been subtracted again.
 _ROUNDING_SECONDS = 1e-9
 
 _BAR_WIDTH = 30
@@ -50,26 +50,26 @@ _LINE_LENGTH = 100
 
 @dataclass(frozen=True)
 class StallFacts:
-    """Measurements of a training loop and of the workers that read for it.
+    """Measurements of a training loop and of the workers that read its batches.
 
-    Waiting for the first batch of an epoch, which is mostly the start of the workers, counts only in
-    ``first_batch_seconds``.
+    ``first_batch_seconds`` is the wait for the first batch of each epoch, which is mostly the start of the workers. No
+    other attribute includes this time.
 
     Attributes:
         num_epochs: Number of iterations over loaders.
         num_batches: Number of batches that the loop received, including the first batch of each epoch.
-        num_workers: Number of workers of the last loader; 0 if the loop's own process reads, ``None`` if unknown.
+        num_workers: Number of workers of the last loader: 0 if the loop's own process reads, ``None`` if unknown.
         num_cores: Number of CPU cores that this process may use.
-        first_batch_seconds: For each epoch, how long the loop waited for its first batch.
+        first_batch_seconds: How long the loop waited for the first batch, for each epoch.
         elapsed_seconds: Time from the first batch of an epoch to the end of the loop's work on the last batch, summed
             over the epochs.
         waited_seconds: Part of ``elapsed_seconds`` in which the loop waited for batches.
-        handover_seconds: Part of ``waited_seconds`` in which workers had already read the batch: it was being sent or
-            pinned, or a function around the loader worked on it.
-        loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread worked on batches, by stage,
-            without the time of reading rows.
-        stage_seconds: Reading time by stage, summed over the workers; ``"other"`` is the rest. Without workers, the
-            reading time of the loop's own thread.
+        handover_seconds: Part of ``waited_seconds`` after a worker had read the batch. Meanwhile the batch was sent or
+            pinned, or was in a function around the loader.
+        loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread worked on batches, by stage. The
+            time of reading rows is not included.
+        stage_seconds: Reading time by stage, summed over the workers; ``"other"`` is time outside these stages. Without
+            workers, this is the reading time of the loop's own thread.
         worker_busy_shares: For each worker, the share of the elapsed time in which it was reading, from 0 to 1.
 
     Example:
@@ -97,7 +97,7 @@ class StallFacts:
 
     @property
     def busy_share(self) -> float | None:
-        """Mean share of the elapsed time in which a worker was reading, from 0 to 1; ``None`` if unknown."""
+        """Share of the elapsed time in which a worker was reading, mean of all workers; ``None`` if unknown."""
         shares = self.worker_busy_shares.values()
         return sum(shares) / len(shares) if shares else None
 
@@ -106,20 +106,21 @@ class StallMeter:
     """Measure how long a training loop waits for input and what its workers do meanwhile, and advise what to change.
 
     Time within ``next()`` counts as waiting, and time between two calls as working. Batches of mediatensor's datasets
-    also record which worker read them, when, and the time of each stage: opening, indexing, seeking, decoding,
-    converting, transforming, collating. Times of different processes are comparable, because all processes of a machine
-    have the same monotonic clock, on Linux, macOS and Windows. For other batches, only the waiting time is known.
+    also record when and by which worker they were read, and the seconds of each stage: opening, indexing, seeking,
+    decoding, converting, transforming, collating. Times from different processes are comparable, because all processes
+    of a machine share one monotonic clock on Linux, macOS and Windows. For batches of other libraries, only the waiting
+    time is known.
 
-    Several epochs, even of several loaders, add up. In a trace of ``torch.profiler``, waiting appears as
-    ``mediatensor::wait``. The meter costs a few microseconds a batch.
+    The meter adds up all epochs, even of different loaders. In a trace of ``torch.profiler``, waiting appears as
+    ``mediatensor::wait``. The meter costs a few microseconds per batch.
 
     Args:
-        device: The GPU that the loop uses. Python runs ahead of the GPU, so a loop may wait for input while the GPU
-            still works. With a device, the meter waits for the GPU before each ``next()`` and counts that time as
-            working.
+        device: The GPU that the loop uses. Python runs ahead of the GPU, so a loop may ask for the next batch while the
+            GPU is still computing. With ``device``, the meter waits for the GPU before each ``next()``, and counts this
+            time as working.
 
     Raises:
-        InvalidArgumentError: if there is no such device.
+        InvalidArgumentError: if the device does not exist.
 
     Example:
         >>> from mediatensor.datasets import StallMeter
@@ -168,11 +169,11 @@ class StallMeter:
 
     @property
     def advice(self) -> str:
-        """One sentence about the largest part of the time that could be saved, and how to save it."""
+        """One sentence that names the largest saving of time, and how to achieve it."""
         return _advice(self.facts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return `facts`, the shares and the advice as plain numbers, text and lists, for JSON.
+        """Return `facts`, the shares and the advice as numbers, text and lists, ready for JSON.
 
         Example:
             >>> from mediatensor.datasets import StallMeter
@@ -195,7 +196,7 @@ class StallMeter:
 
 
 class Watched(Generic[B]):
-    """The batches of a loader that a `StallMeter` watches; each iteration is an epoch of the meter."""
+    """The batches of a loader that a `StallMeter` measures. Each iteration counts as an epoch."""
 
     def __init__(self, loader: Iterable[B], epochs: list[_Epoch], synchronize: Callable[[], object]) -> None:
         self._loader = loader
@@ -260,12 +261,12 @@ def _timings_of(batch: object) -> tuple[Timing, ...]:
 
 @dataclass
 class _Epoch:
-    """One iteration over a loader, with times in seconds of the machine's monotonic clock. A batch takes 24 bytes.
+    """One iteration over a loader. Times are seconds of the machine's monotonic clock. A batch takes 24 bytes.
 
-    The loader has fetched ``num_batches_ahead`` further batches when it returns one. Batches were ``finished`` when a
-    worker had read them; NaN if unknown, or if the loop's own thread read them. ``busy_seconds`` of workers count from
-    the first batch on. ``loop_stage_seconds`` are times of the loop's own thread while it waited for later batches. An
-    iteration without ``ended`` is open.
+    When the loader returns a batch, it has already fetched ``num_batches_ahead`` later ones. For each batch,
+    ``finished`` is the time when a worker had read it; NaN if unknown, or if the loop's own thread read it.
+    ``busy_seconds`` are the reading times of workers after the first batch. ``loop_stage_seconds`` are the times of
+    stages in the loop's own thread while it waited for later batches. ``ended`` is ``None`` while the iteration runs.
     """
 
     num_workers: int | None = None
@@ -280,7 +281,7 @@ class _Epoch:
     ended: float | None = None
 
     def add(self, asked: float, given: float, timings: Iterable[Timing], loop_seconds: Mapping[str, float]) -> None:
-        """Record a batch, with the stages of the loop's own thread from ``asked`` to ``given``."""
+        """Record a batch; ``loop_seconds`` are the stages in the loop's own thread from ``asked`` to ``given``."""
         if self.given:
             _add_seconds(self.loop_stage_seconds, loop_seconds)
         self.asked.append(asked)
@@ -303,7 +304,7 @@ class _Epoch:
         self.finished.append(finished)
 
     def _was_read_by_loop(self, timing: Timing) -> bool:
-        """Return whether the loop's own thread read the rows, which it can do only while it waits for a batch."""
+        """Return whether the loop's own thread read the rows: it does so only while it waits for a batch."""
         if timing.worker is not None:
             return False
         last_asked = bisect_right(self.asked, timing.started) - 1
@@ -315,7 +316,7 @@ class _Epoch:
 
     @property
     def handover_seconds(self) -> float:
-        """Time in which the loop waited for batches that workers had already read, without its own work on batches."""
+        """Time in which the loop waited for batches that workers had read, less the time of its own work on batches."""
         asked, given, finished = (np.array(times, np.float64) for times in (self.asked, self.given, self.finished))
         ahead = min(self.num_batches_ahead, len(finished))
         finished = np.append(finished[ahead:], np.full(ahead, math.nan))[1:]
@@ -329,7 +330,7 @@ def _add_seconds(total: dict[K, float], seconds: Mapping[K, float]) -> None:
 
 
 def _facts_of(epochs: Sequence[_Epoch], *, now: float, num_cores: int) -> StallFacts:
-    """Sum up epochs. An open epoch counts up to ``now``; epochs without a batch do not count."""
+    """Add up epochs. An epoch that has not ended counts up to ``now``; epochs without a batch do not count."""
     epochs = [epoch for epoch in epochs if len(epoch.given)]
     if not epochs:
         return StallFacts(num_cores=num_cores)
@@ -361,7 +362,7 @@ def _facts_of(epochs: Sequence[_Epoch], *, now: float, num_cores: int) -> StallF
 
 
 def _in_order(seconds: Mapping[str, float]) -> dict[str, float]:
-    """Return the seconds by stage, in the order in which a sample passes the stages, without stages that took no time.
+    """Return the seconds of each stage that took time, in the order in which a sample passes the stages.
 
     >>> _in_order({"other": 0.5, "decode": 2.0, "open": 1.0, "copy": 0.0})
     {'open': 1.0, 'decode': 2.0, 'other': 0.5}
@@ -372,13 +373,13 @@ def _in_order(seconds: Mapping[str, float]) -> dict[str, float]:
 
 # Advice
 
-# With fewer batches, the time of the start dominates.
+# With fewer batches, startup dominates the measurement.
 _MIN_BATCHES = 5
-# A loop that waits for a smaller share of its time would gain little from faster input.
+# A loop that waits for a smaller share of its time gains little from faster input.
 _WAITS_LITTLE = 0.05
-# Workers that read for this share of the time are fully used: the rest is sending, and waiting for a core.
+# Workers that read for a larger share of the time have no more capacity: they also send batches, and wait for a core.
 _BUSY = 0.8
-# First batches that take a smaller share of the total time need no advice.
+# First batches with a smaller share of the total time need no advice.
 _LONG_START = 0.2
 
 # Stages with the same remedy.
@@ -396,7 +397,7 @@ _REMEDIES = {
 
 
 def _advice(facts: StallFacts) -> str:
-    """Return one sentence about the largest part of the time that could be saved.
+    """Return one sentence that names the largest saving of time.
 
     >>> _advice(StallFacts(num_batches=100, num_workers=2, elapsed_seconds=10.0, waited_seconds=0.1))[:58]
     'The loop body is the bottleneck: the loop waits for input '
@@ -470,7 +471,7 @@ def _advice_on_reading(facts: StallFacts, waiting: str) -> str:
 
 
 def _num_needed(num_workers: int, facts: StallFacts) -> int:
-    """Return how many workers would read as fast as the loop works, up to the number of cores."""
+    """Return how many workers would keep up with the loop, at most the number of cores."""
     return max(1, min(math.ceil(num_workers / max(1e-3, 1 - facts.wait_share)), facts.num_cores))
 
 

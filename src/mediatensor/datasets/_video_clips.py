@@ -43,36 +43,37 @@ class VideoClips(MediaDataset):
     """Clips of videos, one sample per row.
 
     Args:
-        source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        sampler: Takes a `VideoDecoder` and returns a `FrameBatch` of clips: one of `mediatensor.samplers` with its
-            arguments bound by ``functools.partial``, or your own function. By default `clips_at_random_indices` with
-            ``num_frames_per_clip``. A sampler may have a method ``first_position(decoder)``, which makes the same
-            random draws as the sampler, and returns the position in the file at which reading will start, on any
-            ascending scale. Rows of one file are then read in the order of these positions.
-        num_frames_per_clip: Number of frames of a clip, for the default sampler.
-        num_indices_between_frames: Distance between consecutive frames of a clip, in frames of the video, for the
-            default sampler.
-        keep_clip_dimension: If ``False``, the sampler returns one clip, and a sample has frames (T, C, H, W). If
+        source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
+        sampler: Function that takes a `VideoDecoder` and returns a `FrameBatch` of clips: one of `mediatensor.samplers`
+            with its arguments bound by ``functools.partial``, or your own function. The default is
+            `clips_at_random_indices` with ``num_frames_per_clip``. A sampler may have a method
+            ``first_position(decoder)``. It must make the same random draws as the sampler, and return where in the file
+            the sampler will start to read, on any ascending scale. Rows of one file are then read in the order of these
+            positions.
+        num_frames_per_clip: Number of frames in a clip, for the default sampler.
+        num_indices_between_frames: Difference between the indices of consecutive frames of a clip, for the default
+            sampler.
+        keep_clip_dimension: If ``False``, the sampler must return one clip, and a sample has frames (T, C, H, W). If
             ``True``, the sampler may return several clips, and a sample has frames (clips, T, C, H, W).
-        transform: Takes the `FrameBatch` of a sample, and returns another one or a tensor that replaces its data.
-            Random transforms draw for each row.
-        label: Returns the label of an `Item`; by default ``Item.label``.
-        classes: Class names in the order of their numbers, for labels that are text and for sub-folders, such as
-            ``class_names`` of the training dataset. Any other class is an error. By default the classes of this source,
-            sorted by name.
-        rows_per_file: Number of rows of each file in an epoch; each row draws its own clip. More than one row needs a
-            random sampler or a random transform.
-        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random transforms draw for each row),
-            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... A clip that touches
-            damage is an unreadable row, for ``on_error`` of the dataset, unless these options have their own
-            ``on_error``. By default files are decoded on the CPU, whatever torch's default device is, and `ToDevice`
+        transform: Function that takes the `FrameBatch` of a sample, and returns a new `FrameBatch`, or a tensor that
+            replaces ``data``. Random transforms draw new values for each row.
+        label: Function that returns the label of an `Item`; by default ``Item.label``.
+        classes: Class names in the order of their numbers, such as ``class_names`` of the training dataset. They apply
+            to labels that are text, and to sub-folders. A class that is not in the list is an error. By default, the
+            classes of this source, sorted by name.
+        rows_per_file: Number of rows of each file in an epoch. Each row draws its own clip, so more than one row needs
+            a random sampler or a random transform.
+        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random transforms draw new values for each row),
+            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... A clip with damaged
+            frames is an unreadable row, which ``on_error`` of the dataset handles, unless these options have their own
+            ``on_error``. By default, files are decoded on the CPU, whatever torch's default device is, and `ToDevice`
             moves batches. With ``{"device": "cuda"}``, samples and batches are on the GPU. Decoding then runs in the
             training process (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``).
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
     Raises:
-        InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
+        InvalidArgumentError: if there are no files or an argument is invalid.
 
     Example:
         >>> from functools import partial
@@ -155,30 +156,31 @@ class VideoRecipe(Recipe):
 class VideoTextClips(MediaDataset):
     """Clips of videos with their captions, one caption per row, for training captioning models.
 
-    ``Sample.frames`` are frames shown during a caption, and ``Sample.label`` is its text. ``extra`` has
+    ``Sample.frames`` are frames shown during a caption, and ``Sample.label`` is the text of the caption. ``extra`` has
     ``caption_index``, ``caption_start_seconds``, ``caption_end_seconds`` and ``caption_geometry``. The geometry is the
-    box of text that was read in the frames, ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For captions
+    box ((xmin, ymin), (xmax, ymax)) of a text that was read in the frames, relative to the upright frame. For captions
     from other sources, it is ``None``.
 
-    The captions of all videos are read when the dataset is made. A video whose captions are empty has no row. A video
-    for which no captions are found, or whose captions cannot be read, has one row, which fails.
+    Making the dataset reads the captions of all videos. A video with an empty subtitle file has no rows. A video
+    without captions, or with unreadable captions, has one row, and reading that row fails.
 
     Args:
-        source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        sampler: Takes a `VideoDecoder`, limited to the frames of a caption, and returns a `FrameBatch`: one of
-            `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. By default
-            ``num_frames_per_clip`` frames, spread evenly over the caption.
-        captions: Where to find captions, as for `VideoAudioClips`. The default ``"any"`` tries the column ``captions``,
-            then a file next to the video, then its subtitles. A function returns the captions of an `Item`: a
-            `VideoReading` or the path of a saved one, the path or the text of a subtitle file, or any series of objects
-            with ``text``, ``start_seconds`` and ``end_seconds``, such as `Captions` and `SubtitleDecoder`.
+        source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
+        sampler: Function that takes a `VideoDecoder`, limited to the frames of a caption, and returns a `FrameBatch`:
+            one of `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. By
+            default, ``num_frames_per_clip`` frames spread evenly over the caption.
+        captions: Where to find captions, as for `VideoAudioClips`. By default ``"any"``: the column ``captions``, then
+            a file next to the video, then subtitles in the video. Or a function that takes an `Item` and returns its
+            captions: a `VideoReading` or the path of a saved one, the path or the text of a subtitle file, or any
+            series of objects with ``text``, ``start_seconds`` and ``end_seconds``, such as `Captions` and
+            `SubtitleDecoder`.
         captions_language: Preferred languages, as for `VideoAudioClips`.
-        num_frames_per_clip: Number of frames of a clip, for the default sampler.
-        context_seconds: How much earlier than its caption a clip may begin, and how much later it may end, in seconds.
+        num_frames_per_clip: Number of frames in a clip, for the default sampler.
+        context_seconds: How many seconds a clip may start before its caption, and end after it.
         keep_clip_dimension, transform, decoder_options, dataset_options: As for `VideoClips`.
 
     Raises:
-        InvalidArgumentError: if there are no captions, or an argument is not among the accepted ones.
+        InvalidArgumentError: if there are no captions or an argument is invalid.
 
     Example:
         >>> from pathlib import Path
@@ -270,7 +272,7 @@ def _spread_evenly(decoder: Any, *, num_frames: int) -> FrameBatch:
 
 
 class _Unreadable(NamedTuple):
-    """A placeholder for captions that cannot be read; the one row of their video fails with the reason."""
+    """A placeholder for captions that cannot be read; the only row of their video fails with the reason."""
 
     reason: str
 

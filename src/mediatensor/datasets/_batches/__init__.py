@@ -1,1 +1,1 @@
-"""Batches: choose their rows, make them from samples, and move them to a device. Samples are read by datasets."""
+"""Batches: choose the rows of each batch, collate samples, move batches to a device. Datasets read the samples."""

@@ -1,4 +1,4 @@
-"""Collate functions, from samples to batches: `stack`, `pad`, `ragged`, `stack_columns`."""
+"""Collate functions, which make batches of samples: `stack`, `pad`, `ragged`, `stack_columns`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from .._rows.samples import Batch, ColumnDict, Sample, Skipped, Timing
 from .._rows.transport import join_tensors
 
-#: For each dimension that may be padded (counted from the last, -1): a size, and a number of which it is a multiple.
-#: The size ``None`` stands for the size of the largest tensor.
+#: Maps each dimension that may be padded (-1 is the last) to its padded size, and to a number of which the size must be
+#: a multiple. ``None`` means the size of the largest tensor.
 _Sizes = Mapping[int, tuple[int | None, int]]
 
 
@@ -84,7 +84,7 @@ def _join_values(kind: str, samples: Sequence[Sample], sizes: _Sizes | None) -> 
 def _join_audio(
     samples: Sequence[Sample], pad_sizes: _PadSizes | None
 ) -> AudioSamplesBatch | list[AudioSamplesBatch] | None:
-    """Return the audio of all samples; a list if they have a dimension of clips."""
+    """Return the audio of all samples in one batch; a list of each sample's audio if it has a dimension of clips."""
     several = [sample.audio for sample in samples if isinstance(sample.audio, AudioSamplesBatch)]
     if several:
         return several
@@ -127,7 +127,7 @@ def _join_indices(samples: Sequence[Sample], frames: FrameBatch | None) -> Tenso
 def _common_shape(
     kind: str, samples: Sequence[Sample], tensors: Sequence[Tensor], sizes: _Sizes | None
 ) -> tuple[int, ...]:
-    """Return the common shape for the tensors of the samples; without ``sizes``, their shapes must be equal."""
+    """Return the common shape of the samples' tensors after padding; without ``sizes``, the shapes must be equal."""
     first = tensors[0]
     fixed = [dimension for dimension in range(-first.ndim, 0) if sizes is None or dimension not in sizes]
     for sample, tensor in zip(samples, tensors, strict=True):
@@ -162,26 +162,26 @@ def _shape_and_dtype(tensor: Tensor) -> str:
 
 
 def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], new_shape: tuple[int, ...]) -> int:
-    """Return the position of a sample's frame in the flattened times of a batch.
+    """Return the position of a sample's frame among all frames of the batch, flattened to one dimension.
 
     >>> _position_in_batch(3, 1, (2, 2), (2, 5))  # second frame of the second clip, after a sample of ten frames
     16
     """
     clips = math.prod(new_shape[:-1])
     old_length, new_length = (old_shape[-1], new_shape[-1]) if new_shape else (1, 1)
-    # The position of a frame that was left out may be after the last frame.
+    # A frame that was left out of a clip may have had a position after the last frame.
     clip = min(position // max(1, old_length), clips - 1)
     return (number * clips + clip) * new_length + position - clip * old_length
 
 
 def stack(samples: Sequence[Sample | Skipped]) -> Batch:
-    """Make a batch of samples of one shape: frames (B, T, C, H, W), audio (B, channels, samples), images (B, 3, H, W).
+    """Stack samples of one shape: frames (B, T, C, H, W), audio (B, channels, samples), images (B, 3, H, W).
 
-    All collate functions leave out skipped rows, and keep their failures and timings. Labels become a tensor (B,) if
-    all of them are numbers: int64, or float64 if any is fractional; booleans become 0 and 1. Label tensors and arrays
-    of one shape and dtype are stacked, and other labels stay a list. ``extra`` has a list for each column that at least
-    one sample has, with ``None`` for samples without the column. Data keep their memory format: frames of a decoder are
-    channels-last. In a worker, batches are written directly into shared memory.
+    All collate functions leave out skipped rows, but keep the failures and timings of these rows. Labels become a
+    tensor (B,) if all of them are numbers: int64, or float64 if any is fractional; booleans become 0 and 1. Labels that
+    are tensors or arrays of one shape and dtype are stacked. All other labels stay a list. ``extra`` has a list for
+    each column that at least one sample has, with ``None`` for samples without the column. Data keep their memory
+    format: decoded frames are channels-last. In a worker, batches are written directly into shared memory.
 
     Audio with a dimension of clips stays a list of `AudioSamplesBatch`.
 
@@ -207,10 +207,9 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
 
 
 def ragged(samples: Sequence[Sample | Skipped]) -> Batch:
-    """Make a batch of samples of any shape, with lists instead of tensors.
+    """Make a batch of samples of different shapes, with lists instead of tensors.
 
-    ``frames``, ``audio``, ``features``, ``images`` and ``frame_indices`` are lists. Labels, ``extra`` and other fields
-    are as in `stack`.
+    ``frames``, ``audio``, ``features``, ``images`` and ``frame_indices`` are lists. All other fields are as in `stack`.
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`.
@@ -239,28 +238,28 @@ def pad(
     size: tuple[int, int] | None = None,
     multiple_of: int = 1,
 ) -> Batch:
-    """Make a batch of samples of different lengths and sizes, padded at their ends: later, below and to the right.
+    """Make a batch of samples of different lengths and sizes, padded at the end, at the bottom and at the right.
 
-    Frames and images are padded with black, audio and features (at their last dimension) with 0, times with NaN,
-    durations with 0, frame indices with -1. ``num_valid_frames``, ``valid_sizes``, ``num_valid_features`` and
-    ``audio.num_valid_samples`` of the batch are the sizes before padding. The masks ``frame_mask``, ``pixel_mask`` and
-    ``sample_mask`` are false in the padding. Labels, ``extra`` and the rest are as in `stack`.
+    Frames and images are padded with black, audio and the last dimension of features with 0, times with NaN, durations
+    with 0, and frame indices with -1. The sizes before padding are in ``num_valid_frames``, ``valid_sizes``,
+    ``num_valid_features`` and ``audio.num_valid_samples`` of the batch. The masks ``frame_mask``, ``pixel_mask`` and
+    ``sample_mask`` are false in the padding. All other fields are as in `stack`.
 
     Bind the arguments with ``functools.partial``: ``DataLoader(..., collate_fn=partial(pad, num_frames=32))``.
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`. Frames must be channels-first.
-        num_frames: Number of frames after padding; by default that of the longest clip.
-        num_samples: Number of audio samples after padding; by default that of the longest clip.
+        num_frames: Number of frames after padding; by default the number of the longest clip.
+        num_samples: Number of audio samples after padding; by default the number of the longest clip.
         size: (height, width) after padding; by default the largest height and the largest width.
-        multiple_of: Heights and widths are rounded up to a multiple of this number.
+        multiple_of: Round heights and widths up to a multiple of this number.
 
     Returns:
         The batch, of length 0 if there are no samples.
 
     Raises:
-        InvalidArgumentError: if an argument is not positive, a sample is larger than requested, or samples differ in
-            channels, clips, dtype or sample rate.
+        InvalidArgumentError: if an argument is not positive, a sample is larger than the size after padding, or samples
+            differ in channels, clips, dtype or sample rate.
 
     Example:
         >>> import torch
@@ -289,16 +288,16 @@ def pad(
 
 
 def stack_columns(rows: Sequence[ColumnDict | Skipped]) -> ColumnDict:
-    """Make a batch of rows of named columns: tensors (B, ...), and lists of other values.
+    """Make a batch of rows of named columns: tensors become (B, ...), other values become lists.
 
-    `DataLoader` uses it for datasets whose rows are dicts, such as `LeRobotClips`. It leaves out skipped rows, and
-    keeps their failures.
+    `DataLoader` uses this function for datasets whose rows are dicts, such as `LeRobotClips`. Skipped rows are left
+    out, but their failures are kept.
 
     Args:
         rows: The rows of a dataset; all of them may be `Skipped`.
 
     Returns:
-        The batch, without columns if there are no rows.
+        The batch; without columns if there are no rows.
 
     Raises:
         InvalidArgumentError: if the tensors of a column differ in shape or dtype, or rows have different columns.
@@ -384,7 +383,7 @@ def _list_fields(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _make_batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence[Sample]], Mapping[str, Any]]) -> Batch:
-    """Make the batch of the samples that were not skipped; ``arrange`` returns the fields that hold data."""
+    """Make a batch of the samples that were not skipped; ``arrange`` takes them and returns the fields with data."""
     started = time.monotonic()
     samples = items_of("samples", samples, of="Sample")
     for sample in samples:

@@ -26,41 +26,41 @@ B = TypeVar("B", covariant=True)
 
 
 class DataLoader(torch.utils.data.DataLoader[B]):
-    """A torch ``DataLoader`` for media datasets: it shuffles every epoch, divides rows among ranks, and can resume.
+    """A torch ``DataLoader`` for media datasets, which shuffles each epoch, divides rows among ranks, and can resume.
 
     Each iteration reads one epoch, starting with epoch 0. After resuming, ``for _ in range(loader.epoch, num_epochs)``
     iterates over the remaining epochs. `state_dict` counts only the batches that the loop *received*. Workers may have
-    read further ahead: resuming reads those batches again, so no row is lost or repeated.
+    read further ahead. Resuming reads those batches again, so no row is lost or repeated.
 
-    A loop may start another iteration over the same loader, as ``next(iter(loader))`` does to look at a batch. The
-    extra iteration changes neither the loop's position nor the next epoch. Each open iteration, for example in
-    ``zip(loader, loader)``, has its own position: ``iter(loader)`` returns a `BatchIterator` with ``state_dict()`` and
-    ``epoch``.
+    A loop may start an extra iteration over the same loader, for example ``next(iter(loader))`` to look at a batch.
+    This changes neither the loop's position nor the next epoch. Several iterations may be open at once, for example in
+    ``zip(loader, loader)``, and each has its own position: ``iter(loader)`` returns a `BatchIterator` with
+    ``state_dict()`` and ``epoch``.
 
     Args:
-        dataset: The rows; or `TarSamples`, which shuffle and divide their rows themselves.
-        batch_size: Number of rows in a batch of one rank. Values with the same product ``batch_size * num_ranks`` give
-            steps of the same rows.
+        dataset: The dataset, or `TarSamples`, which itself shuffles and divides its rows.
+        batch_size: Number of rows in a batch of one rank. The rows of each step depend only on the product ``batch_size
+            * num_ranks``.
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
-        collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or your own function. The default is `stack`, or
-            `stack_columns` for rows that are dicts.
+        collate_fn: Function that makes a batch of samples: `stack`, `ragged`, `pad`, or your own. The default is
+            `stack`, or `stack_columns` for rows that are dicts.
         seed, drop_last, rank, num_ranks, bucket_by: See `RowBatches`. Set ``drop_last=True`` if all ranks must make the
             same number of steps, as with ``DistributedDataParallel``. Unreadable rows do not change the number of
             steps: with several ranks and ``on_error="skip"``, a batch whose rows were all skipped gets one row of
-            another file. Ranks that read `TarSamples` may still make different numbers of steps, because ``drop_last``
-            leaves out the last rows of each worker. With `TarSamples`, give ``seed``, ``rank`` and ``num_ranks`` to it
-            instead.
+            another file. With `TarSamples`, pass ``seed``, ``rank`` and ``num_ranks`` to `TarSamples` instead. Ranks
+            may then make different numbers of steps even with ``drop_last``, which leaves out the last rows of each
+            worker.
         options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
     Attributes:
-        batches: The `RowBatches` that choose the rows of each batch; for `TarSamples`, the object that records which
+        batches: The `RowBatches` that chooses the rows of each batch. For `TarSamples`, an object that records which
             rows were read.
-        failures: `FailureReport` of all batches so far: exact counts, and the most recent failures.
+        failures: `FailureReport` of all batches so far, with exact counts and the most recent failures.
 
     Raises:
-        InvalidArgumentError: if an argument is not among the accepted ones.
-        TooManyFailuresError: during an iteration in which no row could be read.
+        InvalidArgumentError: if an argument is invalid.
+        TooManyFailuresError: raised by an iteration in which no row could be read.
 
     Example:
         >>> import torch
@@ -156,12 +156,12 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             options |= {"batch_sampler": self.batches, "collate_fn": collate_fn}
         self.failures = FailureReport()
         self._iterations: Iterations[_Position] = Iterations()
-        # Whether an iteration over the epoch of `batches` has begun. The next iteration is then over the next epoch.
+        # Whether an iteration over the epoch of `batches` has begun. If so, the next iteration reads the next epoch.
         self._has_begun = False
         # The iteration that persistent workers read for.
         self._persistent_position: _Position | None = None
         # Without its own generator, torch's loader draws from the global generator at the start of each iteration.
-        # Resuming starts an additional iteration, and would change all later random numbers of the training.
+        # Resuming starts one more iteration, which would change all later random numbers of the training.
         own_seed = derived_seed(dataset.seed if seed is None else seed, "workers")
         options.setdefault("generator", torch.Generator().manual_seed(own_seed))
         if options.get("num_workers") and not getattr(getattr(dataset, "items", None), "is_fork_safe", True):
@@ -176,7 +176,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         if not self.num_workers:
             return
         try:
-            # Workers need a lock to communicate, and only the lock needs a file.
+            # Workers need a lock to communicate. Of all that they use, only the lock needs a file.
             (self.multiprocessing_context or multiprocessing).Lock()
         except (OSError, ImportError) as error:
             warnings.warn(
@@ -205,7 +205,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         self._restart_at_position()
 
     def _restart_at_position(self) -> None:
-        """Let the next iteration begin at the position of `batches`, and discard the open iterations."""
+        """Let the next iteration start at the position of `batches`, and discard the open iterations."""
         self._iterations.discard_all()
         self._has_begun = False
 
@@ -215,7 +215,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 self.batches.take_position(outer.batches)  # type: ignore[arg-type]
             self.batches.set_epoch(self.epoch + 1)
         position = _Position(copy.copy(self.batches))
-        with tensors_on_cpu():  # where the generator of this loader is
+        with tensors_on_cpu():  # the generator of this loader is on the CPU
             source = self._start_reading(position)
         self._has_begun = True
         self._iterations.begin(position)
@@ -225,7 +225,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 
     def _start_reading(self, position: _Position) -> Any:
         reader = copy.copy(self)
-        # torch's loader does not allow to set these attributes.
+        # torch's loader does not allow setting these attributes.
         if isinstance(position.batches, StreamProgress):
             vars(reader)["dataset"] = position.batches.stream
         else:
@@ -265,7 +265,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             is_over = True
         finally:
             self._end(position, is_over=is_over)
-        # A single worker may have seen too few failures to raise this error itself.
+        # No single worker may have seen enough failures to raise this error itself.
         if is_empty and len(self.failures) > num_failures_before:
             last = self.failures.failures[-1]
             raise TooManyFailuresError(
@@ -274,7 +274,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             )
 
     def _replace_batch(self, batch: Batch | ColumnDict) -> Any:
-        """Return one row of another file as a batch, because other ranks wait for the batch of this rank."""
+        """Return a batch with one row of another file, because the other ranks wait for this rank's batch."""
         first, dataset = batch.failures[0], self.dataset
         assert isinstance(dataset, MediaDataset)
         filled = self.collate_fn([dataset._read_another(RowKey(first.row, first.epoch))])
@@ -295,25 +295,26 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             self.batches.set_epoch(position.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the next batch as plain numbers and lists, for `load_state_dict`.
+        """Return the position of the next batch as numbers and lists, for `load_state_dict`.
 
         Raises:
-            InvalidArgumentError: if the dataset is a stream whose rows have no fixed positions, or if several
-                iterations over this loader are open. Each of them has its own ``state_dict()``.
+            InvalidArgumentError: if the rows of a stream have no fixed positions, or if several iterations over this
+                loader are open. Each open iteration has its own ``state_dict()``.
         """
         position = self._iterations.current()
         return (_Position(self.batches) if position is None else position).state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Let the next iteration resume at a saved state, with any number of workers and ranks and any batch size.
+        """Let the next iteration resume at a saved state; batch size and numbers of workers and ranks may differ.
 
         Args:
-            state: A result of `state_dict`, which is the same on all ranks. With `TarSamples`, each rank has its own
-                state: load the state of the same rank, or a list of the states of all ranks if the number of ranks has
-                changed.
+            state: A result of `state_dict`. It is the same on all ranks, so any rank's will do. With `TarSamples`, each
+                rank has its own state: load the state of the same rank. If the number of ranks has changed, load a list
+                of the states of all ranks.
 
         Raises:
-            InvalidArgumentError: as for `RowBatches`. Files are compared by name, without their common folder.
+            InvalidArgumentError: for the same reasons as in ``RowBatches.load_state_dict``. File names are compared
+                without their common folder.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -327,7 +328,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         """
         if isinstance(self.batches, StreamProgress):
             self.batches.load_state_dict(state)
-            # Persistent workers do not know which rows of this epoch to leave out.
+            # Persistent workers do not know which rows of this epoch they must leave out.
             self._iterator = self._persistent_position = None
         elif isinstance(state, Mapping):
             self.batches.load_state_dict(state)
@@ -337,9 +338,9 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 
 
 class _Position:
-    """The position of an iteration over a loader, with a copy of ``batches`` that no other iteration uses.
+    """The position of an iteration over a loader, with its own copy of ``batches``.
 
-    It has begun once a batch was requested. It has ended if it gave all batches, or was left before its end.
+    An iteration has begun once a batch was requested. It has ended if it gave all batches, or was left early.
     """
 
     def __init__(self, batches: RowBatches | StreamProgress) -> None:
@@ -370,7 +371,7 @@ def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str,
 
 
 def _context_without_fork(context: Any) -> Any:
-    """Return a context that does not fork, because forked workers cannot read the items; raise if ``context`` forks."""
+    """Return a context that does not fork: items cannot be read in forked workers. Raise if ``context`` forks."""
     method = context if isinstance(context, str) else (context or multiprocessing).get_start_method()
     if method != "fork":
         return context
@@ -382,11 +383,11 @@ def _context_without_fork(context: Any) -> Any:
     return "forkserver"
 
 
-# Iterations: each has its own position. The loader reports the position of its only open iteration
+# Each iteration has its own position. The loader reports a position only if one iteration is open.
 
 
 class Position(Protocol):
-    """The position of an iteration; ``has_begun`` is true once a batch was requested."""
+    """The position of an iteration; ``has_begun`` is true once a batch has been requested."""
 
     has_begun: bool
 
@@ -400,9 +401,9 @@ P = TypeVar("P", bound=Position)
 
 
 class BatchIterator(Iterator[B], Generic[B]):
-    """One iteration over a `DataLoader` or `ToDevice`, made by ``iter(loader)``.
+    """One iteration over a `DataLoader` or `ToDevice`, made by ``iter(loader)``, with its own position.
 
-    Several iterations over one loader are independent: each has its own position.
+    Several iterations over one loader are independent of each other.
 
     Example:
         >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -417,7 +418,7 @@ class BatchIterator(Iterator[B], Generic[B]):
     """
 
     def __init__(self, batches: Generator[B, None, None], position: Position, leave: Callable[[], object]) -> None:
-        # The generator must not refer to this object, so that it is closed when nothing else refers to this object.
+        # The generator must not refer to this object: it is closed when the last reference to this object goes away.
         self._batches = batches
         self._position = position
         self._leave = leave
@@ -431,7 +432,7 @@ class BatchIterator(Iterator[B], Generic[B]):
         return self._position.epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position after the last batch that this iteration gave, for ``load_state_dict`` of the loader.
+        """Return the position after the last batch that this iteration gave, to load with ``loader.load_state_dict``.
 
         Raises:
             InvalidArgumentError: if the loader cannot resume.
@@ -439,7 +440,7 @@ class BatchIterator(Iterator[B], Generic[B]):
         return self._position.state_dict()
 
     def close(self) -> None:
-        """End the iteration, and its workers unless they are persistent.
+        """End the iteration, and stop its workers unless they are persistent.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -449,7 +450,7 @@ class BatchIterator(Iterator[B], Generic[B]):
             []
         """
         self._batches.close()
-        self._leave()  # a generator that was never started does not run its ``finally``
+        self._leave()  # a generator that never started does not run its ``finally``
 
     def __del__(self) -> None:
         if hasattr(self, "_leave"):
@@ -459,7 +460,7 @@ class BatchIterator(Iterator[B], Generic[B]):
 class Iterations(Generic[P]):
     """The open iterations over one loader, from the oldest to the newest.
 
-    ``left`` is the most recent iteration that was left before its end; ``None`` once another iteration has begun.
+    ``left`` is the most recent iteration that was left early; ``None`` once another iteration has begun.
     """
 
     def __init__(self) -> None:
@@ -475,7 +476,7 @@ class Iterations(Generic[P]):
         self.left = None
 
     def end(self, position: P, *, is_over: bool) -> bool:
-        """Remove an iteration, and return whether it was open; ``is_over``: whether it gave all its batches."""
+        """Remove an iteration, and return whether it was open. ``is_over`` means that it gave all its batches."""
         # Compared by identity: positions of several iterations may be equal.
         if not any(one is position for one in self._open):
             return False
@@ -484,11 +485,11 @@ class Iterations(Generic[P]):
         return True
 
     def discard_all(self) -> None:
-        """Discard the open iterations: they go on, but their positions are no longer the loader's."""
+        """Discard the open iterations. They continue, but the loader no longer reports their positions."""
         self._open, self.left = [], None
 
     def current(self) -> P | None:
-        """Return the position of the loader; ``None`` if the next iteration begins an epoch."""
+        """Return the position that the loader reports; ``None`` if the next iteration begins an epoch."""
         begun = [position for position in self._open if position.has_begun]
         if len(begun) > 1:
             epochs = ", ".join(str(position.epoch) for position in begun)

@@ -1,4 +1,4 @@
-"""The order of an epoch and the position in it: `RowBatches`, and `StreamProgress` for rows read from a stream."""
+"""The order of an epoch and the position in it: `RowBatches`; and `StreamProgress`, for rows read from a stream."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ _STATE_VERSION = 1
 
 @dataclass(frozen=True)
 class Shuffle:
-    """How rows are shuffled.
+    """How to shuffle rows.
 
-    By default every order is equally likely. Reading is cheaper if a file is opened once for several rows, and a group
-    of pictures is decoded once for several clips. ``rows_together`` keeps rows of one file next to each other, and
-    ``window`` keeps all rows of a file near each other. Both mix batches less; `shuffle_quality` measures the loss.
+    By default, every order is equally likely. Other orders are cheaper to read: a file is opened once for several rows,
+    and a group of pictures is decoded once for several clips. ``rows_together`` keeps some rows of a file next to each
+    other, and ``window`` keeps all rows of a file near each other. Both make batches less varied; `shuffle_quality`
+    measures by how much.
 
     Attributes:
-        rows_together: Number of rows of one file that stay next to each other. Each epoch groups rows differently.
-        window: Files are put in random order, and groups of rows are shuffled only within a window of about this many
-            rows. ``None`` shuffles the whole epoch.
+        rows_together: Number of rows of one file that stay next to each other. Each epoch forms new groups of rows.
+        window: Approximate number of rows in the window within which groups of rows are shuffled; files come in random
+            order. ``None`` shuffles over the whole epoch.
 
     Raises:
         InvalidArgumentError: if a number is not positive.
@@ -59,23 +60,24 @@ class Shuffle:
 class RowBatches(Sampler[list[RowKey]]):
     """The batches of an epoch: a batch sampler for torch's DataLoader that can resume an epoch.
 
-    Each rank reads its share of the rows of a step, so that together the ranks read every row once. The batches depend
-    only on the arguments, and not on the workers or how far they have read ahead. Each iteration gives the same epoch
-    until `set_epoch` changes it.
+    A step reads one batch on each rank. Together the ranks read every row once. The batches depend only on the
+    arguments and the epoch, never on the number of workers or on how far they have read ahead. Iterating again gives
+    the same epoch, until `set_epoch` changes it.
 
     Args:
-        dataset: The rows.
+        dataset: The dataset.
         batch_size: Number of rows in a batch of one rank.
         shuffle: Whether and how rows are shuffled, differently in each epoch; see `Shuffle`.
         seed: Seed of the order; by default the seed of the dataset.
-        drop_last: Leave out batches that are not full. Otherwise the last rows of an epoch are divided among the ranks,
-            whose numbers of batches may then differ by one.
-        rank: Number of this process; by default its rank in torch.distributed, or 0.
+        drop_last: Leave out batches that are not full. If ``False``, the last rows of an epoch are divided among the
+            ranks, so the ranks' numbers of batches may differ by one.
+        rank: Rank of this process; by default its rank in torch.distributed, or 0.
         num_ranks: Number of processes that read the dataset together; by default the number in torch.distributed, or 1.
-        bucket_by: Returns the bucket of a file, any hashable value. All rows of a batch are from one bucket.
+        bucket_by: Function that takes an `Item` and returns its bucket, any hashable value. All rows of a batch are
+            from one bucket.
 
     Raises:
-        InvalidArgumentError: if an argument is not among the accepted ones.
+        InvalidArgumentError: if an argument is invalid.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -118,7 +120,7 @@ class RowBatches(Sampler[list[RowKey]]):
         self._file_of_row = dataset.file_of_row
         function("bucket_by", bucket_by)
         self._buckets = None if bucket_by is None else [bucket_by(item) for item in dataset.items]
-        # What a state and the object that loads it must have in common.
+        # Properties that must be the same when a state is saved and when it is loaded.
         self._origin = {
             "version": _STATE_VERSION,
             "seed": self._seed,
@@ -127,16 +129,16 @@ class RowBatches(Sampler[list[RowKey]]):
         }
         #: The epoch of the next iteration.
         self.epoch = 0
-        # The parts of the epoch that earlier runs have read: for each run [batch size, ranks, number of batches].
+        # What earlier runs have read of the epoch: for each run [batch size, ranks, number of batches].
         self._runs: list[list[int]] = []
-        # The iteration that was started last.
+        # The iteration that started last.
         self._iteration = _IterationState()
         # The steps of one epoch; copies of this object share them.
         self._plans: dict[Any, list[list[NDArray[np.int64]]]] = {}
 
     @property
     def is_resumed(self) -> bool:
-        """Whether a part of the epoch was read earlier, so that the next iteration leaves that part out."""
+        """Whether a part of the epoch was already read, so that the next iteration leaves it out."""
         return bool(self._runs)
 
     def set_epoch(self, epoch: int) -> None:
@@ -150,7 +152,7 @@ class RowBatches(Sampler[list[RowKey]]):
         self.epoch, self._runs, self._iteration = checked_epoch(epoch), [], _IterationState()
 
     def take_position(self, other: RowBatches) -> None:
-        """Let the next iteration begin at the position of another `RowBatches` for the same rows."""
+        """Let the next iteration start at the position of another `RowBatches` for the same rows."""
         self.epoch, self._runs, self._iteration = other.epoch, other._runs, _IterationState()
 
     def __iter__(self) -> Iterator[list[RowKey]]:
@@ -193,14 +195,15 @@ class RowBatches(Sampler[list[RowKey]]):
     def state_dict(self, num_batches: int | None = None) -> dict[str, Any]:
         """Return the state from which to resume after a batch.
 
-        The state is the same on every rank that has used the same number of batches. It can be loaded with another
-        number of ranks or workers, or another batch size.
+        The state is the same on every rank that has used the same number of batches. It can be loaded with a different
+        batch size or number of ranks or workers.
 
         Args:
-            num_batches: Number of batches of the last iteration that were used; by default all that it gave so far. The
-                default is right for torchdata's ``StatefulDataLoader``, which asks for the state when it assigns
-                batches to its workers. The workers of torch's DataLoader read ahead, so there you must count the
-                batches yourself. An iteration that was started and left within another iteration does not count.
+            num_batches: How many batches of the last iteration were used; by default all batches that it gave so far.
+                The default is right for torchdata's ``StatefulDataLoader``, which asks for the state when it assigns
+                batches to its workers. The workers of torch's ``DataLoader`` read ahead, so you must count the used
+                batches yourself. An iteration that started and ended within another iteration does not count as the
+                last one.
         """
         if num_batches is None:
             num_batches = self._iteration.num_batches
@@ -215,11 +218,11 @@ class RowBatches(Sampler[list[RowKey]]):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration resume where `state_dict` was called.
+        """Let the next iteration resume at a saved state.
 
         Raises:
             InvalidArgumentError: if ``state`` is not a saved state, or was saved with other files, another order of
-                files, or another number of rows, seed, shuffling or ``bucket_by``. Without this error, resuming would
+                files, or another number of rows, seed, shuffling or ``bucket_by``. In these cases, resuming would
                 repeat some rows and lose others.
 
         Example:
@@ -259,8 +262,8 @@ def _check_origin(state: Mapping[str, Any], own: Mapping[str, Any], owner: str) 
 
 
 def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
-    """Raise if a state has the names of other files, or of the same files in another order."""
-    # States of the first versions lack file names.
+    """Raise if a state was saved with other files, or with the same files in another order."""
+    # States saved by the first versions lack file names.
     if here is None or "files" not in state or state["files"] == here.files:
         return
     if state.get("first_file") == here.first_file:
@@ -285,7 +288,7 @@ class _IterationState:
 
 
 def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
-    """Return a text of all that determines the order of rows besides seed and epoch."""
+    """Describe everything except seed and epoch that determines the order of rows, as a text to compare."""
     text = f"{shuffle or 'no shuffle'}; rows of files {zlib.crc32(file_of_row.astype('<i8').tobytes()):08x}"
     if buckets is None:
         return text
@@ -298,7 +301,7 @@ def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buc
 
 
 def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Return every row of an epoch once, int64 (rows,), in reading order. ``file_of_row`` is ascending."""
+    """Return every row of an epoch once, in reading order, int64 (rows,). ``file_of_row`` must be ascending."""
     num_rows = len(file_of_row)
     if shuffle is None:
         return np.arange(num_rows)
@@ -314,7 +317,7 @@ def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed
 def _group_rows(
     file_of_row: NDArray[np.int64], rows_together: int, random: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Return all rows in random groups, each group from one file; the files are in random order."""
+    """Return all rows in random groups. Each group is from one file, and the files are in random order."""
     starts = np.flatnonzero(np.diff(file_of_row, prepend=-1))
     rows_by_file = np.split(np.arange(len(file_of_row)), starts[1:]) if len(starts) else []
     groups = []
@@ -327,7 +330,7 @@ def _group_rows(
 def _shuffle_groups(
     groups: list[NDArray[np.int64]], window: int | None, random: np.random.Generator
 ) -> Sequence[int] | NDArray[np.int64]:
-    """Return the indices of the groups in random order; each is drawn from the next groups, ``window`` rows in all."""
+    """Return the group indices in random order, each drawn from the next groups that have ``window`` rows in all."""
     if window is None:
         return random.permutation(len(groups))
     order: list[int] = []
@@ -353,7 +356,7 @@ def epoch_steps(
     drop_last: bool = False,
     bucket_of: Callable[[int], Any] | None = None,
 ) -> list[list[NDArray[np.int64]]]:
-    """Return the batches of the ranks in each step. In the last step, some ranks may have no batch.
+    """Return the batches of all ranks for each step. In the last step, some ranks may have no batch.
 
     Batches that are not full come at the end. All rows of a batch are from one bucket.
 
@@ -368,7 +371,7 @@ def epoch_steps(
         return steps
     batches: list[NDArray[np.int64]] = []
     for rows in rest:
-        # One batch for every rank if there are enough rows; otherwise full batches for some ranks.
+        # Each rank gets a batch if there are enough rows; otherwise some ranks get full batches.
         batches += np.array_split(rows, num_ranks if len(rows) >= num_ranks else -(-len(rows) // batch_size))
     return steps + [batches[first : first + num_ranks] for first in range(0, len(batches), num_ranks)]
 
@@ -376,7 +379,7 @@ def epoch_steps(
 def _split_into_groups(
     order: NDArray[np.int64], size: int, bucket_of: Callable[[int], Any] | None
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Return groups of ``size`` rows, each group from one bucket, and the remaining rows of each bucket."""
+    """Return groups of ``size`` rows, each from one bucket, and the rows of each bucket that remain."""
     if bucket_of is None:
         end = len(order) // size * size
         return [order[start : start + size] for start in range(0, end, size)], [order[end:]] if end < len(order) else []
@@ -392,17 +395,17 @@ def _split_into_groups(
 
 
 def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], batch_size: int) -> dict[str, float]:
-    """Measure how well an order mixes.
+    """Measure how well an order mixes the rows of different files.
 
     Args:
-        order: The rows of an epoch, in reading order.
-        file_of_row: Number of the file of each row.
-        batch_size: Rows of a batch.
+        order: Row numbers of an epoch, in reading order.
+        file_of_row: File number of each row.
+        batch_size: Number of rows in a batch.
 
-    Returns: ``files_per_batch``: the mean number of different files in a full batch. ``same_file_next``: the share of
-        rows whose next row is from the same file, from 0 to 1. ``displacement``: the mean distance of rows from their
-        original positions, relative to a full shuffle (a third of the epoch): 0 is not shuffled, about 1 fully
-        shuffled.
+    Returns: ``files_per_batch``: the mean number of different files in a full batch, 0 if no batch is full.
+        ``same_file_next``: the share of rows whose next row is from the same file, from 0 to 1. ``displacement``: the
+        mean distance of rows from their original positions, divided by a third of the number of rows: 0 if not
+        shuffled, about 1 if fully shuffled.
 
     Example:
         >>> import numpy as np
@@ -434,7 +437,7 @@ class WithRows:
 
 
 class StreamProgress:
-    """The rows of an epoch that were already read from a stream; the equivalent of `RowBatches` for streams.
+    """The rows of an epoch that were already read from a stream. `DataLoader` uses it for streams like `RowBatches`.
 
     A copy has its own stream, with its own epoch.
     """
@@ -443,7 +446,7 @@ class StreamProgress:
         self.epoch = stream.epoch
         self.stream = stream
         self._given = GivenRows()
-        # One rank may finish its share of an epoch before other ranks, whose states need the rows that it has read.
+        # One rank may finish its share of an epoch earlier than others. Their states then need the rows that it read.
         self._last_epoch: tuple[int, GivenRows] = (-1, GivenRows())
 
     def __copy__(self) -> Self:
@@ -457,7 +460,7 @@ class StreamProgress:
         self.stream.take_position(other.stream)
 
     def read_with(self, stream: TarSamples) -> None:
-        """Use the stream of running workers for this iteration."""
+        """Replace this iteration's stream by the stream of workers that are already running."""
         stream.take_position(self.stream)
         self.stream = stream
 
@@ -471,7 +474,7 @@ class StreamProgress:
         self.stream.set_epoch(epoch)
 
     def take(self, batch_and_rows: tuple[Any, Sequence[int]]) -> Any:
-        """Record that the rows in a result of `WithRows` were read, and return the batch in the result."""
+        """Record the rows in a result of `WithRows` as read, and return the batch in the result."""
         batch, rows = batch_and_rows
         for row in rows:
             self._given.add(row)
@@ -492,7 +495,7 @@ class StreamProgress:
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Resume at the state of this rank or, if the number of ranks has changed, at those of all ranks."""
+        """Resume at the state of this rank, or at the states of all ranks if their number has changed."""
         self._check_resumable()
         states = [state] if isinstance(state, Mapping) else state
         if not isinstance(states, Sequence) or not all(isinstance(one, Mapping) for one in states):

@@ -1,4 +1,4 @@
-"""`ToDevice`: batches on a device; each is copied while the previous batch is used."""
+"""`ToDevice`: copy each batch to a device while the previous batch is used."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class CopyNow:
 
 
 class CopyAhead:
-    """Copies batches in its own CUDA stream, while other streams compute.
+    """Copies batches in its own CUDA stream while other streams compute.
 
-    The computation must wait for the copy: `complete` makes the current stream wait, without stopping the program. The
-    memory of a batch belongs to the copying stream, which allocated it. `complete` therefore records that the current
-    stream uses the memory; otherwise another batch might get the same memory before the computation has ended.
+    The computation must wait for the copy: `complete` makes the current stream wait, but not the program. The memory of
+    a batch belongs to the copying stream, which allocated it. `complete` therefore records that the current stream uses
+    this memory. Otherwise the next batch might get the same memory while the computation still reads it.
 
     ``cuda`` is ``torch.cuda``, or a substitute in tests.
     """
@@ -52,7 +52,7 @@ class CopyAhead:
         self._stream = cuda.Stream(device)
 
     def begin(self, batch: Any) -> tuple[Any, Any]:
-        """Start to copy a batch, and return the argument for `complete`."""
+        """Start copying a batch, and return the argument for `complete`."""
         with stages.COPY, self._cuda.stream(self._stream):
             moved = _move(batch, self._device, non_blocking=True)
             done = self._cuda.Event()
@@ -98,32 +98,32 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 class ToDevice:
-    """A loader whose batches are copied to a device as uint8, a quarter of the bytes of float32, and normalised there.
+    """A loader that copies batches to a device as uint8, a quarter of the bytes of float32, and normalises them there.
 
-    On a CUDA device, a batch is copied in a CUDA stream of its own during the computation on the previous batch. The
-    copy needs page-locked memory: ``DataLoader(pin_memory=True)`` provides it in a thread, otherwise `ToDevice` pins
-    the batch. `ToDevice` hands a batch over after it has fetched the next batch from the loader. On the CPU and other
-    devices, nothing is read ahead.
+    On a CUDA device, each batch is copied in a separate CUDA stream during the computation on the previous batch, so
+    `ToDevice` fetches one batch ahead from its loader. The copy needs page-locked memory.
+    ``DataLoader(pin_memory=True)`` provides it in a thread; otherwise `ToDevice` pins the batch itself. On the CPU and
+    other devices, nothing is read ahead.
 
-    `state_dict` counts the batches that were handed over. Other batches on the device are read again after resuming.
-    All other attributes of the loader (``failures``, ``dataset``, ``batch_size`` ...) are available as well;
+    `state_dict` counts only batches that your loop has received. A batch that was fetched ahead is read again after
+    resuming. All other attributes of the loader (``failures``, ``dataset``, ``batch_size`` ...) are available as well.
     ``failures`` may already include failures of the next batch.
 
     Args:
-        loader: A `DataLoader`, torch's, torchdata's, or any other iterable. Batches may be `Batch` objects, tensors, or
-            objects with a method ``to``, in dicts, lists and tuples.
+        loader: A `DataLoader`, a loader of torch or torchdata, or any other iterable. Batches may be `Batch` objects,
+            tensors, or objects with a method ``to``; or dicts, lists and tuples of these.
         device: The target device.
-        transform: A function that is called on the device before a batch is handed over. It takes the frames of a
-            `Batch`, uint8 (B, T, C, H, W), and its images (B, 3, H, W), one by one if they are a list. Batches of other
-            types are passed to it as a whole. Random transforms draw for the batches in their order. A module with
-            weights or buffers must be on the device.
+        transform: Function that is called on the device before a batch is handed over. For a `Batch`, it takes the
+            frames, uint8 (B, T, C, H, W), and the images (B, 3, H, W); one by one if they are a list. Batches of other
+            types are passed as a whole. Random transforms draw new values for each batch, in order. A module with
+            weights or buffers must already be on the device.
 
     Attributes:
         loader: The loader.
         device: The device.
 
     Raises:
-        InvalidArgumentError: if there is no such device.
+        InvalidArgumentError: if the device does not exist.
 
     Example:
         >>> import torch
@@ -147,7 +147,7 @@ class ToDevice:
 
     def __iter__(self) -> BatchIterator[Any]:
         batches = iter(self.loader)
-        # Use the position of the loader's iteration, or the position of the loader if its iterations have none.
+        # Use the position of the loader's iteration; if iterations have no position, use the loader's.
         source = batches if isinstance(batches, BatchIterator) else self.loader
         position = _Position(*_state_and_epoch(source))
         self._iterations.begin(position)
@@ -167,7 +167,7 @@ class ToDevice:
                 if self._transform is not None:
                     batch = _transform_batch(batch, self._transform)
                 yield batch
-                del batch  # frees its memory while the next one is fetched
+                del batch  # frees its memory before the next batch is fetched
             is_over = True
         finally:
             self._iterations.end(position, is_over=is_over)
@@ -177,12 +177,12 @@ class ToDevice:
 
     @property
     def num_batches_ahead(self) -> int:
-        """Number of batches fetched from the loader after the current batch."""
+        """Number of batches that were fetched from the loader ahead of the current batch."""
         return CopyAhead.num_ahead if self.device.type == "cuda" else CopyNow.num_ahead
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of the batch that was handed over last; ``None`` if the loader does not count epochs."""
+        """The epoch of the last batch that was handed over; ``None`` if the loader does not count epochs."""
         position = self._iterations.newest or self._iterations.left
         return getattr(self.loader, "epoch", None) if position is None else position.epoch
 
@@ -198,11 +198,11 @@ class ToDevice:
         self.loader.set_epoch(epoch)  # type: ignore[attr-defined]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the loader after the batch that was handed over last.
+        """Return the state of the loader after the last batch that was handed over.
 
         Raises:
-            InvalidArgumentError: if the loader cannot resume, or if several iterations are open. Each of them has its
-                own ``state_dict()``.
+            InvalidArgumentError: if the loader cannot resume, or if several iterations are open. Each open iteration
+                has its own ``state_dict()``.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
@@ -214,7 +214,7 @@ class ToDevice:
         return (_Position(*_state_and_epoch(self.loader)) if position is None else position).state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration resume where `state_dict` was called.
+        """Let the next iteration resume at a saved state.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
@@ -229,12 +229,12 @@ class ToDevice:
         self.loader.load_state_dict(state)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "loader":  # while it is copied, the object has no loader yet
+        if name.startswith("__") or name == "loader":  # an object that is being copied has no loader yet
             raise AttributeError(name)
         return getattr(self.loader, name)
 
 
-#: The state and the epoch of a loader; if there is no state, an error with the reason.
+#: The state and the epoch of a loader. Instead of the state, an error with the reason why there is none.
 _StateAndEpoch = tuple[dict[str, Any] | InvalidArgumentError, int | None]
 
 
@@ -245,13 +245,13 @@ def _state_and_epoch(loader: Any) -> _StateAndEpoch:
         return InvalidArgumentError(f"The loader has no state_dict to resume from: it is a {name}."), epoch
     try:
         return loader.state_dict(), epoch
-    except InvalidArgumentError as error:  # a stream that cannot resume: raise when the state is requested
+    except InvalidArgumentError as error:  # a stream that cannot resume: raise only when the state is requested
         return error.with_traceback(None), epoch
 
 
 @dataclasses.dataclass
 class _Position:
-    """The state of the loader after the batch that an iteration handed over last."""
+    """The loader's state after the last batch that an iteration handed over."""
 
     state: dict[str, Any] | InvalidArgumentError
     epoch: int | None
@@ -266,7 +266,7 @@ class _Position:
 def _copy_batches(
     batches: Iterator[Any], copying: CopyAhead | CopyNow, position: Callable[[], _StateAndEpoch]
 ) -> Iterator[tuple[Any, _StateAndEpoch]]:
-    """Yield the batches on the device, each with the position after it; raise an error of the loader after them."""
+    """Yield batches on the device, each with the position after it. Raise the loader's error after these batches."""
     in_transit: deque[tuple[Any, _StateAndEpoch]] = deque()
     error: Exception | None = None
     is_over = False
@@ -280,7 +280,7 @@ def _copy_batches(
                 is_over, error = True, raised
         if not in_transit:
             break
-        # No variable here may refer to the batch while the loop uses it, so that its memory is free for the next batch.
+        # No variable here may refer to the batch while the loop uses it: its memory must be free for the next batch.
         yield _complete_copy(copying, *in_transit.popleft())
     if error is not None:
         try:

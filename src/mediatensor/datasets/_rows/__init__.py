@@ -1,1 +1,1 @@
-"""Rows of a dataset, and how a row becomes a sample. Nothing here depends on which rows make a batch."""
+"""Rows of a dataset, and how a row becomes a sample. Nothing here depends on how rows are batched."""

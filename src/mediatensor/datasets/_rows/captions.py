@@ -30,27 +30,27 @@ from .._sources.rows import CAPTIONS_COLUMN, sidecars_of
 Sound: TypeAlias = AudioSamples | AudioSamplesBatch
 Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 CaptionPlace: TypeAlias = Literal["any", "column", "sidecar", "subtitles"]
-#: Returns the token ids of a text, or a mapping that has them as ``input_ids``.
+#: Function that returns the token ids of a text, or a mapping that has them as ``input_ids``.
 Tokenizer: TypeAlias = Callable[[str], Any]
 
-#: The order in which ``"any"`` tries the places. Captions supplied with a file are meant to replace its own subtitles.
+#: The order in which ``"any"`` tries the places. Captions supplied with a file take precedence over its own subtitles.
 _ANY: tuple[CaptionPlace, ...] = ("column", "sidecar", "subtitles")
 
-#: Formats whose clock may begin at any time. Players count the times of subtitle files from the first frame.
+#: Extensions of formats in which the first frame may have any time. Players count subtitle times from the first frame.
 _MPEG_EXTENSIONS = frozenset((".m2p", ".m2t", ".m2ts", ".mpeg", ".mpg", ".mts", ".tp", ".trp", ".ts", ".vob"))
 _MPEG_FORMATS = frozenset(("mpeg", "mpegts"))
 #: Maximum duration of the priming samples that an encoder puts before audio.
 _MAX_PRIMING_SECONDS = 0.1
 
-#: Subtitle files round times, often to milliseconds: a frame that begins this much before a time counts as after it.
+#: Subtitle files round times, often to milliseconds. A frame that starts up to this much before a time counts as after.
 _ROUNDING_SECONDS = 0.0005
 
-#: A larger subtitle file counts as not blank.
+#: Larger subtitle files are not blank.
 _MAX_BLANK_BYTES = 64
 
-# Marks of text in SubRip, WebVTT or ASS.
+# Patterns that SubRip, WebVTT or ASS text contains.
 _SUBTITLES = re.compile(r"-->|^\ufeff?\s*(WEBVTT\b|\[Script Info\])")
-# Accepted names of each field in a mapping.
+# Accepted keys of a mapping for each field.
 _FIELD_NAMES = {
     "start_seconds": ("start_seconds", "start", "begin"),
     "end_seconds": ("end_seconds", "end"),
@@ -59,7 +59,7 @@ _FIELD_NAMES = {
 
 
 class FileCaption(NamedTuple):
-    """A caption with times on the clock of its file; ``geometry`` is the box of text that was read in the frames."""
+    """A caption with times on the clock of its file; ``geometry`` is the box of a text that was read in the frames."""
 
     text: str
     start_seconds: float
@@ -70,22 +70,23 @@ class FileCaption(NamedTuple):
 
 @dataclass(frozen=True)
 class ClipCaption:
-    """A caption cut to the times of a clip, in ``sample.captions`` of `VideoAudioClips`.
+    """A caption cut to the time range of a clip; an element of ``Sample.captions`` of `VideoAudioClips`.
 
     Attributes:
-        text: The whole text, even if only a part of the caption lies in the clip.
-        start_seconds: Start of the caption, or start of the clip if that is later, on the clock of the file, like
+        text: The whole text, even if the clip contains only part of the caption.
+        start_seconds: Start of the caption or of the clip, whichever is later, on the clock of the file, like
             ``pts_seconds`` of frames and samples.
-        end_seconds: End of the caption, or end of the clip if that is earlier.
-        first_frame: Index in the clip of the first frame that begins at or after the caption's start. If the caption
-            lies within one frame, the index of this frame.
-        last_frame: Index in the clip of the last frame that shows the caption.
-        start_sample: First sample of the caption in the clip's audio: the audio of the caption is ``data[:,
+        end_seconds: End of the caption or of the clip, whichever is earlier.
+        first_frame: Index in the clip of the first frame that begins at or after the start of the caption. If no frame
+            begins during the caption, the index of the frame shown at its start.
+        last_frame: Index in the clip of the last frame that begins before the end of the caption, but not less than
+            ``first_frame``.
+        start_sample: Index in the clip of the caption's first audio sample; the audio of the caption is ``data[:,
             start_sample:stop_sample]``.
-        stop_sample: One past the last sample of the caption.
+        stop_sample: One past the index of the caption's last audio sample.
         is_cut: Whether the caption begins before the clip or ends after it.
         speaker: The speaker, if the captions name one.
-        geometry: Box of text that was read in the frames, ((xmin, ymin), (xmax, ymax)), relative to the upright frame;
+        geometry: Box ((xmin, ymin), (xmax, ymax)) of a text that was read in the frames, relative to the upright frame;
             ``None`` for captions from other sources.
         token_ids: Token ids of the text; ``None`` without a tokenizer.
 
@@ -120,10 +121,11 @@ class CaptionTrack:
     def of_clip(
         self, pts_seconds: Tensor, clip: AudioSamples, sound: Sound | None, end_seconds: float | None
     ) -> tuple[ClipCaption, ...]:
-        """Return the captions of a clip with frames at times (T,), trimmed to its time range.
+        """Return the captions of a clip whose frames have the times (T,), cut to the time range of the clip.
 
-        ``clip`` is the audio before transforms, which lasts as long as the video. ``start_sample`` and ``stop_sample``
-        count samples of ``sound``, the transformed audio. After ``end_seconds``, all frames and samples are padding.
+        ``clip`` is the audio before transforms, which has the duration of the frames. ``start_sample`` and
+        ``stop_sample`` count samples of ``sound``, the audio after transforms. Frames and samples after ``end_seconds``
+        are padding.
         """
         sound = clip if sound is None else sound
         begin, length = clip.pts_seconds, sound.data.shape[-1]
@@ -150,7 +152,7 @@ class CaptionTrack:
 
 
 def _begin_times(times: Any) -> Any:
-    """Return when frames begin. The repetitions of the last frame that pad a clip get successive times.
+    """Return the start times of frames. Repetitions of the last frame, which pad a clip, get successive times.
 
     >>> _begin_times(np.array([0.0, 0.5, 1.0, 1.0, 1.0])).tolist()
     [0.0, 0.5, 1.0, 1.5, 2.0]
@@ -164,7 +166,7 @@ def _begin_times(times: Any) -> Any:
 
 
 def _frames_between(times: Any, start: float, end: float) -> tuple[int, int]:
-    """Return the first and last frame that begin in [start, end); if none does, twice the frame shown at ``start``.
+    """Return the first and the last frame that begin in [start, end); if none does, the frame at ``start``, twice.
 
     >>> _frames_between(np.array([0.0, 0.1, 0.2, 0.3]), 0.1, 0.3), _frames_between(np.array([0.0, 0.1]), 0.04, 0.06)
     ((1, 2), (0, 0))
@@ -223,11 +225,11 @@ def _languages(captions_language: str | Sequence[str] | None) -> list[str]:
 def find_captions(
     item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None = None
 ) -> tuple[FileCaption, ...]:
-    """Return the captions of a file that have text and a duration, in the order of their source.
+    """Return the captions of a file, in the order of their source, without blank captions and those of no duration.
 
     Raises:
-        StreamError: if there are no captions in this place.
-        ReadError: if the captions cannot be read, or have an unknown form.
+        StreamError: if there are no captions in the place that ``captions`` names.
+        ReadError: if the captions cannot be read or understood.
     """
     try:
         if isinstance(captions, str):
@@ -249,7 +251,7 @@ def find_captions(
         raise ReadError(f"The captions of {item.name!r} cannot be read: {error}") from error
 
 
-#: The captions, or the reason why there are none.
+#: The captions of a file; a text with the reason if it has none.
 _CaptionsOrReason: TypeAlias = tuple[FileCaption, ...] | str
 
 
@@ -300,7 +302,7 @@ def _add_languages(reason: str, languages: Sequence[str]) -> str:
 
 
 def _choose_by_language(choices: Sequence[tuple[Any, str]], languages: Sequence[str]) -> Any:
-    """Return the first choice in the most preferred language, or a choice without a language, or ``None``.
+    """Return the first choice in the most preferred language, else a choice without a language, else ``None``.
 
     >>> _choose_by_language([("a", "de"), ("b", "en-GB"), ("c", "")], ["fr", "en"])
     'b'
@@ -339,7 +341,7 @@ def _read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
 
 
 def _read_subtitles(source: Any, item: Item) -> tuple[FileCaption, ...]:
-    """Read the captions of a subtitle file, whose times count from the start of the video."""
+    """Return the captions of a subtitle file, with times on the clock of the video instead of from its start."""
     if isinstance(source, str) and url_scheme(source) is None:
         source = Path(source)
     if _is_blank(source):
@@ -357,7 +359,7 @@ def _is_blank(source: Any) -> bool:
 
 
 def _begin_of_clock(item: Item) -> float:
-    """Return the time of the first frame or sample in a format whose clock may begin at any time; otherwise 0."""
+    """Return the time of the first frame or sample of a file in which it may have any time; otherwise 0."""
     if isinstance(item.source, str | os.PathLike):
         extension = os.path.splitext(item.source)[1]
         if str(extension).lower() not in _MPEG_EXTENSIONS:
@@ -405,7 +407,7 @@ def _as_series(given: Any) -> Iterable[Any]:
 
 
 def _check_captions(series: Iterable[Any], begin_seconds: float) -> tuple[FileCaption, ...]:
-    """Return the captions of a series that have text and a duration; their times count from ``begin_seconds``."""
+    """Return the captions that have text and a duration. ``begin_seconds`` is added to their times."""
     captions = []
     for one in series:
         text, start, end = (_value(one, name) for name in ("text", "start_seconds", "end_seconds"))

@@ -1,4 +1,4 @@
-"""From an open file to a sample, for recipes of video, of audio, and of both: samplers, segments, transforms."""
+"""Steps from an open file to a sample, for the recipes of video and audio: samplers, segments, transforms."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _TRANSFORMS_WITHOUT_DRAWS = (CenterCrop, LogMelSpectrogram, Normalize, Pad, Resi
 
 
 def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) -> Callable[[Any], FrameBatch]:
-    """Return the default sampler of frames. Wrong arguments would later be errors of the file, so check them now."""
+    """Return the default sampler of frames. Check its arguments now: later, each file would raise the error."""
     return partial(
         clips_at_random_indices,
         num_frames_per_clip=check_clip_length(num_frames_per_clip),
@@ -79,14 +79,14 @@ def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transfor
 
 
 def call_sampler(sampler: Callable[[Any], Any], decoder: Any) -> Any:
-    """Return the clips of a sampler. A user's function draws from the global generators."""
+    """Return the clips of a sampler. A user's own function draws from the global random generators."""
     function, _, _ = unwrap_partial(sampler)
     with nullcontext() if function in _WHOLE_FILE_SAMPLERS else random_for(function):
         return sampler(decoder)
 
 
 def position_of(sampler: Callable[[Any], Any], decoder: Any, part: int) -> float:
-    """Return the position in the file at which a sampler will start to read; if unknown, ``part``."""
+    """Return where in the file a sampler will start to read; ``part`` if unknown."""
     with random_for(unwrap_partial(sampler)[0]):
         position = first_position(sampler, decoder)
     return float(part) if position is None else position
@@ -96,10 +96,10 @@ def position_of(sampler: Callable[[Any], Any], decoder: Any, part: int) -> float
 
 
 def ready_for_rows(opened: V, decoder_options: Mapping[str, Any]) -> V:
-    """Give a newly opened decoder its index, and an error policy that reports damage to the dataset.
+    """Make the index of a newly opened decoder, and set its error policy.
 
-    Damage is an error of the row, unless the user's options have ``on_error``. If the video has no frames, the decoder
-    is closed, and the error raised.
+    Damaged frames are errors of the row, unless the user's options have ``on_error``. If the video has no frames, close
+    the decoder and raise the error.
     """
     video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
     try:
@@ -121,12 +121,12 @@ def redraw_transforms(video: VideoDecoder, decoder_options: Mapping[str, Any]) -
 
 
 def random_of_transform(transform: Any) -> AbstractContextManager[None]:
-    """Return the context for calling a transform; it seeds the global generators if the transform may be random."""
+    """Return a context in which to call a transform. If the transform may be random, it seeds the global generators."""
     return global_random() if _may_draw(transform) else nullcontext()
 
 
 def _may_draw(transform: Any) -> bool:
-    """Return whether a transform or any of its parts may be random; foreign transforms always may."""
+    """Return whether a transform or any of its parts may be random; True for all transforms of other libraries."""
     if transform is None or type(transform) in _TRANSFORMS_WITHOUT_DRAWS:
         return False
     if type(transform) in (list, tuple, nn.Sequential):
@@ -135,7 +135,7 @@ def _may_draw(transform: Any) -> bool:
 
 
 def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: FrameBatch) -> FrameBatch:
-    """Return frames after a user's transform; a tensor from the transform replaces their data."""
+    """Return frames after a user's transform. A tensor from the transform replaces the data of the frames."""
     if transform is None:
         return frames
     with stages.TRANSFORM, random_of_transform(transform):
@@ -156,9 +156,9 @@ def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: Frame
 def sound_fields(
     transform: Callable[[Any], Any] | None, sound: Sound, num_valid_samples: int | None = None
 ) -> dict[str, Any]:
-    """Return the fields of a `Sample` that hold audio, after a user's transform.
+    """Return the `Sample` fields for audio, after a user's transform.
 
-    The transform returns audio, a tensor of the same shape, or features: a tensor of another shape. Without
+    The transform returns audio, a tensor of the same shape, or features, which are a tensor of another shape. Without
     ``num_valid_samples``, all samples of a single clip are valid.
     """
     result: Any = sound
@@ -183,7 +183,7 @@ def sound_fields(
 
 
 def _num_valid_after(before: Sound, num_valid_samples: int | None, after: Sound) -> int | None:
-    """Return the number of valid samples after a transform that may have changed the sample rate or length."""
+    """Return the number of valid samples after a transform, which may have changed sample rate or length."""
     if num_valid_samples is None or isinstance(after, AudioSamplesBatch):
         return None
     num_valid = math.ceil(num_valid_samples * after.sample_rate / before.sample_rate)
@@ -194,7 +194,7 @@ def _num_valid_after(before: Sound, num_valid_samples: int | None, after: Sound)
 
 
 def without_clip_dimension(clips: Any, *, keep: bool) -> FrameBatch:
-    """Return the only clip of a sampler, (T, C, H, W); with ``keep``, return its clips unchanged."""
+    """Return the only clip of a sampler as frames (T, C, H, W); with ``keep``, return all clips unchanged."""
     if not isinstance(clips, FrameBatch):
         raise InvalidArgumentError(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
     if keep or clips.data.ndim != 5:
@@ -211,7 +211,7 @@ def check_is_one(num_clips: int) -> None:
 
 
 def effective_fps(frames: FrameBatch) -> float:
-    """Return the frames per second of a sampled clip, without repeated frames at its end.
+    """Return the frames per second of a sampled clip, not counting repeated frames at its end.
 
     >>> import torch
     >>> effective_fps(FrameBatch(torch.zeros(4, 3, 1, 1), torch.tensor([0.0, 0.5, 1.0, 1.0]), torch.full((4,), 0.1)))
@@ -225,8 +225,8 @@ def effective_fps(frames: FrameBatch) -> float:
     return 1 / step if step > 0 else float("nan")
 
 
-# Segments of files: samplers call only public methods of a decoder, so a segment is a decoder with fewer frames. Its
-# times are times of the whole file.
+# Segments of files. Samplers call only public methods of a decoder, so a segment is a decoder with fewer frames. Times
+# are those of the whole file.
 
 _Span = tuple[float, float]
 D = TypeVar("D", VideoDecoder, AudioDecoder)
@@ -243,7 +243,7 @@ def segment_of(decoder: Any, item: Item) -> Any:
 
 
 def _span(item: Item, begin: float, end: float | None) -> _Span:
-    """Return the item's segment of a stream from ``begin`` to ``end``; raise OutOfRangeError if it is empty."""
+    """Return the item's segment of a stream that lasts from ``begin`` to ``end``; raise OutOfRangeError if empty."""
     start = begin if item.start_seconds is None else max(begin, item.start_seconds)
     stop = min(math.inf if end is None else end, math.inf if item.end_seconds is None else item.end_seconds)
     if not start < stop:
@@ -264,11 +264,11 @@ class _Segment(Generic[D]):
 
 
 class VideoSegment(_Segment[VideoDecoder]):
-    """A segment of a video: the frames that begin within [start, end), with indices from 0.
+    """A segment of a video: the frames that begin in [start, end), with indices from 0.
 
-    Bounds are often rounded to milliseconds. A frame that begins up to half a millisecond before a bound therefore
-    counts as after the bound, so that no frame of a neighbouring shot is included. If no frame begins within the
-    segment, the segment is the frame shown at its start.
+    Bounds are often rounded to milliseconds. So that no frame of a neighbouring shot is included, a frame that begins
+    up to half a millisecond before a bound counts as after it. If no frame begins in the segment, the segment consists
+    of the frame shown at its start.
     """
 
     def __init__(self, decoder: VideoDecoder, item: Item) -> None:
@@ -282,13 +282,13 @@ class VideoSegment(_Segment[VideoDecoder]):
             access.check_no_hole_at(self._start)
             first = max(0, int(np.searchsorted(times, self._start, side="right")) - 1)
             stop = first + 1
-        # No time within the segment shows a frame outside of it.
+        # No time within the segment may show a frame outside of it.
         self._start = max(self._start, float(times[first]))
         self._stop = min(self._stop, float(times[stop])) if stop < len(times) else self._stop
-        #: Index of the first frame of the segment in the whole video.
+        #: Index in the whole video of the segment's first frame.
         self.first_frame: int = first
         self._num_frames: int = stop - first
-        # Rounding may turn a time just before the end into the start of the next frame.
+        # Rounding may turn a time just before the end into the time of the next frame.
         self._access = access.restrict(first, stop - 1)
 
     @property

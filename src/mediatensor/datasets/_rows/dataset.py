@@ -1,4 +1,4 @@
-"""`MediaDataset`: a dataset whose rows are read from files by a recipe."""
+"""`MediaDataset`: a dataset that reads its rows from files with a recipe."""
 
 from __future__ import annotations
 
@@ -27,40 +27,39 @@ from .recipe import OnError, OpenFiles, Recipe, RowReader, RowSpec, checked_epoc
 from .samples import ColumnDict, Sample, Skipped, Timing
 from .transport import shared_numbers
 
-# Methods of the iterators of torch and torchdata that read from datasets.
+# Methods of the iterators of torch and torchdata that call a dataset.
 _READING_METHODS = frozenset(("_next_data", "__init__"))
 
 
 class RowKey(NamedTuple):
-    """A row of an epoch, as requested by `RowBatches`."""
+    """A row of an epoch, as `RowBatches` requests it from a dataset."""
 
     row: int
     epoch: int
 
 
 class MediaDataset(Dataset[Sample | Skipped]):
-    """A dataset of rows of files. A row depends only on the arguments of the dataset, the epoch, and the row's index.
+    """A dataset that reads rows from files. A row depends only on the arguments, the epoch and the row's index.
 
     This is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `VideoTextClips`, `LeRobotClips`,
     `DocumentPages` and `WordCrops`. For other kinds of data, use it with your own `Recipe`.
 
-    Args:
+    items: The files. A file may have several rows.
         items: The files.
-        recipe: Makes samples of the files.
-        rows_per_file: Number of rows of each file in an epoch: one number for all files, or one for each.
-        seed: Seed of a row's random numbers, together with the epoch and the row's index. ``None`` is 0, except in
-            torch's own ``DataLoader``. There each row draws its seed from torch's generator: clips and crops change
-            with every epoch, and ``torch.manual_seed`` repeats them. With a seed, or after `set_epoch`, rows stay the
-            same in torch's loader until `set_epoch` is called again.
+        recipe: Makes a sample from a file.
+        rows_per_file: Number of rows of each file in an epoch: one number for all files, or a number for each file.
+        seed: Seed of all random numbers. Those of a row also depend on the epoch and the row's index. ``None`` means 0,
+            except in torch's own ``DataLoader``. There, each row draws its seed from torch's generator, so clips and
+            crops change with every epoch, and ``torch.manual_seed`` makes them repeatable. With a seed, or after
+            `set_epoch`, rows in torch's loader stay the same until `set_epoch` is called again.
         on_error: What to do with an unreadable row: ``"raise"`` raises the error; ``"skip"`` leaves the row out;
-            ``"replace"`` reads a row of another file instead, chosen by ``seed``, the epoch and the index of the
-            unreadable row.
-        max_consecutive_failures: With ``"skip"`` and ``"replace"``: how many files may fail consecutively in one
-            worker.
-        max_open_files: How many files a worker keeps open.
+            ``"replace"`` reads a row of another file instead. ``seed``, the epoch and the index of the unreadable row
+            determine which one.
+        max_consecutive_failures: With ``"skip"`` and ``"replace"``, how many files in a row may fail in one worker.
+        max_open_files: Maximum number of files that a worker keeps open.
 
     Raises:
-        InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
+        InvalidArgumentError: if there are no files or an argument is invalid.
 
     Example:
         >>> from mediatensor.datasets import Item, MediaDataset, Recipe, Sample
@@ -75,7 +74,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         (2, torch.Size([3, 120, 160]))
     """
 
-    #: Class names in the order of their numbers, if they were given.
+    #: Class names in the order of their numbers; ``None`` if no ``classes`` were given.
     _classes: tuple[str, ...] | None = None
 
     def __init__(
@@ -100,7 +99,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         self.seed = 0 if seed is None else whole_number("seed", seed, or_none=True)
         self._has_own_seed = seed is not None
         self._row_ends = _row_ends(rows_per_file, len(items))
-        # Computed for the first saved state, because it takes a second for a million files.
+        # Computed when a state is first saved, because it takes a second for a million files.
         self._known_file_order: list[FileOrder | None] = []
         # In shared memory, so that persistent workers see the number of the next epoch; -1 until it is set.
         self._epoch: Tensor = shared_numbers((), -1)
@@ -109,11 +108,13 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of rows that are requested by a plain index."""
+        """The epoch of rows that are requested by index only, without an epoch."""
         return max(0, int(self._epoch))
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of rows requested by a plain index, also in running workers. `DataLoader` does not need it.
+        """Set the epoch of rows that are requested by index only, also in running workers.
+
+        `DataLoader` does not need this method, because it requests rows with their epoch.
 
         Example:
             >>> from mediatensor.datasets import VideoClips
@@ -129,20 +130,20 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     @property
     def file_of_row(self) -> NDArray[np.int64]:
-        """Number of the file of each row, int64 (rows,)."""
+        """File number of each row, int64 (rows,)."""
         return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
 
     def _file_order(self) -> FileOrder | None:
-        """Return the order of the file names, for the state of a loader; ``None`` if the names are unknown."""
+        """Return the order of the file names, for the state of a loader; ``None`` if not all names are known."""
         if not self._known_file_order:
             self._known_file_order.append(file_order_of(self.items))
         return self._known_file_order[0]
 
     @property
     def class_names(self) -> list[str]:
-        """Class names by label number: ``classes``, or the class names in the source.
+        """Class names by label number: the ``classes`` that were given, or else the class names of the source.
 
-        Without ``classes``, this reads all rows of a lazy source. A number that no row has gets the name ``""``.
+        Without ``classes``, this reads all rows of a lazy source. A number without rows has the name ``""``.
         """
         if self._classes is not None:
             return list(self._classes)
@@ -152,14 +153,14 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return [names.get(label, "") for label in range(max(names, default=-1) + 1)]
 
     def spec(self, row: SupportsIndex, epoch: int | None = None) -> RowSpec:
-        """Return the specification of a row: everything that its sample depends on.
+        """Return the specification of a row, which is everything that its sample depends on.
 
         Args:
-            row: Index from -len to len - 1.
-            epoch: Epoch of the row; by default `epoch`.
+            row: Index of the row, from -len to len - 1.
+            epoch: Epoch of the row; by default the attribute `epoch`.
 
         Raises:
-            OutOfRangeError: if there is no such row.
+            OutOfRangeError: if the row does not exist.
 
         Example:
             >>> from mediatensor.datasets import VideoClips
@@ -181,7 +182,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return RowSpec(self.items[file], part, self.recipe, self.seed, self.epoch if epoch is None else epoch, index)
 
     def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
-        """Return the row of another file to read in place of ``spec`` at this attempt."""
+        """Return the row of another file that replaces ``spec`` at this attempt, from 1."""
         start, stop = spec.row - spec.part, int(self._row_ends[self._row_ends > spec.row][0])
         others = len(self) - (stop - start)
         drawn = derived_seed(self.seed, spec.epoch, spec.row, attempt, "other") % (others or len(self))
@@ -189,11 +190,11 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return dataclasses.replace(other, row=spec.row, attempt=attempt, seed=spec.seed)
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> Sample | Skipped:
-        """Read one sample. With ``on_error="skip"``, an unreadable row is a `Skipped`."""
+        """Read one sample; with ``on_error="skip"``, a `Skipped` for an unreadable row."""
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[Sample | Skipped]:
-        """Read several samples; samples of one file are read together, in the order of their positions in it."""
+        """Read several samples. Samples of one file are read together, ordered by position in the file."""
         started = time.monotonic()
         with collect_stages() as stage_seconds:
             samples = self._reader.read_all(self._specs_of(rows), self._substitute)
@@ -204,7 +205,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return samples
 
     def _read_another(self, row: RowKey) -> Sample | ColumnDict:
-        """Return a row of another file, the same in every call, in place of a row that was left out."""
+        """Return a row of another file, always the same one, to take the place of a row that was left out."""
         return self._reader.read_another(self.spec(row.row, row.epoch), self._substitute)
 
     def _specs_of(self, rows: Sequence[SupportsIndex | RowKey]) -> list[RowSpec]:
@@ -231,14 +232,14 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
 
 class ColumnDataset(MediaDataset):
-    """A dataset whose rows are dicts of the columns in ``Sample.extra``. Loaders batch them into dicts of columns."""
+    """A dataset whose rows are dicts of the columns in ``Sample.extra``. Loaders batch such rows into dicts as well."""
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> ColumnDict | Skipped:  # type: ignore[override]
-        """Read one row. With ``on_error="skip"``, an unreadable row is a `Skipped`."""
+        """Read one row; with ``on_error="skip"``, a `Skipped` for an unreadable row."""
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[ColumnDict | Skipped]:  # type: ignore[override]
-        """Read several rows; rows of one file are read together, in the order of their positions in it."""
+        """Read several rows. Rows of one file are read together, ordered by position in the file."""
         return [_columns_of(sample) if isinstance(sample, Sample) else sample for sample in super().__getitems__(rows)]
 
     def _read_another(self, row: RowKey) -> ColumnDict:
@@ -251,7 +252,7 @@ def _columns_of(sample: Sample) -> ColumnDict:
 
 
 def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> None:
-    """Raise TypeError for options that `MediaDataset` lacks, as Python does for unknown arguments."""
+    """Raise TypeError for options that `MediaDataset` does not have, as Python does for unknown arguments."""
     accepted = ("seed", "on_error", "max_consecutive_failures", "max_open_files")
     for name in options:
         if name not in accepted:
@@ -274,7 +275,7 @@ def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.
 
 
 def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
-    """Return the rank and the number of ranks: as given, or from torch.distributed, or 0 and 1."""
+    """Return the rank and the number of ranks: the given ones, else those of torch.distributed, else 0 and 1."""
     if (rank is None) != (num_ranks is None):
         raise InvalidArgumentError(f"Give both rank and num_ranks, or none (got {rank!r} and {num_ranks!r}).")
     if rank is None or num_ranks is None:
@@ -288,17 +289,17 @@ def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
 
 
 # In torch's own ``DataLoader``, rows draw their seeds from torch's generator, as torch users expect. torch seeds the
-# generator of each worker at the start of an epoch; the generator of a persistent worker continues. Without workers, a
-# loader reads in the training process, and transforms draw from the global generator there.
+# generator of each worker at the start of an epoch, unless the worker is persistent. Without workers, the loader reads
+# in the training process, and transforms draw from the global generator.
 
 
 def is_asked_by_loader() -> bool:
-    """Return whether a ``DataLoader`` is calling, in one of its workers or from its iterator in this process."""
+    """Return whether a ``DataLoader`` is the caller, in one of its workers or from its iterator in this process."""
     if get_worker_info() is not None:
         return True
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        # A dataset cannot learn in another way that a loader without workers reads it.
+        # A dataset has no other way to know that a loader without workers reads it.
         if frame.f_code.co_name in _READING_METHODS and isinstance(frame.f_locals.get("self"), _BaseDataLoaderIter):
             return True
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""`Recipe`: makes samples from files, one class for each kind of dataset; and reading rows under the error policy."""
+"""`Recipe`: makes samples from files, one class for each kind of dataset. `RowReader`: reads under the error policy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OnError = Literal["raise", "skip", "replace"]
 
 
 class LeftOut(StreamError):
-    """Raised by a recipe for a row that must be left out, whatever the error policy is."""
+    """Raised by a recipe for a row that must be left out, whatever ``on_error`` is."""
 
     def __init__(self, reason: StreamError) -> None:
         super().__init__(str(reason))
@@ -43,7 +43,7 @@ class Opened(Protocol):
 
 
 class Recipe(ABC):
-    """Makes samples from files. A recipe is picklable and has no state: its results depend only on its arguments.
+    """Makes samples from files. A recipe is picklable and has no state: a sample depends only on the arguments.
 
     Example:
         >>> from dataclasses import dataclass
@@ -62,37 +62,37 @@ class Recipe(ABC):
         torch.Size([2, 3, 120, 160])
     """
 
-    #: Columns of a manifest that `read` uses; ``Sample.extra`` leaves them out.
+    #: Columns of a manifest that `read` uses. They are left out of ``Sample.extra``.
     used_columns: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def open(self, item: Item) -> Opened:
-        """Open the file; it stays open for the next samples of the same file."""
+        """Open the file. It stays open, so that further samples can be read from it."""
 
     @abstractmethod
     def read(self, opened: Any, item: Item, part: int) -> Sample:
         """Read one sample of a file.
 
-        Draw random numbers from the global generators, which are seeded for each row. A method marked with
-        `uses_row_random` draws from the generator of the row instead.
+        Draw random numbers from the global generators, which are seeded for each row. A method decorated with
+        `uses_row_random` uses the generator of the row instead.
 
         Args:
             opened: The result of `open`.
             item: The file.
-            part: Number of the row among the file's rows, from 0.
+            part: Number of the row among the rows of this file, from 0.
         """
 
     def position(self, opened: Any, item: Item, part: int) -> float:
-        """Return the position in the file at which `read` will start, on any ascending scale.
+        """Return where in the file `read` will start, on any ascending scale.
 
-        `position` draws the same random numbers as `read`. Rows of one file that are read together are read in the
-        order of their positions.
+        This method must draw the same random numbers as `read`. Rows of one file that are requested together are read
+        in the order of these positions.
         """
         return float(part)
 
 
 def derived_seed(*parts: int | str) -> int:
-    """Return a 63-bit integer that depends on all parts; similar parts give unrelated numbers."""
+    """Return a 63-bit integer that depends on all parts. Similar parts give unrelated integers."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
@@ -102,7 +102,7 @@ def checked_epoch(epoch: int) -> int:
 
 
 class OpenFiles(Closing):
-    """Keeps up to ``max_open`` unused files of a recipe open. A file is lent to one thread at a time."""
+    """Keeps up to ``max_open`` files open between reads. Only one thread at a time can borrow a file."""
 
     def __init__(self, max_open: int) -> None:
         self._max_open = max_open
@@ -111,14 +111,14 @@ class OpenFiles(Closing):
 
     @contextmanager
     def borrow(self, item: Item, recipe: Recipe) -> Iterator[Opened]:
-        """Lend an open file for a ``with`` block, and close it after an exception."""
+        """Lend an open file for a ``with`` block. If the block raises an exception, close the file."""
         with self._lock:
             _, opened = self._idle.pop(_file_key(item), (None, None))
         if opened is None:
             with stages.OPEN:
                 opened = recipe.open(item)
         else:
-            # A sample must not depend on earlier reads, which may have met damage.
+            # A sample must not depend on earlier reads, which may have found damage.
             video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
             if isinstance(video, VideoDecoder):
                 access_to(video).restore()
@@ -154,26 +154,25 @@ class OpenFiles(Closing):
 
 
 def _file_key(item: Item) -> Hashable:
-    """Return the key of a file; it is valid while the file is open."""
+    """Return the key of a file, which is unique while the file is open."""
     if isinstance(item.source, str | os.PathLike):
         return os.fspath(item.source)
-    # The open file keeps its item, so that no other bytes object gets the same id meanwhile.
+    # The open file keeps its item, so no other bytes object can get the same id meanwhile.
     return id(item.source) if isinstance(item.source, bytes) else item.source
 
 
 @dataclass(frozen=True)
 class RowSpec:
-    """Everything that a sample depends on: loading it at any place and time gives bit-identical results.
+    """Everything that a sample depends on. Loading it gives bit-identical results in any process at any time.
 
     Attributes:
         item: The file.
-        part: Number of the row among the file's rows, from 0.
-        recipe: Makes the sample, with a sampler and transforms.
+        part: Number of the row among the rows of this file, from 0.
+        recipe: The recipe, with its sampler and transforms.
         seed: The seed of the dataset.
         epoch: The epoch.
         row: Index of the row in the dataset.
-        attempt: 0 for the row itself; 1 for the row that replaces it if it failed, 2 if that one failed as well, and so
-            on.
+        attempt: 0 for the row itself. If the row failed, 1 for its replacement; if that failed as well, 2, and so on.
 
     Example:
         >>> import pickle
@@ -193,14 +192,14 @@ class RowSpec:
 
     @property
     def random_seed(self) -> int:
-        """Seed of all random numbers of the row."""
+        """Seed for all random numbers of the row."""
         return derived_seed(self.seed, self.epoch, self.row, self.attempt)
 
     def load(self, files: OpenFiles | None = None) -> Sample:
         """Read the sample.
 
         Args:
-            files: Keeps files open between calls; by default the file is closed afterwards.
+            files: Keeps the file open for later calls; by default, the file is closed again.
 
         Raises:
             MediaTensorError: if the file cannot be read.
@@ -231,7 +230,7 @@ class RowSpec:
         )
 
     def position(self, files: OpenFiles) -> float:
-        """Return the position in the file at which reading will start, on any ascending scale."""
+        """Return where in the file reading will start, on any ascending scale."""
         recipe = self.recipe
         if type(recipe).position is Recipe.position:
             return float(self.part)  # the file need not be opened
@@ -244,12 +243,12 @@ class RowSpec:
             return recipe.position(opened, self.item, self.part)
 
 
-#: Takes the spec of a row and the number of an attempt, and returns the spec to read instead.
+#: Function that takes the spec of a row and the number of the attempt, and returns the spec to read instead.
 Substitute = Callable[[RowSpec, int], RowSpec]
 
 
 class RowReader:
-    """Reads rows, and applies the error policy to rows that fail; ``files`` stay open between rows."""
+    """Reads rows, and applies the error policy to rows that fail. ``files`` stay open from one row to the next."""
 
     def __init__(self, on_error: OnError, max_consecutive_failures: int, files: OpenFiles) -> None:
         if on_error not in ("raise", "skip", "replace"):
@@ -261,12 +260,12 @@ class RowReader:
         self._last_failing: Hashable = None
 
     def read(self, spec: RowSpec, substitute: Substitute | None = None) -> Sample | Skipped:
-        """Return the sample of a row; for ``on_error="replace"``, ``substitute`` returns the row to read instead.
+        """Return the sample of a row. With ``on_error="replace"``, ``substitute`` returns the row to read instead.
 
         Raises:
-            MediaTensorError, OSError: if the file cannot be read, with ``on_error="raise"``.
-            DeviceError: under any policy, if this process was forked and cannot use the CUDA device of the files.
-            TooManyFailuresError: if too many files failed consecutively.
+            MediaTensorError, OSError: if the file cannot be read and ``on_error`` is ``"raise"``.
+            DeviceError: whatever ``on_error`` is, if the files need a CUDA device and this process was forked.
+            TooManyFailuresError: if too many files failed in a row.
         """
         failures: list[Failure] = []
         trying = spec
@@ -277,7 +276,7 @@ class RowReader:
             except LeftOut as left_out:
                 if not failures:
                     return Skipped((_failure(trying, left_out.reason, "skipped"),))
-                error = left_out.reason  # the row that was to replace a failed row was left out
+                error = left_out.reason  # the row chosen as a replacement was left out itself
             except (MediaTensorError, OSError) as raised:
                 if self._on_error == "raise" or (isinstance(raised, DeviceError) and has_lost_cuda()):
                     raise  # every other file would fail in this process as well
@@ -295,8 +294,8 @@ class RowReader:
             trying = substitute(spec, len(failures))
 
     def read_another(self, spec: RowSpec, substitute: Substitute) -> Sample:
-        """Return a row of another file in place of ``spec``, which was left out; raise as `read` does."""
-        # A separate counter: these files must neither add to nor reset the count of consecutive failures.
+        """Return a row of another file in place of ``spec``, which was left out; raise errors like `read`."""
+        # Count separately: these failures must neither add to nor reset the consecutive failures of `read`.
         counter = RowReader("raise", self._limit, self.files)
         for attempt in itertools.count(1):
             trying = substitute(spec, attempt)
@@ -309,9 +308,9 @@ class RowReader:
         raise AssertionError  # count() is infinite
 
     def read_all(self, specs: Sequence[RowSpec], substitute: Substitute | None = None) -> list[Sample | Skipped]:
-        """Return the samples of several rows in the given order, each as returned by `read`.
+        """Return the samples of several rows in the given order, each like a result of `read`.
 
-        Rows are read file by file, and the rows of one file in the order of their positions in it.
+        Rows are read file by file, and within a file in the order of their positions.
         """
         by_file: dict[Hashable, list[int]] = {}
         for i, spec in enumerate(specs):
@@ -325,7 +324,7 @@ class RowReader:
                 return 0.0
 
         for members in by_file.values():
-            # Finish one file before the next: it may not stay open while positions in all others are determined.
+            # Finish one file before the next: a file may be closed while the positions in other files are determined.
             if len(members) > 1:
                 with stages.SEEK:
                     members.sort(key=position)
@@ -334,8 +333,8 @@ class RowReader:
         return [results[i] for i in range(len(specs))]
 
     def _count_failure(self, spec: RowSpec, error: Exception, *, is_replacement: bool) -> None:
-        # Rows of one file usually fail for the same reason, so neighbouring failures count once. Each replacement
-        # counts, because with few other files the same replacement may be drawn again and again.
+        # Rows of one file usually fail for the same reason, so failures of consecutive rows count once. Each failed
+        # replacement counts, because with few other files the same replacement may be drawn again and again.
         file = _file_key(spec.item)
         if is_replacement or file != self._last_failing:
             self._num_failing += 1

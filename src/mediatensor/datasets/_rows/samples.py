@@ -1,4 +1,4 @@
-"""The data types of datasets: `Sample`, `Batch`, `ColumnDict`, and `Failure` for a row that could not be read."""
+"""Data types of datasets: `Sample`, `Batch` and `ColumnDict`; and `Failure`, for a row that could not be read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from .captions import ClipCaption
 from .transport import pack, unpack
 
-#: The column of ``extra`` with the spans of silence in place of missing samples.
+#: The column of ``extra`` with the ranges of samples where silence replaces missing audio.
 SILENT_SPANS = "silent_spans"
 
 
@@ -32,7 +32,7 @@ class Failure:
         error: Name of the exception's type.
         message: The message of the exception.
         action: ``"skipped"`` or ``"replaced"``.
-        replaced_by: Name of the file whose sample replaces the row.
+        replaced_by: Name of the file whose sample replaces the row; ``None`` if the row was skipped.
 
     Example:
         >>> from pathlib import Path
@@ -55,13 +55,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Timing:
-    """Time that it took to read some rows.
+    """How long it took to read some rows.
 
     Attributes:
-        worker: Number of the DataLoader worker that read the rows; ``None`` without workers.
+        worker: Number of the DataLoader worker that read the rows; ``None`` if a loader without workers read them.
         started: When reading began, in seconds of the machine's monotonic clock.
         finished: When reading ended, on the same clock.
-        stage_seconds: Seconds by stage; see `StallMeter`.
+        stage_seconds: Seconds of each stage; see `StallMeter`.
     """
 
     worker: int | None
@@ -72,7 +72,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A placeholder that a dataset passes to the collate function instead of a row that was left out.
+    """A placeholder for a row that was left out, which a dataset passes to the collate function.
 
     Example:
         >>> from pathlib import Path
@@ -92,25 +92,25 @@ class Sample:
     """One row of a dataset.
 
     Attributes:
-        frames: Frames: uint8 (T, C, H, W) with times (T,); with ``keep_clip_dimension`` (clips, T, C, H, W).
-        audio: Audio: float32 (channels, samples); with ``keep_clip_dimension`` (clips, channels, samples).
-        features: The result of a transform of the audio, such as (channels, mels, frames) of `LogMelSpectrogram`. If
-            there are features, ``audio`` is ``None``.
-        image: A page or a word: uint8 (3, H, W).
+        frames: uint8 (T, C, H, W) with times (T,); with ``keep_clip_dimension``, (clips, T, C, H, W).
+        audio: float32 (channels, samples); with ``keep_clip_dimension``, (clips, channels, samples).
+        features: Features that a transform made from the audio, such as (channels, mels, frames) from
+            `LogMelSpectrogram`. ``audio`` is then ``None``.
+        image: A page or a word as an image: uint8 (3, H, W).
         label: Label of the file.
         source: Name of the file from which the sample was read.
         row: Index of the row in the dataset.
         epoch: Epoch in which the row was read.
-        frame_indices: Indices of the frames in the video, int64 of the shape of the times; ``None`` if unknown.
+        frame_indices: Indices of the frames in the video, int64, in the shape of the times; ``None`` if unknown.
         effective_fps: Frames per second of the sampled clip; NaN without frames.
-        num_valid_samples: Number of samples at the start of ``audio`` that come from the stream; the rest is padding.
-            ``None`` if there is no padding, or if ``audio.num_valid_samples`` has this number.
-        captions: The captions of the clip, in order of start time, each a `ClipCaption`; with ``keep_clip_dimension`` a
-            tuple of captions for each clip. ``None`` if no captions were requested.
-        extra: The other columns of the manifest's row, and columns that a dataset adds.
-        failures: The failures of the rows that this sample replaces.
-        timing: Time that it took to read this and the following samples, if they were read together; ``None`` for the
-            following.
+        num_valid_samples: Number of samples at the start of ``audio`` that come from the file; the rest is padding.
+            ``None`` if there is no padding, or if ``audio`` has its own ``num_valid_samples``.
+        captions: A `ClipCaption` for each caption of the clip, in order of start time; with ``keep_clip_dimension``,
+            one tuple of them for each clip. ``None`` if no captions were requested.
+        extra: The other columns of the file's row in the manifest, and columns that a dataset adds.
+        failures: The failures of the row that this sample replaces, and of earlier replacements.
+        timing: How long it took to read this sample and the ones that were read together with it. ``None`` for these
+            other samples.
 
     Example:
         >>> from mediatensor.datasets import VideoClips
@@ -137,9 +137,9 @@ class Sample:
 
     @property
     def sample_mask(self) -> Tensor | None:
-        """Mask of ``audio``, bool (samples,) or (clips, samples): false for silence that replaces missing samples.
+        """Mask of ``audio``, bool (samples,) or (clips, samples): false for silence in place of missing audio.
 
-        ``None`` without ``audio``.
+        ``None`` if the sample has no ``audio``.
         """
         if self.audio is None:
             return None
@@ -157,11 +157,11 @@ class Sample:
 
 
 class ColumnDict(dict[str, Any]):
-    """A row of named columns, or a batch of such rows: a dict that also reports failures and reading times.
+    """A row of named columns, or a batch of such rows: a dict with failures and reading times as attributes.
 
     Attributes:
         failures: The failures of the rows that were skipped or replaced.
-        timings: Times that it took to read the rows.
+        timings: How long it took to read the rows.
 
     Example:
         >>> from mediatensor.datasets import LeRobotClips
@@ -186,13 +186,13 @@ class ColumnDict(dict[str, Any]):
 class Batch:
     """A batch of samples, made by a collate function.
 
-    Each of ``frames``, ``audio``, ``features`` and ``images`` is ``None`` if the samples lack it, and a list if the
-    collate function does not make the shapes equal, such as `ragged`.
+    Each of ``frames``, ``audio``, ``features`` and ``images`` is ``None`` if the samples do not have it. It is a list
+    if the collate function leaves different shapes as they are, like `ragged`.
 
     Attributes:
         frames: uint8 (B, T, C, H, W) with times (B, T).
         audio: float32 (B, channels, samples); ``audio.num_valid_samples`` are the lengths before padding.
-        features: (B, ...), the features that a transform made of audio; see `Sample`.
+        features: (B, ...); features that a transform made from the audio, see `Sample`.
         images: uint8 (B, 3, H, W).
         label: int64 or float64 (B,) if all labels are numbers; otherwise a list.
         source: Names of the files.
@@ -204,14 +204,14 @@ class Batch:
         num_valid_features: Length of the last dimension of each sample's features before padding, int64 (B,). ``None``
             if nothing was padded.
         valid_sizes: (height, width) of each clip or image before padding, int64 (B, 2). ``None`` if nothing was padded.
-        extra: A list with the values of all samples, for each column.
+        extra: For each column, a list with the values of all samples.
         failures: The rows that were skipped or replaced.
-        timings: Times that it took to read the rows.
+        timings: How long it took to read the rows.
         captions: The captions of each sample; ``None`` if no captions were requested.
         caption_ids: Token ids of the captions, int64 (B, captions, tokens), padded with 0; with ``keep_clip_dimension``
             (B, clips, captions, tokens). ``None`` if the captions have no tokens.
-        num_caption_ids: Number of tokens of each caption, int64 (B, captions) or (B, clips, captions); 0 where a sample
-            has fewer captions than the sample with most captions.
+        num_caption_ids: Number of tokens of each caption, int64 (B, captions) or (B, clips, captions). 0 for captions
+            that a sample lacks because other samples have more.
 
     Example:
         >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -245,7 +245,7 @@ class Batch:
 
     @property
     def frame_mask(self) -> Tensor | None:
-        """Mask of frames, bool (B, T), false for padding; ``None`` if frames are not in one tensor."""
+        """Mask of frames, bool (B, T), false for padding; ``None`` unless all frames are in one tensor."""
         if not isinstance(self.frames, FrameBatch) or self.frames.data.ndim < 5:
             return None
         num_frames = self.frames.data.shape[-4]
@@ -253,7 +253,7 @@ class Batch:
 
     @property
     def pixel_mask(self) -> Tensor | None:
-        """Mask of pixels, bool (B, H, W), false for padding; ``None`` if frames or images are not in one tensor."""
+        """Mask of pixels, bool (B, H, W), false for padding; ``None`` unless frames or images are in one tensor."""
         pixels = self.frames.data if isinstance(self.frames, FrameBatch) else self.images
         if not isinstance(pixels, Tensor):
             return None
@@ -263,9 +263,9 @@ class Batch:
 
     @property
     def sample_mask(self) -> Tensor | None:
-        """Mask of audio samples, bool (B, samples); ``None`` if the audio is not in one tensor.
+        """Mask of audio samples, bool (B, samples): false for padding, and for silence in place of missing audio.
 
-        It is false for padding, and for silence that replaces missing samples of a file.
+        ``None`` unless all audio is in one tensor.
         """
         if not isinstance(self.audio, AudioSamplesBatch):
             return None
@@ -284,14 +284,14 @@ class Batch:
 
     @property
     def caption_mask(self) -> Tensor | None:
-        """Mask of tokens, bool of the shape of ``caption_ids``, true for tokens; ``None`` without ``caption_ids``."""
+        """Mask of tokens, bool, in the shape of ``caption_ids``: true for tokens. ``None`` without ``caption_ids``."""
         if self.caption_ids is None or self.num_caption_ids is None:
             return None
         places = torch.arange(self.caption_ids.shape[-1], device=self.caption_ids.device)
         return places < on_device(self.num_caption_ids, self.caption_ids.device)[..., None]
 
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
-        """Return the batch with data, labels and valid sizes on a device; times, names and other fields stay in place.
+        """Return the batch with data, labels and valid sizes on a device. Times, names and other fields do not move.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -302,7 +302,7 @@ class Batch:
         return self._with_tensors(lambda tensors: tensors.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
-        """Return the batch in page-locked memory, for ``DataLoader(pin_memory=True)``; data on a device stays there."""
+        """Return the batch in page-locked memory, for ``DataLoader(pin_memory=True)``; data on a GPU stays there."""
         return self._with_tensors(lambda one: pinned(one) if isinstance(one, Tensor) else one.pin_memory())
 
     def _with_tensors(self, change: Callable[[Any], Any]) -> Batch:
@@ -338,25 +338,25 @@ _FIELDS_ON_DEVICE = (
 
 #: Number of list elements that the repr of `Batch` shows.
 _NUM_LISTED = 4
-#: Number of reasons that a report prints for a file: neighbouring rows fail for similar reasons.
+#: Number of reasons that the printed report shows for a file: rows of a file fail for similar reasons.
 _NUM_REASONS_PRINTED = 3
-#: Number of reasons that a report keeps for a file: messages may name the frame, and differ in every epoch.
+#: Number of reasons that a report keeps for a file: messages may name the frame, and so differ in every epoch.
 _MAX_REASONS = 20
-#: A report counts each row once per epoch. It keeps the rows of two epochs, because batches of two may alternate.
+#: A report counts each row once per epoch. It remembers the rows of two epochs, because their batches may alternate.
 _NUM_EPOCHS_COUNTED = 2
 
 
 def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.device) -> Tensor:
-    """Return a mask, bool (count, size), that is true before position ``num_valid``; all true if it is ``None``."""
+    """Return a mask, bool (count, size), that is true before position ``num_valid``; all true if that is ``None``."""
     if num_valid is None:
         return torch.ones(count, size, dtype=torch.bool, device=device)
     return torch.arange(size, device=device) < on_device(num_valid, device)[:, None]
 
 
 def _mask_of_samples(num_valid: Tensor, size: int, silent_spans: Sequence[Any], device: torch.device) -> Tensor:
-    """Return a mask, bool (count, size), that is true for samples that come from a stream.
+    """Return a mask, bool (count, size), that is true for samples that come from a file.
 
-    ``silent_spans`` are spans [first, last) of each stream; values that are not spans are ignored.
+    ``silent_spans`` has the ranges [first, last) of silence of each of the ``count`` clips; other values are ignored.
     """
     mask = _is_before(num_valid, size, len(num_valid), device)
     for row, spans in zip(mask, silent_spans, strict=False):
@@ -370,7 +370,7 @@ def _unpack_into(kind: Callable[..., Any], packed_fields: dict[str, Any]) -> Any
 
 
 def _describe_all(owner: Sample | Batch, which: str, names: Sequence[str], more: list[str]) -> str:
-    """Return the repr of a sample or batch: its fields that are not ``None``, ``more`` lines, columns and failures."""
+    """Return the repr of a sample or batch: fields that are not ``None``, the lines ``more``, columns and failures."""
     values = [(name, getattr(owner, name)) for name in names]
     lines = [f"  {name}: {_describe(value)}" for name, value in values if value is not None] + more
     lines += [f"  extra: {', '.join(owner.extra)}"] if owner.extra else []
@@ -379,7 +379,7 @@ def _describe_all(owner: Sample | Batch, which: str, names: Sequence[str], more:
 
 
 def _describe(value: Any) -> str:
-    """Return the dtype and shape of a tensor, and the first few elements of a list.
+    """Return the dtype and shape of a tensor, the first few elements of a list, or the repr of another value.
 
     >>> import torch
     >>> _describe(torch.zeros(2, 3)), _describe(["a", "b", "c", "d", "e", "f"])
@@ -398,7 +398,7 @@ def _describe(value: Any) -> str:
 
 @dataclass
 class _FileFailures:
-    """The failures of a file, their first reasons, and the number of rows for which it was the last that failed."""
+    """The failures of one file, their first reasons, and the number of rows for which it was the last file to fail."""
 
     num_failures: int = 0
     num_rows: int = 0
@@ -419,15 +419,15 @@ class _FileFailures:
 class FailureReport:
     """The files that failed, with reasons and counts, collected from the batches of all workers.
 
-    Its size does not grow with the number of epochs. It keeps the most recent failures, up to 20 reasons of each file,
-    and exact counts.
+    A report keeps exact counts, the most recent failures, and up to 20 reasons for each file. It does not grow with the
+    number of epochs.
 
     Args:
         max_failures: Maximum number of failures to keep.
 
     Attributes:
-        failures: The most recent failures, in the order of their batches. If a replacement of several rows failed, it
-            is listed once for each of these rows, but printing the report counts it once.
+        failures: The most recent failures, in the order of their batches. A failed replacement for several rows is
+            listed once for each of these rows, but the printed report counts it once.
         max_failures: Maximum number of failures to keep.
 
     Raises:
@@ -447,7 +447,7 @@ class FailureReport:
         self.failures: list[Failure] = []
         self._actions: Counter[str] = Counter()
         self._files: dict[str, _FileFailures] = {}
-        # For each row of the last epochs, the last file that failed for it, and the action.
+        # For each row of the last epochs, the file that failed last for this row, and the action.
         self._rows: dict[int, dict[int, tuple[_FileFailures, str]]] = {}
         self._row_actions: Counter[str] = Counter()
 
@@ -478,7 +478,7 @@ class FailureReport:
         return self._actions.total()
 
     def by_file(self) -> dict[str, list[Failure]]:
-        """Return the kept failures by file, starting with the file that has the most failures.
+        """Return the failures that were kept, by file; the file with most failures comes first.
 
         Example:
             >>> from mediatensor.datasets import FailureReport
@@ -491,7 +491,7 @@ class FailureReport:
         return dict(sorted(files.items(), key=lambda entry: -len(entry[1])))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return counts by action, and the number of failures and reasons (up to 20) of each file, for JSON.
+        """Return counts by action, and for each file its number of failures and up to 20 reasons, ready for JSON.
 
         Example:
             >>> from mediatensor.datasets import FailureReport

@@ -1,4 +1,4 @@
-"""`TarSamples`: samples of tar shards, and of other sources that can only be read in order; and the rows of these."""
+"""`TarSamples`: samples of tar shards and of other sources that can only be read in order; and their rows."""
 
 from __future__ import annotations
 
@@ -40,56 +40,58 @@ from .transport import shared_numbers
 
 _T = TypeVar("_T")
 
-# Greater numbers of ranks or epochs cannot occur in a valid state.
+# Larger numbers of ranks or epochs cannot occur in a valid state.
 _MAX_NUMBER = 1 << 62
 
 
 class TarSamples(IterableDataset[Sample | Skipped]):
-    """Samples of tar shards that are read from beginning to end: compressed shards, pipes, URLs.
+    """Samples of tar shards that must be read from start to end: compressed shards, pipes, URLs.
 
     The shards have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt`` make a sample.
-    Labels and other columns are read as by `TarItems`, which is the better choice for uncompressed local files.
+    Labels and other columns are as in `TarItems`, which is the better choice for uncompressed local files.
 
-    Shards are divided among ranks, and the shards of a rank among its workers: use at least as many shards as there are
-    workers in all ranks. Every sample is read once an epoch, whatever the number of workers. A sample's random numbers
-    depend on the seed, the epoch, the number of its shard and its position in the shard. The order of samples also
-    depends on the number of workers. With `DataLoader`, an interrupted epoch can be resumed with any number of workers
-    and ranks.
+    Shards are divided among ranks, and the shards of a rank among its workers, so there should be at least as many
+    shards as workers in all ranks. Every sample is read once per epoch, whatever the number of workers. The random
+    numbers of a sample depend on the seed, the epoch, the number of its shard and its position in the shard. The order
+    of samples also depends on the number of workers. With `DataLoader`, an interrupted epoch can be resumed, even with
+    a different number of workers or ranks.
 
-    `TarSamples` does not use ``webdataset`` to read shards, because resuming needs the shard and position of each
-    sample. ``tarfile`` of the standard library checks the headers. A ``webdataset.WebDataset`` pipeline can be a source
-    of rows (below), but its rows lack their positions.
+    Resuming needs the shard and position of each sample. Therefore `TarSamples` reads shards itself, rather than with
+    ``webdataset``; ``tarfile`` of the standard library checks the headers. A ``webdataset.WebDataset`` pipeline can be
+    a source of rows (below), but its rows have no positions.
 
     Instead of shards, ``shards`` may be any iterable of rows: `Item` objects, or undecoded rows of a ``webdataset``
-    pipeline or a Hugging Face streaming dataset. Such a pipeline or dataset is an ``IterableDataset`` of torch, which
-    divides its rows among workers itself and must be given the rank; a `DataLoader` over it cannot resume. Any other
-    iterable must give the same rows in the same order every time, and each worker reads every n-th row.
+    pipeline or a Hugging Face streaming dataset. If the iterable is an ``IterableDataset`` of torch, like these two, it
+    must itself divide its rows among ranks and workers, and a `DataLoader` over it cannot resume. Any other iterable
+    must give the same rows in the same order every time, and each worker reads every n-th row.
 
     Args:
-        shards: Paths or URLs, with ``{000..009}`` and ``{a,b}``, in paths ``*`` and ``?``; or an iterable of rows.
-        recipe: Makes a sample of a file: `VideoRecipe`, `AudioRecipe`, `VideoAudioRecipe`, or your own. A file has one
-            sample in an epoch.
+        shards: Paths or URLs, in which ``{000..009}`` and ``{a,b}`` expand, and in paths ``*`` and ``?``; or an
+            iterable of rows.
+        recipe: Makes a sample from a file: `VideoRecipe`, `AudioRecipe`, `VideoAudioRecipe`, or your own. A file gives
+            one sample per epoch.
         kind: Kind of media in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
-        media: Suffix of the media member (for a Hugging Face row, its column), if a sample has several of the kind.
+        media: Suffix of the member with the media, if a sample has several of the kind. For Hugging Face rows, its
+            column.
         label: Function that returns the label of an `Item`; by default ``Item.label``.
-        classes: Class names in the order of their numbers, which replace labels that are text. Any other class is an
-            error. By default such labels stay text.
-        shuffle_buffer: Number of samples in a buffer of each worker, from which each sample is drawn at random; shards
-            come in random order as well. The bytes of the files in the buffer are in memory. With ``None``, shards and
-            samples come in order.
-        seed: Seed of the order and the random numbers of the samples, together with the epoch. ``None`` is 0, except in
-            torch's own ``DataLoader``. There every epoch draws a seed from torch's generator: order, clips and crops
-            change, and ``torch.manual_seed`` repeats them. (Ranks divide the shards, so with several ranks only
-            `set_epoch` changes the order of shards.) With a seed, or after `set_epoch`, everything stays the same in
-            torch's loader until `set_epoch` is called again.
+        classes: Class names in the order of their numbers. These numbers replace labels that are text, and a class that
+            is not in the list is an error. By default, such labels stay text.
+        shuffle_buffer: Number of samples in the buffer of each worker, from which samples are drawn at random. Shards
+            are then read in random order as well. The buffer holds the bytes of whole files in memory. With ``None``,
+            shards and samples come in order.
+        seed: Seed of the order and of all random numbers, together with the epoch. ``None`` means 0, except in torch's
+            own ``DataLoader``. There, every epoch draws a seed from torch's generator, so order, clips and crops
+            change, and ``torch.manual_seed`` makes them repeatable. (With several ranks, the order of shards changes
+            only with `set_epoch`, because the ranks must divide the same order.) With a seed, or after `set_epoch`,
+            everything stays the same in torch's loader until `set_epoch` is called again.
         on_error: ``"raise"``, or ``"skip"`` to leave out unreadable samples. A damaged shard gives the samples before
-            the damage, and then counts as one more unreadable sample. A stream cannot replace a row by another.
-        max_consecutive_failures: How many samples may be skipped consecutively in one worker.
-        rank: Number of this process; by default the rank in torch.distributed when the dataset is made, or 0.
+            the damage, and then one more unreadable sample. A stream cannot replace one row by another.
+        max_consecutive_failures: How many samples in a row may be skipped in one worker.
+        rank: Rank of this process; by default its rank in torch.distributed when the dataset is made, or 0.
         num_ranks: Number of processes that read the stream together; by default the number in torch.distributed, or 1.
 
     Raises:
-        InvalidArgumentError: if there are no shards, or an argument is not among the accepted ones.
+        InvalidArgumentError: if there are no shards or an argument is invalid.
         SourceNotFoundError: if a path does not exist.
 
     Example:
@@ -143,11 +145,11 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._classes = checked_classes(classes)
         self._shuffle_buffer = shuffle_buffer
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open=1))
-        # The epoch and how often it was set, in shared memory, so that persistent workers see the next epoch.
+        # The epoch, and how often it was set. In shared memory, so that persistent workers see the next epoch.
         self._now: Tensor = shared_numbers((2,), 0)
-        # In shared memory, so that the process that saves a state knows the row counts of finished shards.
+        # In shared memory, so that the process that saves a state knows the row counts of the shards that workers read.
         self._num_rows: Tensor = shared_numbers((self._rows.num_shards,), -1)
-        # The rows to skip, until the epoch is set again.
+        # The epoch and its rows to skip, until the epoch is set again.
         self._resumed: tuple[int, RowsToSkip] = (0, RowsToSkip())
 
     @property
@@ -161,42 +163,43 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._now[1] += 1
 
     def __copy__(self) -> Self:
-        """Return a stream of the same rows with its own epoch."""
+        """Return a stream of the same rows that counts its own epochs."""
         own = object.__new__(type(self))
         vars(own).update(vars(self), _now=shared_numbers((2,), 0), _has_own_seed=True)
         own.take_position(self)
         return own
 
     def take_position(self, other: TarSamples) -> None:
-        """Let the next iteration begin at the position of another stream of the same rows."""
+        """Let the next iteration start at the position of another stream of the same rows."""
         self._now.copy_(other._now)
         self._resumed = other._resumed
 
     @property
     def can_resume(self) -> bool:
-        """Whether rows have fixed positions, so that `DataLoader` can save and load a state."""
+        """Whether rows have fixed positions, without which `DataLoader` cannot save and load a state."""
         return not self._rows.divides_itself
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Seed and shard names, which must be the same when an epoch is resumed."""
+        """Seed and shard names. They must be the same when an epoch is resumed."""
         names = "\n".join(os.path.basename(name) for name in self._rows.names)
         digest = hashlib.blake2b(names.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
         return {"seed": self.seed, "num_shards": self._rows.num_shards, "shards": digest}
 
     def num_rows(self) -> dict[int, int]:
-        """Map the index of each fully read shard to its row count."""
+        """Return the number of rows of each shard that was read to its end, by shard index."""
         return {shard: count for shard, count in enumerate(self._num_rows.tolist()) if count >= 0}
 
     def resume(self, epoch: int, given: GivenRows, num_rows: Mapping[int, int]) -> None:
-        """Let the next iteration, of ``epoch``, skip the rows ``given``. `DataLoader` calls this with new workers.
+        """Let the next iteration read ``epoch`` without the rows ``given``. `DataLoader` then starts new workers.
 
-        ``num_rows`` are the row counts of completely read shards. A shard without remaining rows is not opened.
+        ``num_rows`` has the numbers of rows of shards that were read to their end. A shard without remaining rows is
+        not opened.
         """
         self.set_epoch(epoch)
         for shard, count in num_rows.items():
             self._num_rows[shard] = count
-        # Decide this in one process, because one worker may reach the end of a shard before another.
+        # Decide this in one process: workers may reach the end of a shard at different times.
         done = {
             shard
             for shard, count in self.num_rows().items()
@@ -212,14 +215,14 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         share = Share(self.rank, self.num_ranks, *((0, 1) if worker is None else (worker.id, worker.num_workers)))
         seed = self.seed
         if not self._has_own_seed and number == 0 and is_asked_by_loader():
-            # Torch's worker seeds are ``base + id``, so all workers get the same seed, constant in persistent workers.
+            # A worker's seed is ``base + id``, so this seed is the same in all workers. Persistent workers keep it.
             seed = draw_seeds(1)[0] if worker is None else derived_seed(worker.seed - worker.id, self._num_iterations)
         self._num_iterations += 1
         return self._read(seed, epoch, to_skip, share)
 
     def _read(self, seed: int, epoch: int, to_skip: RowsToSkip, share: Share) -> Iterator[Sample | Skipped]:
         order = np.arange(self._rows.num_shards)
-        # Ranks draw different seeds, but must use one order of shards to divide them.
+        # Ranks draw different seeds, but must divide shards in the same order.
         order_seed = seed if self.num_ranks == 1 else self.seed
         random = np.random.Generator(np.random.Philox(derived_seed(order_seed, epoch, "shards")))
         if self._shuffle_buffer is not None:
@@ -251,7 +254,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
 
 
 def _draw_from_window(rows: Iterator[_T], size: int, random: np.random.Generator) -> Iterator[_T]:
-    """Yield all rows, each drawn at random from a buffer of ``size`` rows."""
+    """Yield all rows in random order, each drawn from a buffer of ``size`` rows."""
     waiting: list[_T] = []
 
     def draw() -> _T:
@@ -269,7 +272,7 @@ def _draw_from_window(rows: Iterator[_T], size: int, random: np.random.Generator
 
 # Rows of a stream
 
-#: The distance between the first rows of consecutive shards in the row numbers of a stream.
+#: Difference between the row numbers of the first rows of two consecutive shards.
 MAX_SHARD_ROWS = 1 << 32
 
 
@@ -278,7 +281,7 @@ def row_number(shard: int, position: int) -> int:
 
 
 class GivenRows:
-    """Rows of a stream that were already read, as intervals, which take little memory for any number of rows.
+    """The rows of a stream that were already read. Intervals of rows take little memory for any number of rows.
 
     >>> given = GivenRows()
     >>> for row in (2, 0, 1, 9):
@@ -320,12 +323,12 @@ class GivenRows:
         return before >= 0 and row < self._stops[before]
 
     def contains_all(self, start: int, stop: int) -> bool:
-        """Return whether all rows from ``start`` up to ``stop`` (exclusive) were read."""
+        """Return whether all rows from ``start`` up to, but not including, ``stop`` were read."""
         before = bisect.bisect_right(self._starts, start) - 1
         return start >= stop or (before >= 0 and stop <= self._stops[before])
 
     def intervals(self) -> list[list[int]]:
-        """Return (start, stop) of each run of rows, in ascending order."""
+        """Return [start, stop] for each run of consecutive rows, in ascending order; ``stop`` is exclusive."""
         return [list(pair) for pair in zip(self._starts, self._stops, strict=True)]
 
 
@@ -338,14 +341,14 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class RowsToSkip:
-    """The rows that a resumed stream skips: rows already read, and shards without remaining rows."""
+    """The rows that a resumed stream skips: rows that were already read, and shards without remaining rows."""
 
     rows: GivenRows = field(default_factory=GivenRows)
     shards: frozenset[int] = frozenset()
 
 
 class ShardRows:
-    """The rows of tar shards; ``kind`` or the suffix ``media`` selects the media member of a sample."""
+    """The rows of tar shards. ``kind``, or the suffix ``media``, selects the member of a sample that has the media."""
 
     divides_itself = False
 
@@ -360,8 +363,8 @@ class ShardRows:
     def read(
         self, order: Sequence[int], to_skip: RowsToSkip, num_rows: Tensor, share: Share
     ) -> Iterator[tuple[int, Item]]:
-        """Yield (row number, file) for the rows of one worker; set the number of rows of each shard at its end."""
-        # Ranks divide all shards, so a resumed rank keeps its shards. Its workers divide the remaining shards.
+        """Yield (row number, file) for the rows of a worker. At the end of a shard, set its ``num_rows``."""
+        # Ranks divide all shards, so that a resumed rank keeps its shards. Workers divide only the remaining shards.
         shards = [shard for shard in order[share.rank :: share.num_ranks] if shard not in to_skip.shards]
         for shard in shards[share.worker :: share.num_workers]:
             position = -1
@@ -371,7 +374,7 @@ class ShardRows:
             num_rows[shard] = position + 1
 
     def _read_shard(self, shard: int, given: GivenRows) -> Iterator[tuple[int, Item | None]]:
-        """Yield (position, file) for each row of a shard; the file is ``None`` if the row was read earlier."""
+        """Yield (position, file) for each row of a shard; instead of the file ``None`` if the row is in ``given``."""
         name = self.names[shard]
         num_read = 0
         try:
@@ -390,7 +393,7 @@ class ShardRows:
         return item_of_sample(name, key, parts, kind=self._kind, media=self._media)
 
     def _take(self, reader: TarReader, shard: int, given: GivenRows, position: int, suffix: str, member: Member) -> Any:
-        """Return what to keep of a member: its bytes, or a source that fails with a reason; ``None`` if not needed."""
+        """Return what to keep of a member: its bytes, a source that raises an error, or ``None`` to keep nothing."""
         if row_number(shard, position) in given:
             return None
         if suffix in COLUMN_SUFFIXES or is_subtitles(suffix):
@@ -412,7 +415,7 @@ class ShardRows:
 
 
 class IterableRows:
-    """The rows of an iterable of `Item` objects or mappings, treated as one shard."""
+    """The rows of an iterable of `Item` objects or mappings, treated as a single shard."""
 
     names: tuple[str, ...] = ("rows",)
     num_shards = 1
@@ -431,7 +434,7 @@ class IterableRows:
 
     @property
     def divides_itself(self) -> bool:
-        """Whether the iterable divides its rows among workers itself, as torch expects of an ``IterableDataset``."""
+        """Whether the iterable itself divides its rows among workers, as torch expects of an ``IterableDataset``."""
         return isinstance(self._rows, IterableDataset)
 
     def read(
@@ -464,7 +467,7 @@ class IterableRows:
 
 
 class StreamState(NamedTuple):
-    """The state of a rank that `DataLoader` saves; intervals of rows, and (shard, row count) of finished shards."""
+    """The state of a rank that `DataLoader` saves: intervals of rows, and (shard, row count) of finished shards."""
 
     epoch: int
     rank: int
@@ -476,7 +479,7 @@ class StreamState(NamedTuple):
 
 
 def parse_stream_state(state: Mapping[str, Any], num_shards: int) -> StreamState:
-    """Parse a state; raise KeyError, TypeError, ValueError or OverflowError if it is damaged."""
+    """Parse a saved state; raise KeyError, TypeError, ValueError or OverflowError if it is damaged."""
     end = num_shards * MAX_SHARD_ROWS
     return StreamState(
         checked_epoch(state["epoch"]),
@@ -504,7 +507,7 @@ def _pairs(name: str, pairs: Any, is_possible: Callable[[int, int], bool]) -> li
 
 
 def rows_given_in(epoch: int, state: StreamState) -> list[list[int]]:
-    """Return the intervals of rows that a rank has read in ``epoch``, the rank's current or previous epoch."""
+    """Return the intervals of rows that a rank has read in ``epoch``, which is its current or its previous epoch."""
     if state.epoch == epoch:
         return state.given
     if state.last_epoch == epoch and not state.given:

@@ -1,7 +1,7 @@
 """Move tensors from a worker to the training process: large tensors in shared memory, small ones inline.
 
-torch moves every tensor that leaves a worker into its own shared memory, which takes one copy, one file descriptor and
-one round trip each. A batch has one large tensor and about six tensors of a few bytes.
+torch moves every tensor that leaves a worker into its own shared memory, which takes a copy, a file descriptor and a
+round trip for each tensor. A batch has one large tensor and about six tensors of a few bytes.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _INT64_BYTES = 8
 
 
 def shared_numbers(shape: Sequence[int], value: int) -> Tensor:
-    """Return an int64 tensor that this process shares with forked workers."""
+    """Return an int64 tensor, filled with ``value``, whose memory this process shares with its workers."""
     numbers = torch.full(tuple(shape), value, dtype=torch.int64, device="cpu")
     try:
         return numbers.share_memory_()  # type: ignore[no-untyped-call, no-any-return]
     except (RuntimeError, OSError):
-        # Anonymous memory is shared only with forked workers. Systems without shared memory rarely use other workers.
+        # Only forked workers share anonymous memory. Systems without shared memory rarely have other workers.
         memory = mmap.mmap(-1, max(1, numbers.numel()) * _INT64_BYTES)
         return torch.frombuffer(memory, dtype=torch.int64)[: numbers.numel()].view(numbers.shape).copy_(numbers)
 
 
 def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
-    """Allocate shared memory for data that leaves a worker; return ``None``, after a warning, if this fails."""
+    """Allocate shared memory for data that leaves a worker. If that fails, warn and return ``None``."""
     try:
         return torch.UntypedStorage._new_shared(num_bytes)  # type: ignore[no-untyped-call, no-any-return]
     except (RuntimeError, OSError):
@@ -46,7 +46,7 @@ def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
 
 
 def move_to_shared_memory(tensor: Tensor) -> bool:
-    """Move a tensor that leaves a worker into shared memory; return whether there was space."""
+    """Move a tensor that leaves a worker into shared memory; return False, after a warning, if there is no space."""
     if tensor.is_shared():  # type: ignore[no-untyped-call]
         return True
     try:
@@ -58,7 +58,7 @@ def move_to_shared_memory(tensor: Tensor) -> bool:
 
 
 def _warn_of_missing_shared_memory() -> None:
-    # Python shows a warning from the same line of code only once in each process.
+    # In each process, Python shows a warning from one line of code only once.
     warnings.warn(
         "Shared memory is full or missing, so batches are copied through a pipe, which is slower. Give /dev/shm more "
         "room: with Docker, --shm-size=2g or --ipc=host.",
@@ -66,17 +66,17 @@ def _warn_of_missing_shared_memory() -> None:
     )
 
 
-#: Up to this size, copying bytes through a pipe costs less than setting up shared memory.
+#: Up to this size, copying bytes through a pipe is faster than setting up shared memory.
 MAX_INLINE_BYTES = 64 * 1024
 
 _INLINE_DTYPES = frozenset({torch.uint8, torch.int64, torch.float32, torch.float64, torch.bool})
 
 
 def join_tensors(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, fill: float = 0) -> Tensor:
-    """Join tensors along a new first dimension in one new tensor, which a worker allocates in shared memory.
+    """Stack tensors along a new first dimension. A worker allocates the result in shared memory.
 
-    Each is padded with ``fill`` to ``shape``, by default that of the first. Their order in memory is kept: frames that
-    are views of (T, H, W, C) are copied as whole blocks.
+    Each tensor is padded with ``fill`` to ``shape``, by default the shape of the first tensor. The memory order of
+    dimensions is kept: frames that are views of (T, H, W, C) are copied as whole blocks.
 
     >>> import torch
     >>> join_tensors([torch.ones(1), torch.ones(2)], (3,)).tolist()
@@ -92,7 +92,7 @@ def join_tensors(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, 
 
 
 def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
-    """Return a tensor (count, *shape) whose dimensions have the same order in memory as in ``like``."""
+    """Return a new tensor (count, *shape) with the dimensions in the same memory order as in ``like``."""
     order = _memory_order(like)
     size = (count, *(shape[dimension] for dimension in order))
     num_bytes = math.prod(size) * like.element_size()
@@ -112,7 +112,7 @@ def _memory_order(tensor: Tensor) -> list[int]:
 
 
 class _Inline(NamedTuple):
-    """The array of a small tensor or, without shared memory, of any tensor, with its dimensions in memory order."""
+    """A small tensor (without shared memory, any tensor) as an array, and the memory order of its dimensions."""
 
     array: NDArray[Any]
     order: list[int]
@@ -124,7 +124,7 @@ class _Parts(NamedTuple):
 
 
 def pack(value: Any) -> Any:
-    """Return a value to pickle instead of a value that holds tensors; `unpack` restores it."""
+    """Return a value to pickle in place of one that holds tensors; `unpack` restores the original."""
     if isinstance(value, Tensor):
         is_plain = type(value) is Tensor and value.device.type == "cpu" and not value.requires_grad
         if is_plain and value.layout == torch.strided and value.dtype in _INLINE_DTYPES:
@@ -143,7 +143,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """Return the value that `pack` replaced."""
+    """Return the value from which `pack` made this one."""
     if isinstance(value, _Inline):
         order = value.order
         return torch.from_numpy(value.array).permute([order.index(dimension) for dimension in range(len(order))])
