@@ -1,4 +1,4 @@
-"""`DocumentPages` and `WordCrops`: datasets of document pages, and of images of words for training recognition."""
+"""`DocumentPages` and `WordCrops`: datasets of document pages, and of word images for training text recognisers."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ PageChoice: TypeAlias = Literal["all", "first", "random"]
 _NUM_PAGES = "num_pages"
 
 
-#: Default pixels per inch of pages of PDF files, as in `read_pdf`.
+#: Default resolution in pixels per inch for pages of PDF files, as in `read_pdf`.
 DEFAULT_DPI = 144.0
 
 
 @dataclass(frozen=True)
 class DocumentOptions:
-    """Options for opening documents; arguments of `DocumentPages`."""
+    """Options for opening documents; see the arguments of `DocumentPages`."""
 
     dpi: float = DEFAULT_DPI
     max_pixels: int | None = MAX_PIXELS
@@ -56,7 +56,7 @@ class DocumentOptions:
 
 
 class Document:
-    """An open document of a recipe: a PDF file or an image of up to `limits.MAX_PAGES` pages."""
+    """An open document: a PDF file or an image file, of up to `limits.MAX_PAGES` pages."""
 
     def __init__(self, source: object, options: DocumentOptions) -> None:
         # Imported late, because the OCR package is large and only documents need it.
@@ -71,7 +71,7 @@ class Document:
             )
 
     def close(self) -> None:
-        # The file is released with the last reference to its pages.
+        # The file is closed when nothing refers to its pages any more.
         del self.pages
 
 
@@ -88,30 +88,32 @@ def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: T
 
 
 class DocumentPages(MediaDataset):
-    """A dataset of document pages, one page a row: PDF (needs the extra ``ocr``), images, and TIFF with several pages.
+    """A dataset of document pages, one page per row: PDF (needs the extra ``ocr``), images, and TIFF of several pages.
 
-    A page is read or rendered when its row is read. ``Sample.image`` is upright RGB, uint8 (3, H, W), with transparent
-    parts over white. ``extra["page_index"]`` is the page's index in the document, from 0. A document that cannot be
-    opened has one row, which fails.
+    A page is rendered or decoded when its row is read. ``Sample.image`` is upright RGB, uint8 (3, H, W), with a white
+    background under transparent parts. ``extra["page_index"]`` is the index of the page in the document, from 0. A
+    document that cannot be opened has one row, and reading that row fails.
 
     Args:
-        source: The documents: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        pages: Pages of a document that become rows. ``"all"``: one row a page. To count pages, the constructor opens
-            every document without a column ``num_pages`` in the manifest. ``"first"``: the first page. ``"random"``:
+        source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
+        pages: Which pages become rows. ``"all"``: every page is a row. To count the pages, the constructor opens every
+            document, except if the manifest has a column ``num_pages``. ``"first"``: only the first page. ``"random"``:
             each row draws a page.
-        dpi: Pixels per inch at which pages of PDF files are rendered.
-        max_pixels: A page with more pixels fails; ``None`` for no limit.
-        transform: Takes an image, uint8 (3, H, W), and returns a tensor (C, H, W). Random transforms draw for each row.
+        dpi: Resolution in pixels per inch at which pages of PDF files are rendered.
+        max_pixels: Maximum number of pixels; a larger page is an error. ``None`` means no limit.
+        transform: Function that takes an image, uint8 (3, H, W), and returns a tensor (C, H, W). Random transforms draw
+            new values for each row.
         label, classes: As for `VideoClips`.
-        rows_per_file: For ``"random"``: number of rows of each document in an epoch.
+        rows_per_file: With ``pages="random"``, number of rows of each document in an epoch.
         pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``, ``grayscale`` ..., and
-            ``timeout_seconds`` (default 60), after which a page fails. ``None``, no limit, is for trusted files.
+            ``timeout_seconds`` (default 60), after which a page fails. ``None`` means no limit; use it only for trusted
+            files.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
     Raises:
         InvalidArgumentError: if there are no documents or an argument is invalid.
-        MissingDependencyError: if pages are counted and a package to open the documents is missing.
+        MissingDependencyError: if pages must be counted, and a package to open the documents is missing.
 
     Example:
         >>> from mediatensor.datasets import DocumentPages
@@ -193,7 +195,7 @@ def _num_pages(item: Item, recipe: PageRecipe) -> int:
         document = recipe.open(item)
     except MissingDependencyError:
         raise
-    except (MediaTensorError, OSError):  # reading the row raises this error
+    except (MediaTensorError, OSError):  # reading the row will raise this error
         return 1
     try:
         return len(document.pages)
@@ -219,7 +221,7 @@ BoxUnit: TypeAlias = Literal["auto", "pixels", "relative"]
 #: The columns with the words.
 WORD_COLUMNS = frozenset(("boxes", "texts", "text"))
 
-# Relative coordinates may lie slightly outside the page. A page with words is always larger than this in pixels.
+# Relative coordinates may lie slightly outside the page. A page with words has more pixels than this.
 _MAX_RELATIVE = 2.0
 
 
@@ -227,8 +229,9 @@ _MAX_RELATIVE = 2.0
 class Words:
     """The words of a page.
 
-    Boxes are float64 (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four points from the top left in reading
-    direction, relative to the page or in pixels. ``numbers`` are the indices of the boxes whose text is not blank.
+    ``boxes`` are float64 (N, 4), as (xmin, ymin, xmax, ymax); or (N, 4, 2), four points from the top left in reading
+    direction. They are relative to the page if ``is_relative``, otherwise in pixels. ``numbers`` are the indices of the
+    boxes whose text is not blank.
     """
 
     boxes: NDArray[np.float64]
@@ -238,9 +241,9 @@ class Words:
 
 
 def words_of(columns: Mapping[str, Any], name: str, unit: BoxUnit) -> Words | None:
-    """Return the words in the columns ``boxes`` and ``texts`` of a page; ``None`` without such columns.
+    """Return the words in the columns ``boxes`` and ``texts`` of a page; ``None`` if there is no column ``boxes``.
 
-    With the unit "auto", coordinates are pixels if they are integers or any of them is above 2.
+    With the unit "auto", coordinates are pixels if their type is integer or any of them is above 2.
 
     >>> words_of({"boxes": [[8, 4, 20, 9], [0, 0, 3, 3]], "texts": ["Dear", " "]}, "page.png", "auto").numbers
     (0,)
@@ -288,7 +291,7 @@ def _texts(value: Any, num_boxes: int, name: str) -> tuple[str, ...] | None:
 
 
 def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> NDArray[np.uint8]:
-    """Return the image of a word, set upright: (h, w, 3) uint8, contiguous; an error if its box is not on the page."""
+    """Return the upright image of a word, uint8 (h, w, 3), contiguous. A box without pixels of the page is an error."""
     from ..ocr.utils.geometry import extract_crops, extract_rcrops
 
     height, width = page.shape[:2]
@@ -297,7 +300,7 @@ def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> 
     if box.ndim == 2:
         quad = box if not words.is_relative else box * size
         along, down = math.dist(*quad[:2].tolist()), math.dist(*quad[1:3].tolist())
-        # Only invalid annotations have a crop that is larger than the page.
+        # Only an invalid annotation has a box that is larger than the page.
         if not along * down <= height * width:
             raise InvalidArgumentError(
                 f"A box of {name} measures {along:.0f}x{down:.0f} pixels, more than the page, which is {width} wide "
@@ -318,32 +321,35 @@ def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> 
 
 
 class WordCrops(MediaDataset):
-    """A dataset of word images with their text, one word a row, from annotated pages or files of single words.
+    """A dataset of word images with their text, one word per row, from annotated pages or files of single words.
 
-    The annotation of a page is in the columns ``boxes`` and ``texts`` of ``Item.extra`` or of a manifest. Each word is
-    a row; words with blank text are ignored. ``Sample.image`` is the upright word, uint8 (3, h, w), at its size on the
-    page. ``label`` is the text, and ``extra["word_index"]`` the index in the annotation. A file without the column
-    ``boxes`` is the image of one word, whose text is the column ``text`` or the label of an `Item`. A page with an
-    invalid annotation has one row, which fails. A word without pixels fails.
+    The columns ``boxes`` and ``texts``, of ``Item.extra`` or of a manifest, annotate a page. Each word is a row; words
+    with blank text are ignored. ``Sample.image`` is the upright word, uint8 (3, h, w), in its size on the page.
+    ``label`` is the text, and ``extra["word_index"]`` the index of the word in the annotation. A file without the
+    column ``boxes`` is the image of one word. Its text is in the column ``text``, or is the label of the `Item`. A page
+    with an invalid annotation has one row, and reading that row fails. Reading a word whose box has no pixels fails as
+    well.
 
-    Words that are read together share one decode of their page, see `Shuffle`.
+    Words that are read together share one decoded page; see ``rows_together`` of `Shuffle`.
 
     Args:
-        source: The pages or words: items, a manifest, rows of a Hugging Face dataset; see `as_items`. For docTR's
-            training layout see `from_labels`.
-        box_unit: The unit of the coordinates. Boxes are (xmin, ymin, xmax, ymax), or four points from the top left in
+        source: The pages or words: items, a manifest, or rows of a Hugging Face dataset; see `as_items`. For docTR's
+            training layout, see `from_labels`.
+        box_unit: Unit of the coordinates. A box is (xmin, ymin, xmax, ymax), or four points from the top left in
             reading direction. ``"pixels"``: pixels of the page. ``"relative"``: fractions of its width and height.
-            ``"auto"``: pixels if the coordinates of a page have an integer type or any is above 2, otherwise relative.
-        max_pixels: A page with more pixels fails; ``None`` for no limit.
-        dpi: Pixels per inch at which a page of a PDF file is rendered (needs the extra ``ocr``). The column
-            ``page_index`` selects the page of a document, from 0 (default 0).
-        transform: Takes an image, uint8 (3, h, w), and returns a tensor (C, h, w). Random transforms draw for each row.
-        label: Function that takes a word's `Item` and returns the label; by default, the label is the text.
+            ``"auto"``: pixels if the coordinates of a page have an integer type or any of them is above 2; otherwise
+            relative.
+        max_pixels: Maximum number of pixels; a larger page is an error. ``None`` means no limit.
+        dpi: Resolution in pixels per inch at which pages of PDF files are rendered (needs the extra ``ocr``). The
+            column ``page_index`` selects the page of a document, from 0; by default 0.
+        transform: Function that takes an image, uint8 (3, h, w), and returns a tensor (C, h, w). Random transforms draw
+            new values for each row.
+        label: Function that takes a word's `Item` and returns the label; by default, the text of the word.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
     Raises:
-        InvalidArgumentError: if there are no words, a label is not text, or an argument is not accepted.
+        InvalidArgumentError: if there are no words, the text of a word is not a string, or an argument is invalid.
 
     Example:
         >>> from mediatensor.datasets import Item, WordCrops
@@ -381,13 +387,14 @@ class WordCrops(MediaDataset):
         """Make a dataset of single-word images in docTR's layout for training recognition.
 
         Args:
-            images: The folder of the images.
-            labels: A JSON file ``{file name: text}``, or such a mapping (default: ``labels.json`` next to the folder).
+            images: The folder with the images.
+            labels: A mapping ``{file name: text}``, or a JSON file with it; by default ``labels.json`` next to the
+                folder.
             options: Further arguments of `WordCrops`.
 
         Raises:
-            SourceNotFoundError: if there is no such file.
-            OpenError: if it is not JSON, or larger than 1 GiB.
+            SourceNotFoundError: if the folder or file does not exist.
+            OpenError: if the file is not JSON, or larger than 1 GiB.
             InvalidArgumentError: if the mapping is empty, or does not map names to texts.
 
         Example:
@@ -437,7 +444,7 @@ class WordRecipe(Recipe):
 
 
 class _Pages(Document):
-    """A document that caches the page that was read last, and its annotation."""
+    """A document that keeps the page and the annotation that were read last."""
 
     def __init__(self, source: object, options: DocumentOptions) -> None:
         super().__init__(source, options)
@@ -446,7 +453,7 @@ class _Pages(Document):
 
     def words(self, item: Item, unit: BoxUnit) -> Words | None:
         """Return the words of an item; see `words_of`."""
-        # The next item may have other words of the same page.
+        # The next item may have other words on the same page.
         if self._last_words is None or self._last_words[0] is not item:
             self._last_words = (item, words_of(item.extra, item.name, unit))
         return self._last_words[1]
@@ -465,7 +472,7 @@ def _tensor(image: NDArray[np.uint8]) -> Tensor:
 
 
 def _text_of_word(item: Item) -> Any:
-    """Return the text of a single-word item, or the label of an annotated page."""
+    """Return the text of an item that is a single word; for an annotated page, its label or ``text``."""
     text = item.extra.get("text", item.label)
     if "boxes" not in item.extra and not isinstance(text, str | None):
         raise InvalidArgumentError(
@@ -478,13 +485,13 @@ def _text_of_word(item: Item) -> Any:
 def _num_rows(item: Item, unit: BoxUnit) -> int:
     try:
         words = words_of(item.extra, item.name, unit)
-    except InvalidArgumentError:  # reading the row raises this error
+    except InvalidArgumentError:  # reading the row will raise this error
         return 1
     return 1 if words is None else len(words.numbers)
 
 
 def page_index_of(item: Item) -> int:
-    """Return the page index of an item from its column ``page_index``, from 0."""
+    """Return the index of the page to read, from an item's column ``page_index``; 0 if it has none."""
     given = item.extra.get("page_index", 0)
     try:
         number = int(given)
@@ -497,7 +504,7 @@ def page_index_of(item: Item) -> int:
 
 
 def read_labels(file: Path, hint: str = "") -> Any:
-    """Read a JSON file of labels of up to 1 GiB; ``hint`` is added to the error if it does not exist."""
+    """Read the labels in a JSON file of up to 1 GiB. ``hint`` is added to the error for a missing file."""
     try:
         if file.stat().st_size > limits.MAX_LABELS_BYTES:
             raise OpenError(f"Could not open {file}: it has more than {limits.MAX_LABELS_BYTES} bytes.")

@@ -1,4 +1,4 @@
-"""`TextReader`: reads the text of documents and videos into columns."""
+"""`TextReader`: read the text of documents and videos into columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FRAMES_AT_A_TIME = 4
 
 
 class LazyPredictor:
-    """A predictor that loads its models on first use. Pickling it sends only its options."""
+    """A predictor that loads its models when it is first used. Pickling it does not pickle the models."""
 
     def __init__(self, options: dict[str, Any], make: Callable[[], Any] | None, device: str) -> None:
         self._options = options
@@ -40,7 +40,7 @@ class LazyPredictor:
         self._lock = ForkSafeLock()
 
     def load(self) -> Any:
-        """Return the predictor, which is loaded by the first call."""
+        """Return the predictor. The first call loads it."""
         with self._lock:
             if self._loaded is None:
                 if self._make is not None:
@@ -63,32 +63,34 @@ _PAGE_BREAK = "\n\n\n\n"
 
 
 class TextReader(RowMapper):
-    """Reads the text of each row of a batch: an image, the pages of a PDF file, or frames of a video.
+    """Reads the text of each row of a batch: of an image, the pages of a PDF file, or frames of a video.
 
-    It adds these columns to the input:
+    It adds these columns to the batch:
 
-    * ``text``: all text in reading order, with blank lines between blocks and pages.
-    * ``words``: a list of strings, with columns of the same length. ``confidences`` is float32 (words,) in [0, 1].
-      ``boxes`` is float32 (words, 4): left, top, right and bottom relative to the page, upright even around rotated
-      words. ``pages`` is int64 (words,): the index, from 0, of the page or of the frame among the read frames.
-      ``pts_seconds`` is float64 (words,): the time of the frame, NaN on pages.
+    * ``text``: the whole text in reading order, with blank lines between blocks and pages.
+    * ``words``: a list of strings. The next four columns have one value for each word.
+    * ``confidences``: float32 (words,), in [0, 1].
+    * ``boxes``: float32 (words, 4): left, top, right and bottom, relative to the page. Boxes of rotated words are
+      upright as well.
+    * ``pages``: int64 (words,): the index of the page, or of the frame among the frames that were read, from 0.
+    * ``pts_seconds``: float64 (words,): the time of the frame; NaN on pages.
     * ``source``: the path, or another name of the file.
-    * ``error``: why the row, or a part of its pages, could not be read; empty without errors. The text of readable
-      pages is still returned.
-    * ``n_replaced``: number of damaged frames replaced under ``decoder_options={"on_error": "nearest"}``.
+    * ``error``: why the row, or some of its pages, could not be read; empty without errors. The text of the other pages
+      is still returned.
+    * ``n_replaced``: number of damaged frames that were replaced under ``decoder_options={"on_error": "nearest"}``.
 
-    If a batch has a column ``page``, only the page or frame with this index is read. Models are loaded at the first
-    batch, once for each process.
+    If a batch has a column ``page``, only the page or frame with this index is read. The first batch in each process
+    loads the models.
 
     Args:
-        every_seconds: For videos: interval of the frames to read in seconds; ``None`` for images and PDF files.
-        dpi: Pixels per inch at which pages of PDF files are rendered.
-        predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ... ``pretrained``
-            is ``True`` by default.
-        make_predictor: Function that returns a custom predictor, which takes a list of pages like `OCRPredictor`.
+        every_seconds: For videos, the interval in seconds between frames to read; ``None`` for images and PDF files.
+        dpi: Resolution in pixels per inch at which pages of PDF files are rendered.
+        predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ... Unlike there,
+            ``pretrained`` is ``True`` by default.
+        make_predictor: Function that returns your own predictor, which must take a list of pages like `OCRPredictor`.
         device: Device of the models, such as ``"cuda"``.
         pdf_options: Further arguments of `read_pdf`: ``password`` ..., and ``timeout_seconds`` (default 60), after
-            which a page fails. ``None``, no limit, is for trusted files.
+            which a page fails. ``None`` means no limit; use it only for trusted files.
         decoder_options: For videos, arguments of `VideoDecoder`: ``on_error``, ``stream_index`` ...
         page_column: Name of the column with page indices.
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``prefix``, ``keep_bytes``,
@@ -156,10 +158,10 @@ _TEXT_KEY = "text"
 
 @dataclass(frozen=True)
 class PageImage:
-    """A page or a frame to read text from: its pixels, uint8 (H, W, 3), or the error if they are missing.
+    """A page or a frame from which to read text: its pixels, uint8 (H, W, 3), or the error why it has none.
 
-    ``number`` is the index, from 0, of the page in the document, or of the frame among the read frames.
-    ``num_replaced`` is 1 if another frame replaces this frame.
+    ``number`` is the index of the page in the document, or of the frame among the frames to read, from 0.
+    ``num_replaced`` is 1 if another frame takes the place of this frame, which is damaged.
     """
 
     number: int
@@ -180,7 +182,7 @@ class DocumentSource(Document, Closing):
 
 
 class VideoSource(Closing):
-    """Reads frames (H, W, C) of a video at a fixed interval."""
+    """Reads frames (H, W, C) of a video at regular intervals."""
 
     def __init__(self, decoder: VideoDecoder, every_seconds: float) -> None:
         self._decoder = decoder
@@ -209,7 +211,7 @@ class VideoSource(Closing):
 
 
 def frame_times(begin_seconds: float, end_seconds: float, every_seconds: float) -> list[float]:
-    """Return evenly spaced times from the beginning of a video to before its end.
+    """Return evenly spaced times from the beginning of a video, up to but not including its end.
 
     >>> frame_times(1.0, 2.0, 0.4)
     [1.0, 1.4, 1.8]
@@ -263,7 +265,7 @@ class TextRecipe(Recipe):
             error: str | None = image.error
             if image.pixels is not None:
                 with stages.TRANSFORM:
-                    # Predict one page at a time, so that its text does not depend on other pages.
+                    # Predict one page at a time, so that the text of a page does not depend on other pages.
                     page = self.predictor.load()([image.pixels]).pages[0]
                 error = page.error
             if error is not None:
@@ -295,6 +297,6 @@ class TextRecipe(Recipe):
 
 def _words_of(page: Any) -> list[Any]:
     words = [word for block in page.blocks for line in block.lines for word in line.words]
-    # Custom predictors may return pages without tables, and cells without words.
+    # A custom predictor may return pages without tables, or cells without words.
     cells = [cell for table in getattr(page, "tables", ()) for cell in table.cells]
     return words + [word for cell in cells for word in getattr(cell, "words", ())]

@@ -1,1 +1,1 @@
-"""Checks of the files of a dataset, before a training reads them."""
+"""Checks of the files of a dataset, to make before training."""

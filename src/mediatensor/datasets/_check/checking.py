@@ -1,4 +1,4 @@
-"""`check_dataset`: check every file of a dataset in worker processes, with results stored in a state file."""
+"""`check_dataset`: check every file of a dataset in worker processes, and store the results in a state file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .report import MOST_FILES_ON_PAGE, DatasetReport
 _Result = TypeVar("_Result")
 
 _HEADER = b'{"mediatensor check": 3}\n'
-# States of older versions have results of other rules, so every file is checked again.
+# States of older versions have results of other rules. They are discarded, and every file is checked again.
 _OLD_HEADERS = (b'{"mediatensor check": 1}\n', b'{"mediatensor check": 2}\n')
 
 
@@ -43,37 +43,37 @@ def check_dataset(
     state_file: str | os.PathLike[str] | None = None,
     show_progress: bool = False,
 ) -> DatasetReport:
-    """Check the files of a dataset before a training reads them.
+    """Check all files of a dataset before training.
 
-    Each file is opened and completely decoded, video and audio, on one core. `FINDING_KINDS` lists the checks. Files
-    are never changed. A row that is a segment of a file has the findings within the segment, and findings without a
-    time, such as a missing end of the file.
+    Each file is opened and decoded completely, video and audio, on one core. `FINDING_KINDS` lists the kinds of
+    findings. Files are never changed. If a row is a segment of a file, its findings are those within the segment, and
+    those without a time, such as a missing end of the file.
 
     Args:
-        source: A source of `as_items`: a folder, a manifest, Parquet, tar shards, Hugging Face rows, or a list; or the
-            folder of a LeRobot dataset. Rows of a LeRobot dataset are its videos, with ``camera``, ``episodes`` and the
-            episodes' ``begin_seconds`` and ``end_seconds`` in ``extra``; the tables of the dataset are checked as well.
-        kind: ``"video"`` or ``"audio"``: a folder is searched for files of this kind, and a file without a stream of
+        source: A source for `as_items`: a folder, a manifest, Parquet, tar shards, Hugging Face rows or a list. Or the
+            folder of a LeRobot dataset, whose tables are then checked as well. A row of the report is then a video,
+            with ``camera``, ``episodes``, and ``begin_seconds`` and ``end_seconds`` of the episodes in ``extra``.
+        kind: ``"video"`` or ``"audio"``. In a folder, only files of this kind are checked. A file without a stream of
             this kind is bad.
         media_column, label_column: As in `as_items`.
-        num_classes: Labels must be whole numbers below this number.
-        decode: Whether to decode. If ``False``, only headers, packets and bytes are read. This is faster, but finds no
-            damaged, frozen or black frames, and nothing about audio.
-        bad_kinds: The kinds of findings that make a file bad.
-        num_workers: Number of files that are checked at a time, each in a process that may crash or hang; by default
-            one for each core. With 0, this process checks them one after the other, without a time limit.
-        timeout_seconds: Time limit for a file in seconds; a file that takes longer is ``"unreadable"``.
-        state_file: File in which finished results are stored. A later call with the same file checks only new and
-            changed files.
-        show_progress: Show a progress bar on a terminal.
+        num_classes: Number of classes. Labels that are not whole numbers from 0 to ``num_classes - 1`` are findings.
+        decode: Whether to decode the files. If ``False``, only headers, packets and bytes are read. This is faster, but
+            cannot find damaged, frozen or black frames, or any fault of the audio.
+        bad_kinds: Kinds of findings that make a file bad.
+        num_workers: Number of processes, each of which checks one file at a time, and may crash or hang without harm;
+            by default one for each core. With 0, this process checks all files, without a time limit.
+        timeout_seconds: Time limit for each file in seconds. A file that takes longer is ``"unreadable"``.
+        state_file: File in which the result for each file is stored. A later call with the same ``state_file`` checks
+            only new and changed files.
+        show_progress: Whether to show a progress bar on a terminal.
 
     Returns:
-        `DatasetReport`: the findings in each row, in the order of the source, and findings about the whole dataset.
+        The report: the findings in each row, in the order of the source, and findings about the dataset as a whole.
 
     Raises:
-        InvalidArgumentError: if an argument is not accepted, the source has no files, or ``state_file`` exists and is
-            not a state file.
-        SourceTypeError, SourceNotFoundError, ReadError: as for `as_items`. A file that cannot be read is a finding.
+        InvalidArgumentError: if an argument is invalid, the source has no files, or ``state_file`` exists and is not a
+            state file.
+        SourceTypeError, SourceNotFoundError, ReadError: as for `as_items`. (A file that cannot be read is a finding.)
         WriteError: if ``state_file`` cannot be written.
 
     Example:
@@ -106,7 +106,7 @@ def check_dataset(
         rows.append(Row(item.label, (item.start_seconds, item.end_seconds), item.extra, keys[-1]))
         names.append(item.name)
         has_urls |= isinstance(item.source, str) and "://" in item.source
-    # Rows that are parts of one file share the check of the file.
+    # Rows that are parts of one file share one check of the file.
     first_of = {key: number for number, key in reversed(list(enumerate(keys)))}
     count = os.cpu_count() or 1 if num_workers is None else num_workers
     count = min(count, len(first_of))
@@ -134,7 +134,7 @@ def check_dataset(
             except MediaTensorError:
                 return None
 
-        # Files with findings only from the comparison have no thumbnail yet.
+        # Files whose only findings are from the comparison do not have a thumbnail yet.
         bare = [number for number, file in enumerate(files) if decode and file.findings and not file.thumbnail]
         todo = {keys[number]: number for number in bare[:MOST_FILES_ON_PAGE] if files[number].facts.num_frames}
         with closing(_call_each(todo, picture, count)) as drawn:
@@ -150,9 +150,9 @@ def check_dataset(
 
 
 class ListedDataset(NamedTuple):
-    """The rows of a dataset before their files are checked; of a LeRobot dataset its videos, each with its episodes.
+    """The rows of a dataset whose files are still to be checked. In a LeRobot dataset, rows are videos.
 
-    ``findings`` are in the tables of a LeRobot dataset.
+    ``episodes`` has the episodes of each video. ``findings`` has the faults in the tables of a LeRobot dataset.
     """
 
     items: Sequence[Item]
@@ -164,7 +164,7 @@ class ListedDataset(NamedTuple):
 def list_dataset(
     source: Any, kind: MediaKind, *, media_column: str | None = None, label_column: str | None = None
 ) -> ListedDataset:
-    """List the rows of a dataset, with the errors of `check_dataset`, which accepts the list as its source."""
+    """List the rows of a dataset, for `check_dataset`, which accepts the list as source. Raise its errors."""
     check_choice("kind", kind, ("video", "audio"))
     if not is_lerobot(source):
         return ListedDataset(as_items(source, kind=kind, media_column=media_column, label_column=label_column), kind)
@@ -175,7 +175,7 @@ def list_dataset(
 
 
 def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) -> str:
-    """Return a key that stands for a file and the requested checks; the key changes when a local file is rewritten."""
+    """Return a key of a file and the requested checks. The key changes when a local file is written again."""
     asked = f"{kind} {decode}"
     if episodes:
         state = hashlib.blake2b(digest_size=16)
@@ -184,7 +184,7 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
         asked += f" {state.hexdigest()}"
     try:
         place = place_of(item)
-    except InvalidArgumentError:  # a user's own source
+    except InvalidArgumentError:  # a user's own source has no columns
         return f"{item.name} {asked}"
     if "bytes" in place:
         return f"{hashlib.blake2b(place['bytes'], digest_size=16).hexdigest()} {asked}"
@@ -201,7 +201,7 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
 
 @contextmanager
 def _start_runner(num_workers: int, timeout_seconds: float, has_urls: bool) -> Iterator[Callable[..., Any]]:
-    """Yield a function that calls another function in a worker process, or in this process if ``num_workers`` is 0."""
+    """Yield a function that calls a function in a worker process, or in this process if ``num_workers`` is 0."""
     if not num_workers:
         yield lambda function, *arguments: function(*arguments)
         return
@@ -231,7 +231,7 @@ def _call_each(
 
 @contextmanager
 def _open_state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str, CheckedFile], Any]]:
-    """Yield the results in a state file, and a function that appends a result."""
+    """Yield the results in a state file, and a function that adds a result to the file."""
     if path is None:
         yield {}, lambda key, file: None
         return
@@ -254,7 +254,7 @@ def _open_state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str,
 
 
 def is_check_state(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is the state file of a check, or empty."""
+    """Return whether a file is a state file of `check_dataset`, or empty."""
     try:
         with open(path, "rb") as file:
             first = file.readline(len(_HEADER))
@@ -269,7 +269,7 @@ def _line(row: bytes) -> bytes:
 
 
 def _read_state(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
-    """Read the stored results. Damaged or incomplete lines are left out, so their files are checked again."""
+    """Read the stored results. Damaged or incomplete lines are skipped, so their files will be checked again."""
     try:
         file.seek(0)
         lines = file.read().split(b"\n")

@@ -1,8 +1,8 @@
-"""Faults that only a comparison shows: of files with each other, with their rows, and with tables of LeRobot datasets.
+"""Findings from comparisons: of files with each other, with their rows, and with the tables of LeRobot datasets.
 
-Files are compared for copies, drift between the cameras of an episode, and properties that differ from nearly all other
-files. Rows are checked for labels, segments, and columns with facts about the file. In a LeRobot dataset, the rows of
-tables are checked, and the times of camera frames are compared with them.
+Comparing files shows copies, cameras of an episode that drift apart, and files that differ from nearly all others.
+Comparing rows with their files shows wrong labels, segments, and columns with facts about the file. In a LeRobot
+dataset, the rows of the tables are checked, and then compared with the times of the camera frames.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ from .._sources.lerobot_tables import seconds_of_rows, table_rows
 from .contents import spans_of
 from .findings import CheckedFile, Finding, MediaFacts
 
-# With fewer files, no file is "odd". With more files, at least this share must agree.
+# With fewer files, no file counts as "odd". With more, at least this share of files must agree.
 _MIN_FILES, _MIN_SHARE = 10, 0.9
-# Hashes have 512 bits. Encoding again changes a few bits; different videos differ in about half.
+# Hashes have 512 bits. Encoding a video again changes a few bits. Different videos differ in about half of the bits.
 _MAX_BITS_APART = 40
 _MAX_SHARE_APART = 0.02
 _ROWS_AT_A_TIME = 256
-# Cameras of an episode start and stop a frame or two apart.
+# Files with the same value in one of these columns are cameras of one episode. They start and stop up to two frames
+# apart.
 _EPISODE_COLUMNS = ("episode", "episode_index", "episode_id")
 _MIN_APART_SECONDS, _MAX_STEPS_APART = 0.1, 2.0
-# Labels count as classes if each has at least this many rows on average.
+# Labels are taken for classes if they have at least this many rows on average.
 _MIN_ROWS_OF_A_CLASS = 3.0
-# A smaller share of unlabelled rows counts as mistakes; with a larger share, the rows are unlabelled on purpose.
+# If a smaller share of rows has no label, this counts as a mistake; otherwise rows are unlabelled on purpose.
 _MAX_UNLABELLED = 0.5
-# A smaller share of fractional labels counts as mistakes; with a larger share, labels are not classes.
+# If a smaller share of labels is fractional, this counts as a mistake; otherwise labels are not classes.
 _MAX_FRACTIONAL = 0.1
 _LABELS_NAMED = 5
 _MAX_SECONDS_APART = 0.5
@@ -47,9 +48,9 @@ _MAX_FRAMES_APART = 2
 
 
 class Row(NamedTuple):
-    """A row, without its file, which ``key`` stands for.
+    """A row without its file. ``key`` stands for the file.
 
-    ``segment`` has start and end in seconds; ``None`` for the beginning and the end of the file.
+    ``segment`` has start and end in seconds; ``None`` means the start or the end of the file.
     """
 
     label: Any = None
@@ -96,7 +97,7 @@ def compare_files(
 
 
 def _find_duplicates(files: Sequence[CheckedFile], rows: Sequence[Row], added: _Findings) -> set[int]:
-    """Add a finding for every file whose bytes equal an earlier file's, and return the numbers of these files."""
+    """Add a finding to each file that has the same bytes as an earlier file, and return the numbers of these files."""
     first: dict[str, int] = {}
     copies = set()
     for number, file in enumerate(files):
@@ -136,7 +137,7 @@ def _find_near_duplicates(
 
 
 def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added: _Findings) -> None:
-    """Add a finding for files that are longer or shorter than those of other cameras of the same episode."""
+    """Add a finding to each file that is longer or shorter than the files of other cameras of its episode."""
     episodes: dict[str, list[int]] = defaultdict(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):
         episode = next((text for name in _EPISODE_COLUMNS if (text := str(row.extra.get(name, "")))), "")
@@ -144,7 +145,7 @@ def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added:
             episodes[episode].append(number)
     for episode, numbers in episodes.items():
         lengths = {number: files[number].facts.duration_seconds or 0.0 for number in numbers}
-        # With two cameras, the first is the reference.
+        # If there are two cameras, the first is the reference.
         usual = sorted(lengths.values())[len(lengths) // 2] if len(lengths) > 2 else lengths[numbers[0]]
         other = next(number for number in numbers if lengths[number] == usual)
         for number in numbers:
@@ -178,7 +179,7 @@ def _describe_sound(facts: MediaFacts) -> str | None:
     return f"{facts.sample_rate} Hz, {counted(facts.num_channels or 0, 'channel')}"
 
 
-#: For each kind of finding, a function that describes the compared facts of a file; ``None`` if they are unknown.
+#: For each kind of finding, a function that returns a text of the facts to compare; ``None`` if they are unknown.
 _COMPARED_FACTS: dict[str, Callable[[MediaFacts], str | None]] = {
     "odd-size": lambda facts: None if facts.width is None else f"{facts.width}x{facts.height}",
     "odd-rotation": lambda facts: (
@@ -252,7 +253,7 @@ def _find_contradictory_labels(rows: Sequence[Row], files: Sequence[CheckedFile]
 
 
 def label_counts(rows: Sequence[Row]) -> dict[str, int]:
-    """Return the number of rows of each label, by its name or number; an empty dict if labels are not classes."""
+    """Return the number of rows of each label, by label name or number; empty if labels are not classes."""
     counts: Counter[str] = Counter()
     order: dict[str, float] = {}
     for row in rows:
@@ -268,7 +269,7 @@ def label_counts(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def select_segment(file: CheckedFile, row: Row) -> CheckedFile:
-    """Return the file with the findings that lie in the segment of a row or have no time."""
+    """Return the file with only those findings that lie in the segment of a row or have no time."""
     start = -math.inf if row.segment[0] is None else row.segment[0]
     end = math.inf if row.segment[1] is None else row.segment[1]
 
@@ -282,7 +283,7 @@ def select_segment(file: CheckedFile, row: Row) -> CheckedFile:
 
 
 def _compare_row_with_file(number: int, row: Row, facts: MediaFacts, added: _Findings) -> None:
-    """Add findings for columns and segments of a row that contradict the row's file."""
+    """Add a finding for each column or segment of a row that contradicts the file of the row."""
     start, end = row.segment
     if facts.duration_seconds is not None:
         file_end = (facts.begin_seconds or 0.0) + facts.duration_seconds
@@ -310,7 +311,7 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-#: Columns with facts about the file: the name of the fact, and the tolerance, absolute and as a share of the fact.
+#: Columns with facts about the file: for each, the fact, an absolute tolerance, and one as a share of the value.
 _FACT_COLUMNS: dict[str, tuple[str, float, float]] = {
     "num_frames": ("num_frames", _MAX_FRAMES_APART, 0.01),
     "duration": ("duration_seconds", _MAX_SECONDS_APART, _MAX_SHARE_APART),
@@ -325,15 +326,15 @@ _FACT_COLUMNS: dict[str, tuple[str, float, float]] = {
 
 # LeRobot datasets
 
-# Maximum distance of a frame from the time of its row, as in LeRobot's own reader and `LeRobotClips`.
+# Maximum distance in seconds from the time of a row to its frame, as in LeRobot's own reader and `LeRobotClips`.
 _TOLERANCE_SECONDS = 1e-4
-# A smaller drift over an episode counts as rounding.
+# A smaller drift over an episode is taken for rounding.
 _MIN_DRIFT_SECONDS = 2e-3
 _EPISODES_NAMED = 5
 
 
 class EpisodeTimes(NamedTuple):
-    """The times of an episode's rows in the video of a camera, float64 (frames,)."""
+    """The times of an episode's rows in the video of a camera, float64 (frames,), in seconds."""
 
     episode: int
     first_row: int
@@ -348,9 +349,9 @@ def is_lerobot(source: Any) -> bool:
 
 
 def videos_of(source: Any) -> tuple[list[Item], list[tuple[EpisodeTimes, ...]], list[Finding]]:
-    """Return the videos of a dataset, the episodes of each video, and findings in the tables themselves.
+    """Return the videos of a LeRobot dataset, the episodes in each video, and the findings in the tables themselves.
 
-    The errors are those of `open_lerobot`.
+    Errors are raised as in `open_lerobot`.
     """
     known, all_episodes = open_lerobot(source)
     times: dict[tuple[str, str], list[EpisodeTimes]] = defaultdict(list)
@@ -404,7 +405,7 @@ def _find_wrong_rows(
             is_wrong, should = values != wanted[name], "should be {:d}"
         elif name == "timestamp":
             wanted[name] = frames / known.fps
-            # Times are float32, which is off by a tenth of a millisecond after an hour.
+            # Times are float32. After an hour, rounding is off by a tenth of a millisecond.
             is_wrong = ~(np.abs(values - wanted[name]) <= _TOLERANCE_SECONDS + 1e-7 * wanted[name])
             should = "should be {:.4f}, by its frame_index"
         elif name == "task_index":
@@ -426,9 +427,9 @@ def _find_wrong_rows(
 
 
 def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> list[Finding]:
-    """Return findings for rows without a frame at their time, wrong numbers of frames, and drifting cameras.
+    """Return findings for rows that have no frame at their time, wrong numbers of frames, and drifting cameras.
 
-    ``pts_seconds`` are the times of the video's frames, ascending.
+    ``pts_seconds`` are the times of all frames of the video, in ascending order.
     """
     late, drifting = [], []
     for one in episodes:
@@ -465,7 +466,7 @@ def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np
 def _find_drift(
     one: EpisodeTimes, pts_seconds: NDArray[np.float64], first_frame: int, place: Mapping[str, Any]
 ) -> list[Finding]:
-    """Return a finding if the distance between frames and rows grows over an episode."""
+    """Return a finding if frames and rows drift apart during an episode; otherwise an empty list."""
     pts = pts_seconds[first_frame : first_frame + len(one.seconds)]
     ahead = one.seconds[: len(pts)] - pts
     if len(pts) < 3:
@@ -483,7 +484,7 @@ def _find_drift(
 
 
 def _compare_frame_counts(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> Iterator[Finding]:
-    """Yield a finding for each episode whose numbers of frames and rows differ, and for frames outside all episodes."""
+    """Yield a finding for each episode with more or fewer frames than rows, and for frames outside all episodes."""
     if not episodes or len(pts_seconds) == sum(len(one.seconds) for one in episodes):
         return
     in_episodes = np.zeros(len(pts_seconds), bool)

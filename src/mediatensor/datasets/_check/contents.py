@@ -1,4 +1,4 @@
-"""Checks of what is in a file: times, key frames, pictures, sound, and the lengths in its header. Pure functions."""
+"""Checks of the contents of a file: times, key frames, images, audio, and lengths in its header. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,41 +12,42 @@ from numpy.typing import NDArray
 
 from .findings import Finding
 
-# Shorter spans are normal in films, for example pauses and fades.
+# Shorter still or black spans are normal in films, for example pauses and fades.
 _MIN_SPAN_SECONDS = 2.0
-# Levels out of 255 on small frames. Encoded repeats of a frame differ by less; two frames of any sensor differ by more.
+# Differences out of 255 in small frames. Encoded repeats of a frame differ by less, two frames of any sensor by more.
 _FROZEN_MEAN, _FROZEN_MOST = 0.05, 2.0
 _BLACK_MEAN, _BLACK_MOST = 12.0, 24.0
-# An encoder refreshes a still at key frames, in one or two frames. On a texture and a text slide in H.264 (crf 23 and
-# 38), MPEG-2 and VP9, such frames changed by up to 1.2 levels on average and 7 at most. At crf 48 they changed by 3.5
-# and 27, and count as another still. One more line on a slide changes it by 91 at most.
+# In a still, an encoder refreshes one or two frames at each key frame. A texture and a slide with text were encoded as
+# H.264 (crf 23 and 38), MPEG-2 and VP9. Refreshed frames changed by up to 1.2 levels on average, and by 7 at most. With
+# crf 48, they changed by 3.5 and 27, which counts as another still. One more line on a slide changes it by 91 at most.
 _REFRESH_FRAMES, _MIN_REFRESH_DISTANCE = 2, 8
 _REFRESH_MEAN, _REFRESH_MOST = 2.0, 16.0
 _MIN_GAP_SECONDS, _GAP_STEPS = 0.5, 5.0
-# x264 writes a key frame at least every 250 frames, where a random frame requires decoding 125.5 frames.
+# x264 writes a key frame at least every 250 frames, so that a random frame requires decoding 125.5 frames on average.
 _MOST_RANDOM_ACCESS_FRAMES = 150.0
-# A repeated frame changes by less than this share of its neighbours' change, because an encoder refines it slightly. If
-# the neighbours hardly move, as in drawn or filmed stills, no frame counts as a repeat.
+# An encoder refines a repeated frame slightly. A repeat therefore changes by less than this share of its neighbours'
+# change. If the neighbours hardly move, as in stills, no frame counts as a repeat.
 _REPEATED_SHARE, _MIN_MOVING_MEAN = 0.1, 1.0
 _NEIGHBOURS, _LEAST_STEP = 12, 0.3
-# Longer runs are pauses of the scene. A single run is not a pattern.
+# Longer runs of repeats are pauses of the scene. A single run does not make a pattern.
 _MOST_REPEATED_SECONDS, _MIN_REPEATED_PLACES = 0.5, 2
-# After a lost frame the video jumps by two steps, after an inserted frame by one.
+# After a lost frame, the video jumps by two steps. After an inserted frame, it moves on by one.
 _JUMP = 1.4
-# Repeats are regular if there are this many, if this share is at the same distance to within a frame, and if they span
-# this share of the file.
+# Repeats are regular if there are this many, this share is at the same distance to within a frame, and they span this
+# share of the file.
 _MIN_REGULAR, _REGULAR_SHARE, _REGULAR_SPREAD = 5, 0.9, 0.5
 _FRAMES_NAMED = 5
 _NUM_HASHED, _HASH_ROWS, _HASH_COLUMNS = 8, 8, 8
-# A hash of frames with less contrast would describe only noise.
+# With less contrast, a hash would describe only noise.
 _MIN_HASHED_CONTRAST = 4.0
 
 
 @dataclass(frozen=True)
 class Times:
-    """The times of frames, (N,), never decreasing, and their groups of pictures.
+    """The times of N frames, never decreasing, and the lengths of their groups of pictures.
 
-    The container counts time in ``tick_seconds``. Each frame has its own duration, as in a GIF, if ``has_own_pace``.
+    The container counts time in steps of ``tick_seconds``. With ``has_own_pace``, each frame has its own duration, as
+    in a GIF.
     """
 
     pts_seconds: NDArray[np.float64]
@@ -59,9 +60,10 @@ class Times:
 
 @dataclass(frozen=True)
 class PictureStatistics:
-    """Mean and highest level of each frame, (N,), from 0 to 255 on a small gray copy, and of its change.
+    """Mean and maximum over the pixels of each frame and of its change, each (N,), from 0 to 255.
 
-    A change is the difference from the previous frame; it is infinite for the first frame.
+    They are measured on a small gray copy. The change is the difference from the previous frame, infinite for the
+    first.
     """
 
     mean: NDArray[np.float32]
@@ -100,7 +102,7 @@ def check_times(times: Times) -> list[Finding]:
 
 
 def random_access_frames(gop_lengths: NDArray[np.int64]) -> float:
-    """Return the mean number of frames to decode for one random frame: the mean of 1 to L in each group of L.
+    """Return how many frames must be decoded for a random frame, on average: the mean of 1 to L over all groups of L.
 
     >>> random_access_frames(np.array([1, 1])), random_access_frames(np.array([9]))
     (1.0, 5.0)
@@ -123,7 +125,7 @@ def find_still_and_black(statistics: PictureStatistics, times: Times) -> list[Fi
 
 
 def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the ranges of frames [first, last) that show a still, with the frames in which an encoder refreshed it."""
+    """Return the ranges [first, last) of frames that show a still, including the frames that refresh it."""
     change, most = statistics.mean_change, statistics.most_change
     is_same = (change < _FROZEN_MEAN) & (most <= _FROZEN_MOST) & ~is_black
     spans: list[tuple[int, int]] = []
@@ -147,10 +149,10 @@ def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> 
 
 
 def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
-    """Return a finding for frames of a moving video that repeat the previous frame.
+    """Return a finding for frames of a moving video that repeat the previous frame; otherwise an empty list.
 
-    After a repeat that replaces a lost frame, the video jumps, because the scene continued. After a frame that was
-    inserted to raise the frame rate, it does not jump. Repeats at regular intervals do not indicate lost frames.
+    If the repeat replaces a lost frame, the video then jumps, because the scene has continued. If the repeat was
+    inserted to raise the frame rate, the video does not jump. Repeats at regular intervals do not indicate lost frames.
     """
     if times.has_own_pace or len(statistics.mean) < 3:
         return []
@@ -186,7 +188,7 @@ def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
 
 
 def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """Return a mask of frames that change far less than their neighbours, and the median change around each frame."""
+    """Return a mask of the frames that change far less than their neighbours, and the median change near each frame."""
     change, most = statistics.mean_change, statistics.most_change
     is_moving = change > _FROZEN_MEAN
     is_moving[0] = False
@@ -194,12 +196,12 @@ def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], N
     is_same = (change <= np.maximum(_FROZEN_MEAN, _REPEATED_SHARE * usual)) & (
         most <= np.maximum(_FROZEN_MOST, _REPEATED_SHARE * usual_most)
     )
-    # Compute the median again without repeats that seemed to move because the encoder refined them.
+    # Compute the median again, without repeats that were taken for motion because the encoder refined them.
     return is_same, _median_around(change, is_moving & ~is_same)
 
 
 def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Return for each frame the median of the wanted values among its neighbours; 0 if less than a third are wanted."""
+    """Return the median of the wanted values near each frame; 0 if fewer than a third of these values are wanted."""
     width = 2 * _NEIGHBOURS + 1
     padded = np.pad(np.where(is_wanted, values, np.inf), _NEIGHBOURS, constant_values=np.inf)
     inside = np.pad(np.ones(len(values), bool), _NEIGHBOURS)
@@ -212,7 +214,7 @@ def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) ->
 
 
 def _measure_regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bool, float]:
-    """Return whether repeated frames are at regular distances throughout the file, and their mean distance."""
+    """Return whether repeats are at regular distances throughout the file, and their mean distance in frames."""
     if len(numbers) < _MIN_REGULAR:
         return False, float(num_frames)
     steps = np.diff(numbers)
@@ -236,7 +238,7 @@ def _end_of(times: Times, last: int) -> float:
 
 
 def spans_of(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the runs [first, last) of true values.
+    """Return the ranges [first, last) of consecutive true values.
 
     >>> spans_of(np.array([True, False, True, True]))
     [(0, 1), (2, 4)]
@@ -249,14 +251,15 @@ def _edges_of(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def hashed_frames(num_frames: int) -> list[int]:
-    """Return the frames for `hash_of_pictures`: the middle frames of eight equal parts."""
+    """Return the indices of frames for `hash_of_pictures`: the middle of each of eight equal parts of the video."""
     return [(2 * part + 1) * num_frames // (2 * _NUM_HASHED) for part in range(_NUM_HASHED)]
 
 
 def hash_of_pictures(pictures: Sequence[NDArray[np.float32]]) -> str | None:
-    """Return a hexadecimal hash of frames, almost the same in another encoding; ``None`` if the frames lack contrast.
+    """Return a hexadecimal hash of frames, nearly the same for another encoding; ``None`` if there is too little
+    contrast.
 
-    Each bit is 1 if a part of a frame is brighter than its right neighbour (difference hash).
+    Each bit tells whether a part of a frame is brighter than the part to its right (difference hash).
     """
     if len(pictures) != _NUM_HASHED or max(float(picture.std()) for picture in pictures) < _MIN_HASHED_CONTRAST:
         return None
@@ -270,15 +273,15 @@ def hash_of_pictures(pictures: Sequence[NDArray[np.float32]]) -> str | None:
 
 # Sound
 
-# -80 dB of full scale; the quietest 16-bit sample is -90 dB.
+# -80 dB of full scale. The quietest 16-bit sample that is not zero has -90 dB.
 _SILENT_PEAK = 1e-4
 _FULL_SCALE, _CLIPPED_RUN, _CLIPPED_SHARE = 0.999, 3, 1e-3
 _MOST_SECONDS_APART = 0.5
-# An offset of a tenth of a second between lips and voice is visible.
+# A viewer sees if lips and voice are a tenth of a second apart.
 _MOST_DRIFT = _MOST_BEGINS_APART = 0.1
 _LEAST_STRETCH = 0.002
 _MIN_PACKETS, _LEAPS_NAMED = 8, 5
-# Ratios of commonly confused rates, and the tolerance for `check_alignment`.
+# Ratios of rates that are often confused, and the tolerance for `check_alignment`.
 _MIX_UPS = {
     1.001: "30 and 29.97 frames/s",
     25 / 24: "25 and 24 frames/s",
@@ -291,9 +294,10 @@ _MIX_UP_SECONDS, _MIX_UP_SHARE = 0.06, 5e-4
 
 @dataclass
 class SoundStatistics:
-    """Statistics of the audio of a file, to which `add` adds one range of samples after another.
+    """Statistics of the audio of a file. `add` updates them with the next range of samples.
 
-    ``num_samples`` counts one channel; ``num_values``, and ``num_clipped`` in runs at full scale, count all channels.
+    ``num_samples`` is the number of samples of one channel. ``num_values``, and the number ``num_clipped`` of samples
+    in runs at full scale, count all channels.
     """
 
     num_samples: int = 0
@@ -323,9 +327,9 @@ def check_loudness(statistics: SoundStatistics) -> list[Finding]:
 
 
 def check_alignment(video: tuple[float, float], audio: tuple[float, float], stretch: float = 1.0) -> list[Finding]:
-    """Return findings if video and audio, (begin, end) in seconds, begin or end at different times, or drift apart.
+    """Return findings if video and audio, each (begin, end) in seconds, start or end apart, or drift apart.
 
-    ``stretch`` is the frame rate in the header, divided by the actual rate.
+    ``stretch`` is the frame rate in the header divided by the actual frame rate.
     """
     begins, ends = audio[0] - video[0], audio[1] - video[1]
     seen, listened = video[1] - video[0], audio[1] - audio[0]
@@ -353,9 +357,9 @@ def check_alignment(video: tuple[float, float], audio: tuple[float, float], stre
 
 
 def check_packet_times(packet_seconds: NDArray[np.float64], begin: float, counted_seconds: float) -> list[Finding]:
-    """Return findings if the times of audio packets do not match ``counted_seconds``, the duration of all samples.
+    """Return findings if the times of audio packets contradict ``counted_seconds``, the total duration of all samples.
 
-    ``packet_seconds`` are the start times of the packets, and the end of the last packet.
+    ``packet_seconds`` are the start times of the packets, followed by the end of the last packet.
     """
     pts = packet_seconds[packet_seconds >= begin - _MOST_DRIFT]
     if len(pts) < _MIN_PACKETS:
@@ -381,26 +385,26 @@ def check_packet_times(packet_seconds: NDArray[np.float64], begin: float, counte
 
 # Lengths in Matroska headers
 
-# AVI headers also count empty chunks.
+# AVI headers count empty chunks as well.
 _MAX_FRAMES_APART, _MAX_SHARE_APART = 2, 0.01
-# A stream whose last block has no duration seems shorter than it is. Over the Matroska and WebM files of our corpora,
-# the largest difference in an intact stream is 0.1 s.
+# A stream seems too short if its last block has no duration. In our Matroska and WebM files, the difference is at most
+# 0.1 s for an intact stream.
 _MAX_SECONDS_APART, _MAX_SHARE_OF_SECONDS_APART = 0.5, 0.02
 _CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 
 
 class StatedLength(NamedTuple):
-    """The number of packets and the end of a stream according to its header."""
+    """The number of packets and the end of a stream, as its header states them; ``None`` if it does not."""
 
     num_frames: int | None = None
     end_seconds: float | None = None
 
 
 def stated_lengths(tags: Mapping[str, str], container_tags: Mapping[str, str]) -> StatedLength:
-    """Return the length of a Matroska stream according to its tags.
+    """Return the length of a Matroska stream, as its tags state it.
 
-    mkvmerge writes tags such as ``NUMBER_OF_FRAMES-eng``. FFmpeg copies them into files that it cuts, so the copied
-    tags are ignored in files written by FFmpeg, whose own tag is ``DURATION``.
+    mkvmerge writes tags such as ``NUMBER_OF_FRAMES-eng``. FFmpeg copies these tags even when it cuts a file, so they
+    are ignored in files written by FFmpeg. Its own tag is ``DURATION``.
 
     >>> stated_lengths({"NUMBER_OF_FRAMES-eng": "141", "DURATION-eng": "00:00:05.64"}, {"encoder": "libebml v1.4.2"})
     StatedLength(num_frames=141, end_seconds=5.64)
@@ -426,9 +430,9 @@ def missing_frames(stated: int | None, count: int) -> list[Finding]:
 
 
 def missing_end(kind: str, stated_seconds: float | None, end_seconds: float, longest_step: float) -> list[Finding]:
-    """Return a finding if a stream ends earlier than its header states.
+    """Return a finding if a stream ends earlier than its header states; otherwise an empty list.
 
-    ``longest_step`` is the maximum time from one frame to the next.
+    ``longest_step`` is the maximum time in seconds from one frame to the next.
     """
     if stated_seconds is None:
         return []

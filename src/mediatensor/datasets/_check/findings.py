@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-#: The severity of a finding: the file is ``"bad"``, needs a ``"look"``, or has a ``"note"``.
+#: How serious a finding is: the file is ``"bad"``, needs a ``"look"``, or has only a ``"note"``.
 Severity = Literal["bad", "look", "note"]
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
@@ -19,13 +19,13 @@ SEVERITY_TITLES: dict[Severity | None, str] = {
 
 @dataclass(frozen=True)
 class FindingKind:
-    """A kind of findings: its meaning, severity and advice.
+    """A kind of finding, with its meaning, severity and advice.
 
     Attributes:
-        meaning: Description of the finding.
-        severity: ``"bad"`` if decoding does not give the frames or samples that the header declares, ``"look"`` if a
+        meaning: Description of this kind of finding.
+        severity: ``"bad"`` if decoding does not give the frames or samples that the header states, ``"look"`` if a
             person should look at the file, ``"note"`` if the file is in order.
-        advice: What to do about such a finding.
+        advice: What to do about it.
 
     Example:
         >>> from mediatensor.datasets import FINDING_KINDS
@@ -39,7 +39,7 @@ class FindingKind:
 
 
 # fmt: off
-#: The kinds of findings, by name.
+#: All kinds of findings, by name.
 FINDING_KINDS: dict[str, FindingKind] = {
     "unreadable": FindingKind(
         "the file cannot be opened or read, or reading it crashed or took too long", "bad",
@@ -130,7 +130,7 @@ FINDING_KINDS: dict[str, FindingKind] = {
 }
 # fmt: on
 
-#: The kinds that make a file bad by default: decoding gives fewer or other frames or samples than the header says.
+#: Kinds of findings that make a file bad by default: decoding gives other frames or samples than the header states.
 BAD_KINDS = tuple(name for name, kind in FINDING_KINDS.items() if kind.severity == "bad")
 
 
@@ -141,12 +141,12 @@ class Finding:
     Attributes:
         kind: A key of `FINDING_KINDS`.
         message: Description with numbers.
-        start_seconds: Start of the finding, if it concerns a part of the file.
-        end_seconds: End of the finding.
-        start_frame: Number of the first frame.
-        end_frame: One past the number of the last frame.
-        episode: Number of the episode, in a LeRobot dataset.
-        row: Row of the table (column ``index``), in a LeRobot dataset.
+        start_seconds: Start of the part of the file that the finding concerns; ``None`` if it has no time.
+        end_seconds: End of this part.
+        start_frame: Index of the first frame of this part.
+        end_frame: One past the index of its last frame.
+        episode: Number of the episode in a LeRobot dataset.
+        row: Row of the table in a LeRobot dataset (column ``index``).
 
     Example:
         >>> from mediatensor.datasets import Finding
@@ -176,17 +176,17 @@ class MediaFacts:
         video_codec: FFmpeg's name of the video codec.
         width: Width of the frames, after rotation.
         height: Height of the frames, after rotation.
-        rotation: Counter-clockwise angle in degrees at which frames are shown.
+        rotation: Angle in degrees, counter-clockwise, by which the file wants its frames rotated for display.
         num_frames: Number of frames.
         average_fps: Frames per second.
         num_key_frames: Number of key frames.
-        longest_gop: Maximum number of frames from one key frame to the next.
-        random_access_frames: Mean number of frames to decode to get a random frame.
-        random_access_bytes: Bytes of the group of pictures of a frame, averaged over the frames.
+        longest_gop: Largest number of frames from one key frame to the next.
+        random_access_frames: Number of frames to decode for a random frame, on average.
+        random_access_bytes: Number of bytes in the group of pictures of a random frame, on average.
         audio_codec: FFmpeg's name of the audio codec.
         sample_rate: Samples per second.
         num_channels: Number of channels.
-        peak: Largest absolute sample; full scale is 1.
+        peak: Largest absolute value of a sample, where full scale is 1.
         picture_hash: A perceptual hash of eight frames, in hexadecimal.
 
     Example:
@@ -220,13 +220,13 @@ class MediaFacts:
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """A checked file.
+    """The findings and properties of a checked file.
 
     Attributes:
         name: Name of the file, as in its `Item`.
         findings: The findings; empty if the file is in order.
         facts: Properties of the file.
-        thumbnail: A small JPEG image in base64 if the file has findings; otherwise ``None``.
+        thumbnail: A small JPEG image in base64, if the file has findings and images; otherwise ``None``.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -257,7 +257,7 @@ def describe_finding(finding: Finding) -> str:
 
 
 def from_plain(values: dict[str, Any]) -> CheckedFile:
-    """Undo ``asdict``; raise ValueError, TypeError, KeyError or AttributeError for values that are not its result."""
+    """Undo ``asdict``. Raise ValueError, TypeError, KeyError or AttributeError for values that it cannot have made."""
     findings = tuple(Finding(**finding) for finding in values["findings"])
     known = {spec.name for spec in fields(MediaFacts)}
     facts = MediaFacts(**{name: value for name, value in values["facts"].items() if name in known})

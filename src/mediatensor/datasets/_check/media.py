@@ -30,11 +30,11 @@ _HASHED_BYTES_AT_A_TIME = 1 << 20
 _HEIGHT, _WIDTH = 36, 64
 _FRAMES_AT_A_TIME = 64
 _SECONDS_AT_A_TIME = 30.0
-# Precision of the position of damaged audio; packets last 20 to 100 ms.
+# Precision in seconds with which damaged audio is located; packets last 20 to 100 ms.
 _SOUND_PLACE_SECONDS = 0.02
 _THUMBNAIL_SIDE = 160
 _SPANS_NAMED = 5
-# The text of this anomaly in the frame index.
+# The text of this anomaly in a `FrameIndex`.
 _BEGINS_BETWEEN_KEY_FRAMES = "the first packet is not a key frame"
 _IMAGE_FORMATS = ("gif", "apng", "webp_pipe", "webp_anim")
 
@@ -42,9 +42,9 @@ _IMAGE_FORMATS = ("gif", "apng", "webp_pipe", "webp_anim")
 def check_file(
     source: Any, name: str, kind: Literal["video", "audio"], decodes: bool, episodes: Sequence[EpisodeTimes] = ()
 ) -> dict[str, Any]:
-    """Check one file, and return a `CheckedFile` as plain values, which can be sent between processes.
+    """Check one file, and return a `CheckedFile` as plain values, which can be sent to another process.
 
-    For a video of a LeRobot dataset, ``episodes`` are the times of the rows in its tables.
+    For a video of a LeRobot dataset, ``episodes`` has the times of the rows in the tables.
     """
     findings: list[Finding] = []
     facts = MediaFacts()
@@ -61,13 +61,13 @@ def check_file(
 
 
 def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function with one torch thread, because there is a worker process for each core."""
+    """Call a function with one torch thread, because each core has a worker process of its own."""
     torch.set_num_threads(1)
     return function(*arguments)
 
 
 def _bytes_of(source: Any) -> tuple[int | None, str | None, bool]:
-    """Return size and digest of the bytes (``None`` if only FFmpeg can read them), and whether their end is missing."""
+    """Return size and digest of the bytes, ``None`` if only FFmpeg can read them; and whether their end is missing."""
     reader = make_source(source).open_bytes()
     if reader is None:
         return None, None, False
@@ -91,7 +91,7 @@ def _check_streams(
     streams = {stream.stream_index: stream for stream in header.streams}
     video, audio = header.best_video_stream_index, header.best_audio_stream_index
     if video is not None and "attached_pic" in streams[video].disposition:
-        video = None  # the cover of an album
+        video = None  # the cover image of an album
     kinds = ", ".join(stream.media_type for stream in header.streams) or "no stream"
     if video is None and audio is None:
         findings.append(Finding("nothing-decodes", f"there is no video and no sound, but {kinds}"))
@@ -102,7 +102,7 @@ def _check_streams(
     if audio is None and kind == "audio":
         findings.append(Finding("no-sound", f"there is {kinds}, and no sound"))
     if video is not None and kind == "audio" and _is_empty(source, video):
-        video = None  # an empty video stream does not matter in an audio file
+        video = None  # for an audio file, an empty video stream does not matter
     times = listened = None
     if video is not None:
         has_own_pace = any(name in header.format_name for name in _IMAGE_FORMATS)
@@ -132,7 +132,7 @@ def _check_video(
     ) as decoder:
         try:
             statistics, replaced, picture_hash = _decode_all(decoder) if decodes else (None, {}, None)
-            index = decoder.frame_index  # decoding corrects the index
+            index = decoder.frame_index  # decoding has corrected the index
         except StreamError as error:
             findings.append(Finding("nothing-decodes", str(error)))
             return facts, None
@@ -150,7 +150,7 @@ def _check_video(
         if damaged:
             findings += _describe_damage(damaged, replaced, times)
         findings += _describe_holes(index)
-        # MP4 headers also count frames outside the edit list, and packets that hold half a frame.
+        # MP4 headers also count frames outside the edit list, and packets that contain half a frame.
         num_packets = None if index.num_packets is None else int(index.num_packets.max())
         is_explained = any("edit list" in text for text in index.anomalies) or promised == num_packets
         if not is_explained:
@@ -166,7 +166,7 @@ def _check_video(
         undecodable = [text for text in index.anomalies if "cannot decode" in text]
         if undecodable and not damaged and not index.holes:
             findings.append(Finding("corrupt", "; ".join(undecodable)))
-        # A decoder that scales frames does not report their size.
+        # A decoder that scales frames does not report their original size.
         with VideoDecoder(source, stream_index=stream_index, frame_index=index, num_ffmpeg_threads=1) as upright:
             width, height = upright.metadata.width, upright.metadata.height
         sizes, lengths = index.gop_bytes.double(), index.gop_lengths.double()
@@ -214,7 +214,7 @@ def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, Rep
 
 
 def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield (first frame number, frames) until decoding ends; there may be other frames than the packets suggest."""
+    """Yield (index of the first frame, frames) until decoding ends; packets may suggest another number of frames."""
     start = 0
     while True:
         try:
@@ -229,7 +229,7 @@ def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Itera
 
 
 def _describe_damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times) -> list[Finding]:
-    """Return findings for the first runs of undecodable frames, and one finding for all remaining runs."""
+    """Return a finding for each of the first runs of undecodable frames, and one for all remaining runs."""
     flags = np.zeros(len(times.pts_seconds), bool)
     flags[[number for number in damaged if number < len(flags)]] = True
     spans = contents.spans_of(flags)
@@ -254,7 +254,7 @@ def _compare_with_header(
     audio: int | None,
     listened: tuple[float, float] | None,
 ) -> list[Finding]:
-    """Return findings if streams have fewer frames, or end earlier, than the header of the file states."""
+    """Return a finding for each stream that has fewer frames, or ends earlier, than the header of the file states."""
     findings: list[Finding] = []
     streams = {stream.stream_index: stream for stream in header.streams}
     longest_step = 0.0
@@ -270,7 +270,7 @@ def _compare_with_header(
     is_all_known = all(stream.media_type in ("video", "audio") for stream in header.streams)
     if findings or not ends or not is_all_known or not missing_end("file", seconds, max(ends), longest_step):
         return findings
-    # Another stream may be the longest.
+    # Another stream may be the longest one.
     with Demuxer(source, streams="all") as demuxer:
         last = max((packet.pts_seconds or 0.0) + (packet.duration_seconds or 0.0) for packet in demuxer)
     return missing_end("file", seconds, max(*ends, last), longest_step)
@@ -282,7 +282,7 @@ def _is_empty(source: Any, stream_index: int) -> bool:
 
 
 def _describe_holes(index: FrameIndex) -> list[Finding]:
-    """Return findings for the first spans in which packets give no frame, and one finding for all remaining spans."""
+    """Return a finding for each of the first spans whose packets give no frame, and one for all remaining spans."""
     holes = index.holes
     found = [
         Finding("corrupt", text, hole.start_seconds, hole.end_seconds)
@@ -337,7 +337,7 @@ def _check_sound(
 
 
 def _find_damaged_sound(decoder: AudioDecoder, start: float) -> list[Finding]:
-    """Return findings for the first runs of undecodable audio; all audio before ``start`` is decodable."""
+    """Return findings for the first runs of undecodable audio. All audio before ``start`` is known to be decodable."""
     end = decoder.metadata.end_stream_seconds or math.inf
     found: list[Finding] = []
     while start < end and len(found) < _SPANS_NAMED:
@@ -346,7 +346,7 @@ def _find_damaged_sound(decoder: AudioDecoder, start: float) -> list[Finding]:
         if error is None:
             start = stop
             if math.isinf(end):
-                break  # the end of the audio is unknown
+                break  # the end of the audio is not known
             continue
         good = start
         while stop - good > _SOUND_PLACE_SECONDS:
@@ -366,7 +366,7 @@ def _find_damaged_sound(decoder: AudioDecoder, start: float) -> list[Finding]:
 
 
 def _sound_error(decoder: AudioDecoder, start: float, stop: float) -> DecodeError | None:
-    """Return the error of a range of audio; ``None`` if the range can be decoded, or is after the end."""
+    """Return the error of decoding a range of audio; ``None`` if there is none, or the range is after the end."""
     try:
         decoder.get_samples_played_in_range(start, stop)
     except DecodeError as error:
@@ -377,7 +377,7 @@ def _sound_error(decoder: AudioDecoder, start: float, stop: float) -> DecodeErro
 
 
 def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
-    """Return the start times of a stream's packets, and the end of the last packet; empty if a time is missing."""
+    """Return the start time of each packet of a stream, and the end of the last; empty if any time is missing."""
     with Demuxer(source, streams=stream_index) as demuxer:
         pairs = [(packet.pts_seconds, packet.duration_seconds) for packet in demuxer]
     begins = [begin for begin, _ in pairs if begin is not None]
@@ -387,8 +387,8 @@ def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
 
 
 def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
-    """Return a frame at the first finding, or of the middle of the file, as base64 JPEG; ``None`` if decoding fails."""
-    from ...encoders import JpegEncoder  # only needed for files with findings
+    """Return the frame at the first finding, or in the middle of the file, as base64 JPEG; ``None`` if that fails."""
+    from ...encoders import JpegEncoder  # needed only for files with findings
 
     facts = file.facts
     if not facts.num_frames:
@@ -405,5 +405,5 @@ def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
                 number = index.frame_played_at(places[0])
             picture = decoder[min(number, len(decoder) - 1)]
     except MediaTensorError:
-        return None  # the findings already have the file's error
+        return None  # the findings already include the error
     return base64.b64encode(JpegEncoder(picture).to_tensor(quality=70).numpy().tobytes()).decode()

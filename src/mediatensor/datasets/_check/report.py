@@ -1,4 +1,4 @@
-"""`DatasetReport`: the findings as text, JSON and HTML, and a manifest of the good rows."""
+"""`DatasetReport`: the findings as text, JSON or HTML, and a manifest of the good rows."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from .findings import (
     describe_finding,
 )
 
-# Times in a table and in a video count as equal below this difference, as in LeRobot's own reader.
+# Times in a table and in a video count as equal up to this difference, as in LeRobot's own reader.
 _SAME_SECONDS = 1e-4
-# Manifest columns that this module fills with the file and label of a row.
+# Columns of a manifest that this module itself fills, with the file and the label of a row.
 _OWN_COLUMNS = frozenset(("path", "label", *REFERENCE_COLUMNS))
-# Findings that mean missing frames. Comparing each episode with its table shows which episodes lack frames.
+# Findings that mean missing frames. If they have no time, comparing with the tables shows which episodes lack frames.
 _SEEN_IN_TABLES = ("corrupt", "cut-off", "frame-count")
 
 
@@ -43,11 +43,11 @@ class DatasetReport:
     """The result of `check_dataset`.
 
     Attributes:
-        files: Every row of the dataset in order, with its findings.
+        files: The files of all rows of the dataset, in order, with their findings.
         bad_kinds: The kinds of findings that make a file bad.
-        items: The rows themselves.
+        items: The rows of the dataset.
         findings: Findings about the dataset as a whole: labels without a row, and damaged LeRobot tables.
-        label_counts: Number of rows of each label, by its name or number; empty if labels are not classes.
+        label_counts: Number of rows of each label, by label name or number; empty if labels are not classes.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -69,7 +69,7 @@ class DatasetReport:
 
     @property
     def bad_files(self) -> tuple[CheckedFile, ...]:
-        """Files with a finding of ``bad_kinds``."""
+        """The files that have a finding of one of ``bad_kinds``."""
         return tuple(file for file in self.files if self.is_bad(file))
 
     @property
@@ -78,7 +78,7 @@ class DatasetReport:
         return len(self.bad_files)
 
     def is_bad(self, file: CheckedFile) -> bool:
-        """Return whether a file has a finding of ``bad_kinds``.
+        """Return whether a file has a finding of one of ``bad_kinds``.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -89,9 +89,10 @@ class DatasetReport:
         return self.severity_of(file) == "bad"
 
     def severity_of(self, found: CheckedFile | Finding) -> Severity | None:
-        """Return the severity of a finding, or the worst severity in a file; ``None`` if the file has no findings.
+        """Return the severity of a finding, or the worst severity in a file; ``None`` for a file without findings.
 
-        Severities are defined in `FINDING_KINDS`, but exactly the kinds in ``bad_kinds`` are ``"bad"``.
+        `FINDING_KINDS` defines the severities, but in this report a finding is ``"bad"`` exactly if it is of one of
+        ``bad_kinds``.
 
         Example:
             >>> from mediatensor.datasets import Finding, check_dataset
@@ -107,7 +108,7 @@ class DatasetReport:
 
     @property
     def is_in_order(self) -> bool:
-        """Whether all files, and all findings about the dataset as a whole, have a grade better than "bad".
+        """Whether there are no bad files, and no bad findings about the dataset as a whole.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -118,9 +119,9 @@ class DatasetReport:
 
     @property
     def good_episodes(self) -> list[int]:
-        """Episodes of a LeRobot dataset without a bad finding, for `LeRobotClips(folder, episodes=...)`.
+        """Episodes of a LeRobot dataset without a bad finding, for ``LeRobotClips(folder, episodes=...)``.
 
-        If several episodes share a video, only episodes with damage or missing frames are bad.
+        In a video that several episodes share, damage or missing frames make only the episodes bad in which they are.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -129,7 +130,7 @@ class DatasetReport:
         """
         known: set[int] = set()
         bad = {finding.episode for finding in self.findings if self.severity_of(finding) == "bad"}
-        for item, file in zip(self.items, self.files, strict=False):  # a report may lack its items
+        for item, file in zip(self.items, self.files, strict=False):  # a report may be made without items
             spans = _episode_spans(item)
             known.update(spans)
             for finding in file.findings:
@@ -138,7 +139,7 @@ class DatasetReport:
         return sorted(known - bad)
 
     def counts(self) -> dict[str, int]:
-        """Count the files with findings of each kind, in descending order.
+        """Return the number of files with findings of each kind, starting with the most frequent kind.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -149,7 +150,7 @@ class DatasetReport:
         return dict(sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def with_severity(self, severity: Severity | None) -> list[tuple[int, CheckedFile]]:
-        """Return the files whose worst finding has this severity, each with its row number.
+        """Return (row number, file) for each file whose worst finding has this severity; ``None`` for no findings.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -160,7 +161,7 @@ class DatasetReport:
         return [(number, file) for number, file in enumerate(self.files) if self.severity_of(file) == severity]
 
     def to_text(self) -> str:
-        """Return the report as text: bad files first, then files that need a look.
+        """Return the report as text: first the bad files, then files that need a look.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -173,7 +174,7 @@ class DatasetReport:
         if self.findings:
             lines += ["", "of all together:"]
             lines += [f"  {finding.kind}: {_make_printable(describe_finding(finding))}" for finding in self.findings]
-        for severity in SEVERITIES[:2]:  # notes are only counted here; JSON and HTML list them
+        for severity in SEVERITIES[:2]:  # the text only counts notes; JSON and HTML list them
             files = self.with_severity(severity)
             lines += ["", f"{SEVERITY_TITLES[severity]}:"] if files else []
             for number, file in files:
@@ -188,7 +189,7 @@ class DatasetReport:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as plain data, for ``json.dump``.
+        """Return the report as dicts, lists, text and numbers, for ``json.dump``.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -218,7 +219,7 @@ class DatasetReport:
         return asdict(finding) | more
 
     def to_html(self) -> str:
-        """Return the report as one HTML page with small images of the files with findings.
+        """Return the report as one HTML page, with small images of the files that have findings.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -228,26 +229,25 @@ class DatasetReport:
         return _Page(self).to_html()
 
     def save_manifest(self, path: str | os.PathLike[str]) -> int:
-        """Write a manifest of the rows that are not bad. No file of the dataset is changed.
+        """Write a manifest of the rows that are not bad. The files of the dataset are not changed.
 
-        The manifest has the columns ``path``, ``label``, ``start_seconds`` and ``end_seconds``, if rows have them, and
-        the columns of the source manifest. A column ``path`` or ``label`` that the source has in addition to
-        ``media_column`` or ``label_column`` becomes ``other_path`` or ``other_label``. All paths, also of captions, are
-        absolute.
+        The manifest has the columns ``path``; ``label``, ``start_seconds`` and ``end_seconds`` if rows have them; and
+        the columns of the source. If the source has another column ``path`` or ``label``, besides ``media_column`` and
+        ``label_column``, it becomes ``other_path`` or ``other_label``. Paths of files and of captions are absolute.
 
-        A file in a tar shard or a Parquet column is named by its place there, in the form that `as_items` reads. Labels
-        that are classes stay numbers. For a sample of a tar shard, the column ``captions`` has the text of its first
-        subtitle file, preferably one without a language.
+        A file in a tar shard or a Parquet column is named by its place there, in columns that `as_items` reads. Labels
+        that are classes stay numbers. For a sample of a tar shard with subtitles, the column ``captions`` has the text
+        of its first subtitle file, preferably one without a language.
 
         Args:
-            path: Output file, a ``.csv`` or ``.jsonl``.
+            path: Output file, ``.csv`` or ``.jsonl``.
 
         Returns:
-            Number of rows of the manifest.
+            Number of rows in the manifest.
 
         Raises:
-            InvalidArgumentError: if the path has another extension or is a file that was checked, if no row is left, if
-                a row is bytes in memory, or if a subtitle file in a shard is not text that the manifest can hold.
+            InvalidArgumentError: if the path has another extension or is one of the checked files, no row is left, a
+                row is bytes in memory, or a subtitle file in a shard is too large or not UTF-8 text.
             ReadError: if a subtitle file in a shard cannot be read.
             WriteError: if the manifest cannot be written.
 
@@ -283,7 +283,7 @@ class DatasetReport:
             row = {key: value for key, value in row.items() if value is not None}
             more = dict(item.extra)
             if item.label is None and any(name in more for name in LABEL_COLUMNS):
-                row["label"] = None  # so that no other column is taken for the label
+                row["label"] = None  # otherwise another column would be taken for the label
             for name in _OWN_COLUMNS & more.keys():
                 if name in row or name in REFERENCE_COLUMNS:
                     free = f"other_{name}"
@@ -323,7 +323,7 @@ def _captions_of(item: Item) -> str:
         raise InvalidArgumentError(
             f"The subtitle file {suffix} of {item.name} is not text in UTF-8 ({error}): encode it anew."
         ) from None
-    # The line end distinguishes the text from a path. Empty text would mean no captions, not an empty file.
+    # The line end distinguishes the text from a path. "[]" means an empty file; empty text would mean no captions.
     return text.rstrip() + "\n" if text.strip() else "[]"
 
 
@@ -335,22 +335,22 @@ def _episode_spans(item: Item) -> dict[int, tuple[float, float]]:
 
 
 def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> list[int]:
-    """Return the episodes of a video that contain a finding; all episodes of the video if the finding has no time."""
+    """Return the episodes of a video in which a finding lies; all episodes of the video if the finding has no time."""
     start, stop = finding.start_seconds, finding.end_seconds
     if start is None:
         return [] if finding.kind in _SEEN_IN_TABLES else list(spans)
-    # A finding that ends where an episode begins does not belong to that episode, despite rounding of the times.
+    # A finding that starts where an episode ends does not belong to that episode, although times are rounded.
     start += _SAME_SECONDS
     stop = math.inf if stop is None else max(stop - _SAME_SECONDS, start)
     return [episode for episode, (begin, end) in spans.items() if begin <= stop and start < end]
 
 
 def _make_printable(text: str) -> str:
-    """Return text in one line without control characters, so that a file name cannot send commands to a terminal."""
+    """Return text on one line without control characters: a file name must not send commands to a terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
-# The report as one HTML page without external resources
+# The report as one HTML page that loads nothing else
 
 # A page with more images loads slowly.
 MOST_FILES_ON_PAGE = 1000

@@ -1,1 +1,1 @@
-"""Sources of the rows of datasets: folders, manifests, tables, tar shards, robots. Nothing here decodes a file."""
+"""Sources of dataset rows: folders, manifests, tables, tar shards, LeRobot datasets. Nothing here decodes a file."""

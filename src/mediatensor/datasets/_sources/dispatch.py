@@ -1,7 +1,8 @@
-"""`as_items`: the items of a folder, a manifest, shards, a Hugging Face dataset, or an iterable; and items as columns.
+"""`as_items`: the items of a folder, a manifest, shards, a Hugging Face dataset or an iterable. And items as columns.
 
-Columns can be sent to another machine. A row names its file by ``path``. A file may also be a part of another one:
-bytes of a tar shard, or a value of a Parquet table. The reader of the row opens the part itself, so no bytes are sent.
+Items as columns can be sent to another machine. The column ``path`` names the file. The file may also be a part of
+another file: a member of a tar shard, or a value in a Parquet table. No bytes are sent: the machine that reads the row
+opens the part itself.
 """
 
 from __future__ import annotations
@@ -49,59 +50,60 @@ def as_items(
 ) -> Sequence[Item]:
     """Return the files of a source as `Item` objects, without opening them or checking that they exist.
 
-    A missing file is an error of the row that reads it, so that ``on_error`` of the dataset applies.
+    A missing file does not raise an error here, but when its row is read, so that ``on_error`` of the dataset applies.
 
     Args:
         source: One of
 
-            * a folder: the files in it and its sub-folders that have an extension of the kind (`MEDIA_EXTENSIONS`),
-              sorted by path; sub-folders are classes, and hidden files are ignored;
-            * a manifest: ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (a list of objects) or ``.parquet``, with paths
-              relative to it. A ``.parquet`` file may be a URL, and may have the media in a column of bytes, or of
-              structs with ``bytes`` and ``path`` as Hugging Face writes them;
-            * tar shards on this machine, for example ``train-{000..009}.tar``; see `TarItems`;
-            * a Lance dataset: its path (``.lance``) or URL, or a ``lance.LanceDataset``; the media may be in a blob
+            * a folder: the files in it and its sub-folders whose extension is one of `MEDIA_EXTENSIONS` for the kind,
+              sorted by path. Sub-folders are classes. Hidden files are ignored;
+            * a manifest: ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (a list of objects) or ``.parquet``. Its paths are
+              relative to its folder. A ``.parquet`` file may be a URL. It may also contain the media, in a column of
+              bytes, or of structs with ``bytes`` and ``path`` as Hugging Face writes them;
+            * tar shards on this machine, such as ``train-{000..009}.tar``; see `TarItems`;
+            * a Lance dataset: its path (``.lance``) or URL, or a ``lance.LanceDataset``. The media may be in a blob
               column, or stored as in Parquet;
-            * a ``datasets.Dataset`` of Hugging Face: rows are read on request, and ``datasets`` does not decode them;
-            * an iterable of paths, URLs, bytes, `Item` objects, pairs (file, label), and mappings like the rows of a
-              manifest. In a mapping, a file may also be bytes, or ``{"path": ..., "bytes": ...}``, of which one may be
-              ``None``. If there are bytes, they are read, and the path is only a name;
-            * a sequence of `Item` objects, which is used directly, so that it may make items on request.
+            * a ``datasets.Dataset`` of Hugging Face, whose rows are read on request and not decoded by ``datasets``;
+            * an iterable of paths, URLs, bytes, `Item` objects, pairs (file, label), or mappings like the rows of a
+              manifest. In a mapping, a file may also be bytes, or ``{"path": ..., "bytes": ...}``, where one of the two
+              may be ``None``. If there are bytes, they are the file, and the path is only its name;
+            * a sequence of `Item` objects. It is used directly, so it may make its items on request.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
-        label: Function that returns the label of an `Item`, instead of ``Item.label``.
-        media_column: The column with the file. By default the first non-empty column of ``path``, ``file_name``, the
+        label: Function that returns the label of an `Item`, to use instead of ``Item.label``.
+        media_column: The column with the file. By default, the first non-empty column of ``path``, ``file_name``, the
             name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``), ``url`` and ``file``.
-            If columns have types, a column whose type is made for the kind comes first.
+            In a table with column types, columns of a media type come first.
         label_column: The column with the label; by default ``label`` or ``labels``.
-        classes: Class names in the order of their numbers, for labels that are text and for sub-folders. By default the
-            classes of the source, sorted by name. Give all datasets of one training the same classes, such as
-            ``classes=train.class_names``: otherwise the numbers shift if one of the datasets lacks a class.
-        segments: Whether the columns below are the bounds of segments. If ``False``, they are ordinary columns.
+        classes: Class names in the order of their numbers, for labels that are text and for sub-folders. By default,
+            the classes of the source, sorted by name. Use the same classes for all datasets of a training, for example
+            ``classes=train.class_names``. Otherwise the numbers shift if one of the datasets lacks a class.
+        segments: Whether the columns described below are the bounds of segments. If ``False``, they are ordinary
+        columns.
 
-    A row of a text manifest may refer to a part of a file: ``start_byte`` and ``end_byte`` of an uncompressed tar
-    shard, or ``table_column`` and ``table_row`` of a Parquet file, as written by `DatasetReport.save_manifest`. The
-    column ``source_name`` has the name of this part.
+    A row of a text manifest may refer to a part of its file, as written by `DatasetReport.save_manifest`:
+    ``start_byte`` and ``end_byte`` of an uncompressed tar shard, or ``table_column`` and ``table_row`` of a Parquet
+    file. The column ``source_name`` has the name of the part.
 
-    Rows of video and audio may be segments of their files. The columns ``start_seconds`` and ``end_seconds``, or
-    ``start`` and ``end``, are times (83.5, 1:23.5 or 0:01:23.5) between which all clips of the row lie. Several rows
-    may be segments of one file.
+    Rows of video and audio may be segments of their files. All clips of such a row lie between two times, in the
+    columns ``start_seconds`` and ``end_seconds``, or ``start`` and ``end``. A time is written as 83.5, 1:23.5 or
+    0:01:23.5. Several rows may be segments of one file.
 
     Returns:
-        The items, in the order of the source. Labels that are text are parsed as numbers if all of them are numbers.
-        Otherwise they are names of classes, numbered in order of name; the name is in ``extra["class_name"]``. Other
-        columns are in ``extra``, unchanged; values of a CSV file stay text. Only a path in the column ``captions`` is
-        resolved relative to the manifest.
+        The items, in the order of the source. If all labels that are text are numbers, they are parsed. Otherwise they
+        are class names, and become numbers in order of name, with the name in ``extra["class_name"]``. Other columns
+        are in ``extra``, unchanged; values of a CSV file stay text. Paths in other columns are not resolved, except a
+        path in the column ``captions``, which is relative to the manifest.
 
-        Only the classes of this source are numbered, unless ``classes`` are given.
+        Class numbers count only the classes of this source, unless ``classes`` are given.
 
     Raises:
         InvalidArgumentError: if the source has no files, is damaged (the message names the line), exceeds a limit, or
-            is of another form: put a single file or URL into a list. Also if ``classes`` lacks a class of the source,
-            which the message names (for tar shards, when the item is requested).
+            has an unknown form. (Put a single file or URL into a list.) Also if a class of the source is not in
+            ``classes``; the message names the class. For tar shards, this error is raised when the item is requested.
         SourceTypeError: if the source has a type that cannot hold files.
         SourceNotFoundError: if the folder or manifest does not exist.
         ReadError: if a folder or a manifest cannot be read.
-        MissingDependencyError: if pyarrow or Lance is needed, and not installed.
+        MissingDependencyError: if pyarrow or Lance is needed but not installed.
 
     Example:
         >>> from mediatensor.datasets import as_items
@@ -137,7 +139,7 @@ def _items_of_source(source: Any, columns: Columns) -> Sequence[Item]:
     if (place := lance_place(source)) is not None:
         return items_of_lance(place[0], columns, version=place[1])
     _check_is_collection(source)
-    # A list may change, and may have elements of other types.
+    # A list may change, and may have elements that are not items.
     is_lazy = isinstance(source, Sequence) and not isinstance(source, list | tuple)
     if is_lazy and len(source) and isinstance(source[0], Item):
         return _with_classes(source, columns.classes)
@@ -225,7 +227,7 @@ def _items_of_iterable(source: Iterable[Any], columns: Columns) -> list[Item]:
         if not isinstance(element, Item):
             from_rows.append(number)
         items.append(_item_of_element(element, columns, f"source[{number}]"))
-    # A user's item keeps its label, unless the label is text and there are classes.
+    # A user's item keeps its label, unless the label is text and ``classes`` are given.
     if columns.classes is not None:
         made_here = set(from_rows)
         from_rows = [i for i, item in enumerate(items) if i in made_here or isinstance(item.label, str)]
@@ -253,20 +255,20 @@ def _item_of_element(element: Any, columns: Columns, place: str) -> Item:
     return Item(source, label, name)
 
 
-# Items as columns, and the files that columns name
+# Items as columns, and the files that the columns name
 
-#: The columns that name a part of the file at ``path``: its range, its name, or the reason why it cannot be read.
+#: Columns that describe a part of the file at ``path``: its name and its range, or the reason why it cannot be read.
 REFERENCE_COLUMNS = ("source_name", "start_byte", "end_byte", "table_column", "table_row", "unreadable")
 
-# Columns that only parts of files have.
+# Columns that only parts of files have. Whole files have none of them.
 _PART_COLUMNS = frozenset(("start_byte", "table_row"))
 _RESERVED_COLUMNS = frozenset(("path", "row", *REFERENCE_COLUMNS))
 
 
 def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
-    """Yield the columns of each item: ``path``, `REFERENCE_COLUMNS` as far as needed, segment, label, and ``extra``.
+    """Yield the columns of each item: ``path``, segment, label, ``extra``, and the `REFERENCE_COLUMNS` that it needs.
 
-    No media are read. Items that are bytes in memory have a column ``bytes``.
+    Media are not read. Items that are bytes in memory have a column ``bytes``.
     """
     if isinstance(items, HuggingFaceItems):
         raise InvalidArgumentError(
@@ -278,9 +280,9 @@ def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
 
 
 def files_of(items: Sequence[Item]) -> Iterator[str]:
-    """Yield the paths and URLs from which items are read, and the manifests that list them, without reading media.
+    """Yield the paths and URLs from which items are read, and of the manifests that list them. Media are not read.
 
-    A path may be repeated. Bytes in memory and a user's own sources have no path.
+    A path may occur several times. Bytes in memory and a user's own sources have no path.
     """
     if isinstance(items, LabelledItems):
         yield from files_of(items.unlabelled)
@@ -312,7 +314,7 @@ def _files_of_source(source: Any) -> Iterator[str]:
 
 
 def item_alone(items: Sequence[Item], number: int) -> Item:
-    """Return the item at an index, if possible with a source that opens its own file."""
+    """Return the item at an index. If possible, its source opens the file independently of the other items."""
     return items.reference(number) if isinstance(items, ParquetItems) else items[number]
 
 
@@ -327,12 +329,12 @@ def _columns_of(item: Item) -> dict[str, Any]:
         if (seconds := getattr(item, name)) is not None:
             columns[name] = seconds  # the parsed value
         elif columns.get(name) == "":
-            columns[name] = None  # an empty field of a manifest, in a column of numbers
+            columns[name] = None  # an empty field in a column of numbers of a manifest
     return columns
 
 
 def place_of(item: Item) -> dict[str, Any]:
-    """Return the columns that name the file of an item: ``path``, and `REFERENCE_COLUMNS` as far as needed."""
+    """Return the columns that name the file of an item: ``path``, and the `REFERENCE_COLUMNS` that it needs."""
     source = item.source
     if isinstance(source, str | os.PathLike):
         path = str(os.fspath(source))
@@ -354,7 +356,7 @@ def place_of(item: Item) -> dict[str, Any]:
 
 
 def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | Source | None:
-    """Return the source that columns name: a file, a part of a file, or an `UnreadableSource`."""
+    """Return the source that columns name: a file, a part of it, or an `UnreadableSource`; ``None`` without path."""
     if columns.get("unreadable"):
         return UnreadableSource(str(columns["unreadable"]))
     if path is None:
@@ -380,7 +382,7 @@ def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | S
 
 
 def _part_of_file(item: Item) -> Item:
-    """Return an item of a manifest, with a part of a file as its source if its columns name one."""
+    """Return an item of a manifest. If its columns name a part of the file, this part becomes the source."""
     if not _PART_COLUMNS & item.extra.keys():
         return item
     columns = {name: value for name in REFERENCE_COLUMNS if (value := item.extra.get(name)) not in (None, "")}

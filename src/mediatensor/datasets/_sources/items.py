@@ -27,13 +27,13 @@ class Item:
     Attributes:
         source: A path or URL, the bytes of a file, or a part of a file (see `TarItems`).
         label: The label, of any type; ``None`` if the file has no label.
-        name: Name of the file in batches and reports; by default its path.
+        name: Name of the file in batches and reports; by default, its path.
         extra: The other columns of the file's row in a manifest.
-        start_seconds: Clips of video and audio begin at or after this time of the file. ``None`` is the file's
-            beginning.
-        end_seconds: Clips end before this time. ``None``, or a later time than the end of the file, is the file's end.
+        start_seconds: Clips of video and audio start at or after this time of the file. ``None`` means the start of the
+            file.
+        end_seconds: Clips end before this time. ``None`` means the end of the file, as does any time after it.
         sidecars: Subtitle files by suffix: ``{"srt": ..., "en.vtt": ...}``, each a path, bytes or a part of a file.
-            Samples of tar shards have sidecars; for a file in a folder, subtitle files are found next to the file.
+            Only samples of tar shards need sidecars. For a file in a folder, subtitle files next to it are found.
 
     Example:
         >>> from mediatensor.datasets import Item
@@ -72,7 +72,7 @@ def _name_of(source: str | os.PathLike[str] | bytes | Source) -> str:
 
 @dataclass(frozen=True)
 class UnreadableSource(Source):
-    """A placeholder for an unreadable source. It raises the error when opened, for the dataset's error policy."""
+    """A placeholder for an unreadable source. Opening it raises an error, which the dataset's error policy handles."""
 
     reason: str
 
@@ -84,13 +84,16 @@ class UnreadableSource(Source):
 
 
 def class_name_in(package: str, source: Any, names: Container[str]) -> str | None:
-    """Return the name of an object's class if it is, or derives from, one of these classes of a package."""
+    """Return the class name of an object if its class is, or derives from, one of these classes of a package.
+
+    Otherwise return ``None``.
+    """
     named = [(one.__module__.partition(".")[0], one.__name__) for one in type(source).__mro__]
     return next((name for module, name in named if module == package and name in names), None)
 
 
 def count_files(items: Sequence[Item]) -> int:
-    """Count the distinct files: segments of one file count once, and each item of `LazyItems` counts as a file."""
+    """Count the distinct files. Segments of one file count once; each item of `LazyItems` counts as a file."""
     if not isinstance(items, list):
         return len(items)
     sources = (item.source for item in items)
@@ -98,9 +101,9 @@ def count_files(items: Sequence[Item]) -> int:
 
 
 class ListedItems(list[Item]):
-    """A list of items, and the names of the files from which the list was read, so that no output overwrites them.
+    """A list of items that knows from which files it was read, so that no output overwrites them.
 
-    ``read_from`` names a manifest, or files with texts or labels, but not the items' own files.
+    ``read_from`` has the name of a manifest, or of files with texts or labels, but not of the items' own files.
     """
 
     def __init__(self, items: Iterable[Item] = (), read_from: Iterable[str | os.PathLike[str]] = ()) -> None:
@@ -111,8 +114,8 @@ class ListedItems(list[Item]):
 class LazyItems(Sequence[Item]):
     """Items that are made on request.
 
-    While an item is in use, its index gives the same object. The item's bytes are then in memory only once, and they
-    identify the file while it is open.
+    An index gives the same object as long as an item is in use, so the bytes of an item are in memory only once. Their
+    identity is the key of the file while it is open.
     """
 
     def __init__(self) -> None:
@@ -123,7 +126,7 @@ class LazyItems(Sequence[Item]):
         return True
 
     def _portable_names(self) -> list[str] | None:
-        """Return names of all items that are the same on every machine; ``None`` if files must be read to know them."""
+        """Return the names of all items, the same on every machine; ``None`` if the names are known only by reading."""
         return None
 
     @abstractmethod
@@ -187,7 +190,7 @@ _DECIMAL = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+
 
 @dataclass(frozen=True)
 class LabelCoding:
-    """Maps labels that are text, class names or written numbers, to numbers; other labels are unchanged.
+    """Maps labels that are text to numbers: class names, or written numbers. Other labels are unchanged.
 
     >>> LabelCoding.of(["run", "jump", None, "run"]).number_of, LabelCoding.of(["10", "9"]).number_of
     ({'jump': 0, 'run': 1}, {'10': 10, '9': 9})
@@ -198,7 +201,7 @@ class LabelCoding:
 
     @classmethod
     def of(cls, labels: Iterable[Any], classes: Sequence[str] | None = None) -> LabelCoding:
-        """Return the coding of all labels of a source; a label ``None`` counts as missing.
+        """Return the coding for all labels of a source. A label ``None`` counts as missing.
 
         Raises:
             InvalidArgumentError: if only some labels are text, or a text is not among ``classes``.
@@ -232,7 +235,7 @@ class LabelCoding:
         return cls({text: number[text.strip()] for text in sorted(texts)}, are_class_names=True)
 
     def apply(self, item: Item) -> Item:
-        """Return the item with its label as a number, and the class name in ``extra["class_name"]``."""
+        """Return the item with its label as a number. A class name is kept in ``extra["class_name"]``."""
         label = item.label
         if not isinstance(label, str):
             return item
@@ -241,17 +244,17 @@ class LabelCoding:
 
 
 def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None = None) -> list[Item]:
-    """Return the items with text labels replaced by numbers; one coding applies to all of them."""
+    """Return the items with numbers in place of text labels. One coding is made for the labels of all items."""
     coding = LabelCoding.of((item.label for item in items), classes)
     return [coding.apply(item) for item in items]
 
 
 def checked_classes(classes: Any) -> tuple[str, ...] | None:
-    """Return class names in the order of their numbers; raise if they are not valid."""
+    """Return class names in the order of their numbers; raise InvalidArgumentError if they are not valid."""
     if classes is None:
         return None
     names = tuple(classes) if isinstance(classes, list | tuple) else ()
-    used = [name for name in names if name != ""]  # a number that no row has is named ""
+    used = [name for name in names if name != ""]  # a number without rows has the name ""
     if not used or not all(isinstance(name, str) for name in used) or len(set(used)) < len(used):
         raise InvalidArgumentError(
             "classes must be a list of different names in the order of their numbers, such as class_names of the "
@@ -271,7 +274,7 @@ def check_are_classes(names: Iterable[str], classes: Sequence[str]) -> None:
 
 
 def class_number(label: Any, classes: Sequence[str]) -> Any:
-    """Return the number of a class, raising if there is no such class; return a label that is not text unchanged."""
+    """Return the number of a class; raise if it is not in ``classes``. Labels that are not text are unchanged."""
     if not isinstance(label, str):
         return label
     check_are_classes([label.strip()], classes)
@@ -285,7 +288,7 @@ _IMAGES = frozenset((
     ".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".tif", ".tiff",
     ".webp",
 ))
-#: For each kind, the lower-case extensions of the files that are found in a folder.
+#: For each kind, the extensions of the files to find in a folder, in lower case.
 MEDIA_EXTENSIONS: Mapping[MediaKind, frozenset[str]] = MappingProxyType({
     "video": frozenset((
         ".3g2", ".3gp", ".asf", ".avi", ".dv", ".f4v", ".flv", ".ivf", ".m2ts", ".m2v", ".m4v", ".mkv", ".mov", ".mp4",
@@ -334,9 +337,9 @@ def check_kind(kind: object) -> None:
 
 
 class FileOrder(NamedTuple):
-    """A digest of the names of a dataset's files in order, a checksum of them in any order, and the first name.
+    """Three facts to compare the files of a dataset with, which are the same on every machine.
 
-    All are the same on every machine.
+    They are a digest of the file names in order, a checksum of the names in any order, and the first name.
     """
 
     files: str
@@ -345,9 +348,10 @@ class FileOrder(NamedTuple):
 
 
 def file_order_of(items: Sequence[Item]) -> FileOrder | None:
-    """Return the order of the files; ``None`` if items are made on request, and only reading them gives their names.
+    """Return the order of the files; ``None`` if the names of lazy items are known only by reading.
 
-    The common folder of all names is left out, because it may differ between machines. Bounds of segments are included.
+    The common folder of all names is left out, because it may differ between machines. The bounds of segments count as
+    part of the name.
 
     >>> one = file_order_of([Item("/data/run/a.mp4"), Item("/data/jump/a.mp4")])
     >>> one == file_order_of([Item("/mnt/x/run/a.mp4"), Item("/mnt/x/jump/a.mp4")])
@@ -372,7 +376,7 @@ def file_order_of(items: Sequence[Item]) -> FileOrder | None:
 
 
 def _remove_common_folder(names: list[str]) -> list[str]:
-    # The common prefix of all names is the common prefix of the smallest and the greatest name.
+    # The common prefix of all names is the common prefix of the smallest and the largest name.
     common = os.path.commonprefix([min(names), max(names)]) if names else ""  # noqa: RUF071
     length = common.rfind("/") + 1
     return [name[length:] for name in names]

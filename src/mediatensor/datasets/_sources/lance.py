@@ -1,4 +1,4 @@
-"""The rows of Lance datasets, with paths or the media themselves, in blob columns or columns of bytes."""
+"""The rows of Lance datasets, with paths, or with the media in blob columns or columns of bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BLOB_TYPE = "lance.blob.v2"
 
 
 def is_lance(path: str) -> bool:
-    """Return whether a path or URL is a Lance dataset: a local folder, or a URL that ends in ``.lance``."""
+    """Return whether a path or URL names a Lance dataset: a local folder, or a URL that ends in ``.lance``."""
     path = path.rstrip("/")
     if not path.lower().endswith(".lance"):
         return False
@@ -35,11 +35,11 @@ def lance_place(source: Any) -> tuple[str, int] | None:
 
 
 def items_of_lance(path: str, columns: Columns, version: int | None = None) -> Sequence[Item]:
-    """Return the items of a Lance dataset; its paths are relative to the folder that contains the dataset.
+    """Return the items of a Lance dataset. Paths in it are relative to the folder that contains the dataset.
 
-    Media are read one by one when they are needed: from a blob column only the bytes that a decoder requests, from
-    other columns the whole value. All rows are of one version of the dataset, by default the newest, even if rows are
-    added while it is in use.
+    Media are read one by one when they are needed. From a blob column, only the bytes that a decoder requests are read;
+    from other columns, the whole value. All rows are from one version of the dataset, by default the newest, even if
+    rows are added later.
     """
     dataset = _open_dataset(path, version)
     with _errors_of(path):
@@ -64,9 +64,9 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
 
 
 class LanceColumn:
-    """A media column of a Lance dataset. Each value is read separately; values of a blob column are read in parts.
+    """A media column of a Lance dataset. Each value is read separately, and values of a blob column in parts.
 
-    Lance does not work in a forked process.
+    Lance does not work in a process that was forked after Lance was imported.
     """
 
     is_fork_safe = False
@@ -107,7 +107,7 @@ class LanceColumn:
 
 
 class LanceBlob(Source):
-    """A value of a blob column; every handle opens it separately."""
+    """A value of a blob column. Every opening gives an independent reader."""
 
     def __init__(self, column: LanceColumn, row: int) -> None:
         self._column = column
@@ -163,7 +163,7 @@ class _BlobRanges:
 
 
 def _leaves(field: Any, structs: Sequence[str]) -> list[str]:
-    """Return the parts of a column to read for all rows; for a struct with media, all fields except the media."""
+    """Return the parts of a column to read for all rows: the whole column; of a struct with media, the other fields."""
     if field.name not in structs:
         return [field.name]
     names = [field.type.field(i).name for i in range(field.type.num_fields)]
@@ -192,7 +192,7 @@ def _read_rows(
 
 
 def _nest_structs(row: dict[str, Any], structs: Sequence[str]) -> dict[str, Any]:
-    """Convert struct fields with names such as ``"video.path"`` back into structs in the row."""
+    """Convert fields with names such as ``"video.path"`` back into structs in the row."""
     nested: dict[str, Any] = {}
     for name, value in row.items():
         column, _, leaf = name.partition(".")
@@ -210,7 +210,7 @@ def _is_blob(field: Any) -> bool:
 
 # Lance
 
-#: The process that imported Lance. Its threads do not survive a fork, and a call in the child would never return.
+#: The process that imported Lance. Lance's threads do not survive a fork, so a call in a child would never return.
 _process: list[int] = []
 
 
@@ -235,7 +235,7 @@ def _open_dataset(path: str, version: int | None) -> Any:
 
 @contextmanager
 def _errors_of(name: str) -> Iterator[None]:
-    """Convert Lance's errors to errors of this library, including panics, which are not an `Exception`."""
+    """Convert Lance's errors to errors of this library. Its panics do not derive from `Exception`."""
     try:
         yield
     except MediaTensorError:

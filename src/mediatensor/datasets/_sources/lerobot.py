@@ -1,8 +1,8 @@
 """The metadata of LeRobot datasets, versions 2 and 3.
 
 The format is described in LeRobot's documentation. ``meta/info.json`` names the columns and the path patterns. An
-episode consists of consecutive rows of a Parquet table, and a time range of a video for each camera. In version 2 each
-episode has its own files. In version 3 several episodes share a table and a video of each camera.
+episode consists of consecutive rows of a Parquet table and, for each camera, a time range of a video. In version 2,
+each episode has its own files. In version 3, several episodes share a table, and a video for each camera.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .parquet import batches_of, parquet_file
 class LeRobotFormat:
     """The properties that all episodes of a dataset share.
 
-    ``features`` are the ``dtype`` and ``shape`` of each column. There may be no table of subtasks. ``depths`` has only
-    the cameras that have depth maps.
+    ``features`` has the ``dtype`` and ``shape`` of each column. ``subtasks`` is ``None`` if there is no table of
+    subtasks. ``depths`` has only the cameras with depth maps.
     """
 
     root: str
@@ -43,12 +43,12 @@ class LeRobotFormat:
     depths: Mapping[str, DepthScale] = field(default_factory=dict)
 
     def names_of(self, *dtypes: str) -> list[str]:
-        """Return the columns of the given dtypes, in their order."""
+        """Return the columns that have one of the given dtypes, in the order of the dataset."""
         return [name for name, feature in self.features.items() if feature["dtype"] in dtypes]
 
     @property
     def table_columns(self) -> dict[str, tuple[int, ...]]:
-        """The columns of numbers or text, with the shapes of their values; a single value has the shape ()."""
+        """The columns of numbers or text, with the shapes of their values; the shape of a single value is ()."""
         return {
             name: () if feature["shape"] == (1,) else feature["shape"]
             for name, feature in self.features.items()
@@ -57,7 +57,7 @@ class LeRobotFormat:
 
     @property
     def structured_columns(self) -> list[str]:
-        """The columns of other values, such as the lists of dicts of a ``language`` column."""
+        """The columns of structured values, such as the lists of dicts in a ``language`` column."""
         return [name for name, feature in self.features.items() if is_structured(feature["dtype"])]
 
 
@@ -71,10 +71,10 @@ def is_structured(dtype: str) -> bool:
 
 @dataclass(frozen=True)
 class DepthScale:
-    """How depth maps are stored: as 12-bit codes in a video, or depth images in ``unit`` (m or mm) in a table.
+    """How depth maps are stored: as 12-bit codes in a video, or as depth images in a table, in ``unit`` (m or mm).
 
-    The first and the last code are the depths ``least`` and ``greatest``, in metres. Codes are equal steps of the depth
-    or, if ``is_logarithmic``, of the logarithm of the depth plus ``shift``.
+    The first code means the depth ``least``, the last the depth ``greatest``, both in metres. Codes in between are
+    equal steps of the depth or, if ``is_logarithmic``, of the logarithm of depth plus ``shift``.
     """
 
     least: float = 0.01
@@ -86,7 +86,7 @@ class DepthScale:
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode: its number, its number of frames, its first row in the dataset, and its begin in each video."""
+    """One episode: its number, its number of frames, its first row in the dataset, and its start in each video."""
 
     index: int
     num_frames: int
@@ -96,9 +96,9 @@ class Episode:
 
 @dataclass(frozen=True)
 class EpisodeFiles(Source):
-    """The files of an episode: the table, and (camera, path or URL) of each video.
+    """The files of an episode: its table, and a pair (camera, path or URL) for each video.
 
-    Episodes with equal `EpisodeFiles` share their files, each of which is opened once.
+    Equal `EpisodeFiles` mean that episodes share their files, so that each file is opened once.
     """
 
     table: str
@@ -114,9 +114,8 @@ class EpisodeFiles(Source):
 class EpisodeItems(LazyItems):
     """The episodes of a dataset.
 
-    ``columns`` are arrays with a value for each episode: ``index``, ``num_frames``, ``first_index``, and the numbers in
-    ``patterns``, the paths of tables and of videos; and for each camera, ``begin_seconds`` and the numbers in the paths
-    of its videos.
+    ``columns`` has arrays with a value for each episode: ``index``, ``num_frames`` and ``first_index``; for each
+    camera, ``begin_seconds``; and the numbers to fill into ``patterns``, the path patterns of tables and of videos.
     """
 
     def __init__(
@@ -140,7 +139,7 @@ class EpisodeItems(LazyItems):
         return np.asarray(self._columns["num_frames"])
 
     def choose(self, episodes: Sequence[int]) -> EpisodeItems:
-        """Return the episodes with these numbers, in ascending order."""
+        """Return the episodes with these numbers, in ascending order of number."""
         wanted = np.unique(np.asarray(list(episodes), np.int64))
         places = np.flatnonzero(np.isin(self._columns["index"], wanted))
         if len(places) < len(wanted):
@@ -174,7 +173,7 @@ class EpisodeItems(LazyItems):
 class _Pattern:
     """A path pattern such as ``data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet``.
 
-    Only integers and the camera's name are filled in, so that a pattern can neither read other values nor fill memory.
+    Only integers and the camera's name are filled in, so no pattern can read other values or fill the memory.
     """
 
     _FIELD = re.compile(r"\{(\w+)(?::0?(\d{1,2})d)?\}")
@@ -199,9 +198,10 @@ class _Pattern:
 
 
 def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[LeRobotFormat, EpisodeItems]:
-    """Read the format and the episodes of a dataset, without opening videos or tables of rows.
+    """Read the format and the episodes of a dataset, without opening its videos or tables of rows.
 
-    ``source`` is the folder, or its URL for fsspec. ``cameras`` are the image columns to read; by default all.
+    ``source`` is the folder of the dataset, or its URL for fsspec. ``cameras`` are the image columns to read; by
+    default all.
     """
     if not isinstance(source, str | os.PathLike):
         raise InvalidArgumentError(f"source must be the folder of a LeRobot dataset (got {shown(source)}).")
@@ -290,7 +290,7 @@ def _features(given: object, place: str) -> dict[str, dict[str, Any]]:
 def _depths(given: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, DepthScale]:
     depths = {}
     for name, feature in features.items():
-        # Before LeRobot 0.6, datasets had the depth mark under another name.
+        # Before LeRobot 0.6, another key marked depth maps.
         info = {**_object(given[name].get("video_info")), **_object(given[name].get("info"))}
         if feature["dtype"] in ("video", "image") and (info.get("is_depth_map") or info.get("video.is_depth_map")):
             depths[name] = _depth_scale(info, f"The feature {name!r}")
@@ -335,7 +335,7 @@ def _keep_cameras(features: dict[str, dict[str, Any]], cameras: Sequence[str]) -
 
 
 def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
-    """Read the texts of ``meta/tasks.parquet`` or ``meta/subtasks.parquet``; ``None`` if the file does not exist."""
+    """Read the texts of ``meta/tasks.parquet`` or ``meta/subtasks.parquet``; return ``None`` if the file is missing."""
     path = _join_path(root, f"meta/{kind}s.parquet")
     try:
         table = _read_table(path)
@@ -343,7 +343,7 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
         if kind == "task":
             raise
         return None
-    # The text is the index of pandas' table, which pandas writes as a column of this or another name.
+    # The text is the index of a pandas table. pandas writes the index as a column, whose name may differ.
     texts = [name for name in table if name != f"{kind}_index" and all(isinstance(one, str) for one in table[name])]
     if f"{kind}_index" not in table or len(texts) != 1:
         raise InvalidArgumentError(f"{path} must have a column {kind}_index and one of text (it has {[*table]}).")
@@ -351,7 +351,7 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
 
 
 def _json_pairs(root: str, name: str, needed: str, **kinds: type) -> Iterator[tuple[Any, ...]]:
-    """Yield the values of some keys, each of a type, in every line of a file of JSON lines."""
+    """Yield the values of some keys in every line of a file of JSON lines. Each value must have the key's type."""
     path = _join_path(root, name)
     for number, line in enumerate(_read_file(path).splitlines(), start=1):
         if line.strip():
@@ -411,7 +411,7 @@ def _episodes_of_version_3(
 
 
 def _whole(name: str, values: list[Any], root: str) -> NDArray[np.int64]:
-    # NumPy would also convert fractional times to integers.
+    # NumPy would silently convert fractional numbers to integers.
     if not all(isinstance(value, int | np.integer) and 0 <= value < 1 << 62 for value in values):
         raise InvalidArgumentError(f"{name} of the episodes of {root} must be whole numbers of at least 0.")
     return np.array(values, np.int64)
@@ -455,7 +455,7 @@ def _parquet_files(root: str, folder: str) -> list[str]:
     try:
         file_system, path = fsspec.core.url_to_fs(_join_path(root, folder))
         found = sorted(file_system.glob(f"{path}/*/*.parquet"))
-    except Exception as error:  # each file system raises different errors
+    except Exception as error:  # each file system raises its own errors
         raise ReadError(f"The folder {root}/{folder} cannot be listed ({error or type(error).__name__}).") from error
     return [file_system.unstrip_protocol(one) for one in found]
 

@@ -1,4 +1,4 @@
-"""The table rows of LeRobot datasets, by episode."""
+"""The rows of LeRobot tables, by episode."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _Columns = dict[str, Any]
 
 
 class _Table(NamedTuple):
-    """The columns of a table; (first row, number of rows) of each episode; and masks of gaps, as in `TableRows`.
+    """The columns of a table; the (first row, number of rows) of each episode; and masks of gaps as in `TableRows`.
 
-    If other rows interrupt an episode, its span is the rows after them.
+    If rows of other episodes interrupt an episode, its span is the last part.
     """
 
     columns: _Columns
@@ -38,15 +38,16 @@ def _num_bytes(table: _Table) -> int:
     )
 
 
-# Tables are small compared with the videos, and every row needs one.
+# Tables are small compared with the videos, and every row needs its table.
 _kept_tables: RecentlyUsed[_Table] = RecentlyUsed(limits.MAX_KEPT_TABLE_BYTES, _num_bytes)
 
 
 class TableRows(NamedTuple):
-    r"""The rows of an episode, which begins in row ``first`` of the table.
+    r"""The rows of an episode, whose first row is row ``first`` of the table.
 
     Each column is an array (frames, \*shape), float32, int64 or bool, or a list of text. For each column with missing
-    values, ``gaps`` has a mask of the rows that lack a value, bool (frames,), for which the column has 0 or empty text.
+    values, ``gaps`` has a mask, bool (frames,), that is true where a value is missing. There, the column has 0 or empty
+    text.
     """
 
     first: int
@@ -55,7 +56,7 @@ class TableRows(NamedTuple):
 
 
 def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tuple[int, ...]]) -> TableRows:
-    """Return the rows of an episode; ``columns`` maps columns of numbers or text to the shapes of their values.
+    """Return the rows of an episode. ``columns`` maps the columns of numbers or text to the shapes of their values.
 
     Raises:
         ReadError: if the table is missing or damaged, or its rows contradict the metadata.
@@ -78,9 +79,9 @@ def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tupl
 
 
 def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: float) -> NDArray[np.float64]:
-    """Return the times of frames, relative to the start of their episode."""
+    """Return the times of frames in seconds from the start of their episode."""
     seconds = columns["timestamp"][frames]
-    # Stored times are float32, which is off by a tenth of a millisecond after an hour.
+    # Stored times are float32. After an hour, rounding is off by a tenth of a millisecond.
     exact = columns["frame_index"][frames] / fps
     times: NDArray[np.float64] = np.where(exact.astype(np.float32) == seconds, exact, seconds.astype(np.float64))
     return times
@@ -89,8 +90,8 @@ def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: 
 def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
     """Return the values of a column in some rows of a table, converted from Arrow to lists and dicts.
 
-    Only the row groups of these rows are read. A value for a whole episode is repeated in every row of the episode: in
-    memory, all rows together would take many times the size of the file.
+    Only the row groups that contain these rows are read. A value for a whole episode is stored in every row of the
+    episode, so the converted values of all rows would need many times the size of the file.
     """
     stamp = stamp_of(path)
     values = []
@@ -146,7 +147,7 @@ def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:
             )
     index = read["episode_index"]
     if "episode_index" in lacking:
-        index[lacking["episode_index"]] = -1  # no episode has this number
+        index[lacking["episode_index"]] = -1  # matches no episode
     starts = np.flatnonzero(np.diff(index, prepend=index[0] - 1))
     lengths = np.diff(starts, append=len(index))
     spans = zip(index[starts].tolist(), zip(starts.tolist(), lengths.tolist(), strict=True), strict=True)
@@ -154,7 +155,7 @@ def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:
 
 
 def _values(array: Any, shape: tuple[int, ...], place: str) -> tuple[NDArray[Any] | list[str], NDArray[np.bool_]]:
-    r"""Return the values of an Arrow array as (rows, \*shape) or a list of text, and a mask of the missing values."""
+    r"""Return the values of an Arrow array as (rows, \*shape) or a list of text, and a mask of missing values."""
     import pyarrow
     import pyarrow.types as types
 
@@ -181,7 +182,7 @@ def _values(array: Any, shape: tuple[int, ...], place: str) -> tuple[NDArray[Any
     read = np.zeros((len(array), *shape), dtype)
     is_gap = np.ones(len(array), np.bool_)
     for number, row in enumerate(array.to_pylist()):
-        # A row with a missing number counts as missing.
+        # A row with any missing number counts as missing.
         numbers = _flat(row)
         if len(numbers) == read[number].size and None not in numbers:
             read[number] = np.array(numbers).reshape(shape)

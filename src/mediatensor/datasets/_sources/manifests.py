@@ -1,4 +1,4 @@
-"""The rows of text manifests (CSV, TSV, JSON lines, JSON), reading and writing; and the files of folders."""
+"""Read and write the rows of text manifests (CSV, TSV, JSON lines, JSON); and find the files of folders."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MANIFEST_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
-#: The place of a row in messages, and the row.
+#: The name of a row in messages, and the row.
 _Row = tuple[str, dict[str, Any]]
 
 
 def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
-    """Return the items of a text manifest, CSV, TSV, JSON lines or JSON; its paths are relative to its folder."""
+    """Return the items of a text manifest (CSV, TSV, JSON lines, JSON). Paths in it are relative to its folder."""
     folder = os.path.dirname(path)
     items: list[Item] = []
     for place, row in _rows(path):
@@ -95,16 +95,16 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
         if fields is None:
             return
         place = f"line {num_lines_before + reader.line_num} of {path}"
-        if not fields:  # an empty line
+        if not fields:  # a blank line
             continue
         if header is None:
-            header = [name.strip() for name in fields]  # "path, label" has a column "label"
+            header = [name.strip() for name in fields]  # "path, label" gives a column "label"
             repeated = sorted({name for name in header if header.count(name) > 1})
             if repeated:
                 raise InvalidArgumentError(f"{place} names the column {repeated[0]!r} more than once.")
             strippers = [_stripper_like(name) for name in fields]
             if any(name.startswith(" ") for name in fields):
-                # In 'a.mp4, "run, fast"', the quotation mark after the space opens a quote.
+                # In 'a.mp4, "run, fast"', the quotation mark after the space opens a quoted cell.
                 num_lines_before = reader.line_num
                 reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
         elif len(fields) != len(header):
@@ -117,7 +117,7 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
 
 
 def _stripper_like(name: str) -> Callable[[str], str]:
-    """Return a function that strips spaces from cells on the sides where their header has spaces."""
+    """Return a function that strips a cell on the sides where the ``name`` in the header has spaces."""
     is_left, is_right = name != name.lstrip(), name != name.rstrip()
     return str.strip if is_left and is_right else str.lstrip if is_left else str.rstrip if is_right else str
 
@@ -155,15 +155,15 @@ class _FolderEntry(NamedTuple):
     path: str
     is_folder: bool
     class_name: str | None
-    #: Device and inode of all folders that contain this folder.
+    #: Device and inode number of each folder that contains this folder.
     outer: tuple[tuple[int, int], ...]
 
 
 def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None = None) -> list[Item]:
     """Return the files of a kind in a folder, sorted by path components.
 
-    A sub-folder is a class if it contains such files at any depth; classes are numbered by name. Files directly in the
-    folder have no label. Hidden files and folders (``.name``) are ignored, and links are followed.
+    A sub-folder is a class if it contains such files at any depth. Classes are numbered in order of name. Files
+    directly in the folder have no label. Hidden files and folders (``.name``) are ignored, and links are followed.
 
     """
     files = []
@@ -222,7 +222,7 @@ def _files(folder: str, extensions: frozenset[str]) -> Iterator[_FolderEntry]:
 
 
 def _list_folder(folder: str) -> tuple[tuple[int, int], list[os.DirEntry[str]]]:
-    """Return device and inode of a folder, and what is in it, without hidden files."""
+    """Return the device and inode number of a folder, and its entries, without hidden files."""
     try:
         status = os.stat(folder)
         with os.scandir(folder) as entries:
@@ -240,7 +240,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    # Reading pipes and devices would block. A broken link is a missing file: reading its row raises the error.
+    # Reading pipes and devices would block. A broken link counts as a file: reading its row raises the error.
     try:
         return entry.is_file() or not os.path.exists(entry.path)
     except OSError:

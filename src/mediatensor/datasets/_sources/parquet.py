@@ -1,4 +1,4 @@
-"""The rows of Parquet files and Hugging Face datasets, with paths or the media themselves."""
+"""The rows of Parquet files and Hugging Face datasets, with paths or with the media themselves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BATCH_ROWS = 256
 
 
 def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
-    """Return the items of a Parquet file (a path or URL); its paths are relative to its folder.
+    """Return the items of a Parquet file (a path or URL). Paths in it are relative to its folder.
 
     Media in the file are read one by one when they are needed; see `MediaColumn`.
     """
@@ -74,18 +74,18 @@ class ParquetItems(TableItems):
         self._column = media
 
     def reference(self, index: int) -> Item:
-        """Return the item at an index, with a source that any machine can open, without reading the media."""
+        """Return the item at an index without reading its media; the source can be opened on any machine."""
         if self._column.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
-            return item  # a path, without bytes
+            return item  # a path without bytes
         return self.with_media(index, ParquetValue(self._path, self._media_leaf, index, self._column.stamp))
 
 
 class MediaColumn:
-    """A media column, ``column`` or ``column.bytes``, of a Parquet file. Each value is located and read separately.
+    """A media column, ``column`` or ``column.bytes``, of a Parquet file. Each value is found and read separately.
 
-    In an uncompressed column, large values are parts of the file, from which only the requested bytes are read. In a
-    compressed column, the page of the value is read, which may have other values in it. A whole row group is read only
-    if its pages have an encoding that `parquet_pages` does not support.
+    In an uncompressed column, a large value is a part of the file, from which only the requested bytes are read. In a
+    compressed column, the whole page of the value is read, which may contain other values. A whole row group is read
+    only if `parquet_pages` does not support the encoding of its pages.
     """
 
     is_fork_safe = True
@@ -93,9 +93,9 @@ class MediaColumn:
     def __init__(self, path: str, leaf: str, file: Any) -> None:
         self._path = path
         self._leaf = leaf
-        # Labels of the rows were read now. They do not fit the media of a file that later replaces this one.
+        # The labels of the rows were read now. They do not match the media of a file that replaces this one later.
         self.stamp = stamp_of(path)
-        self._source: Source | None = None  # kept, because it detects new versions of a remote file
+        self._source: Source | None = None  # one object for all reads, because it detects changes of a remote file
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         self._group_ends = list(accumulate(group.num_rows for group in groups))
         number = next(i for i in range(len(file.schema)) if file.schema.column(i).path == leaf)
@@ -105,14 +105,14 @@ class MediaColumn:
         self._clear_caches()
 
     def _clear_caches(self) -> None:
-        # The last row group that was read as a whole, the pages of row groups, and the values of the last page.
+        # The last row group that was read as a whole; the pages of row groups; the values of the last page.
         self._last_group: tuple[int, list[Any]] | None = None
         self._pages: dict[int, tuple[Page | None, list[Page]] | None] = {}
         self._last_page: tuple[tuple[int, int], list[Place]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name not in _NOT_PICKLED}
-        # The pickled source has the version of a remote file. The stamp is the version of a local file.
+        # The pickled source knows the version of a remote file. For a local file, the stamp is enough.
         return state | ({} if self.stamp is None else {"_source": None})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -150,7 +150,7 @@ class MediaColumn:
         return self._source
 
     def _place(self, group: int, row: int) -> Place:
-        """Return where a value of a row group is in the file, or the value itself; see `values_of_page`."""
+        """Return where in the file a value of a row group is, or the value itself; see `values_of_page`."""
         chunk = self._chunks[group]
         if chunk is None or (group in self._pages and self._pages[group] is None):
             raise UnknownPagesError("the column is not read by pages")
@@ -163,7 +163,7 @@ class MediaColumn:
             dictionary, pages = known_pages
             number = page_of_row(pages, row)
             if self._last_page is None or self._last_page[0] != (group, number):
-                # Uncompressed pages are not read whole, so that they may fill the chunk.
+                # Uncompressed pages are not read as a whole, so they may be as large as the chunk.
                 limit = limits.MAX_ROW_GROUP_BYTES if chunk.compression else chunk.stop
                 if max(page.plain_size for page in (pages[number], dictionary or pages[number])) > limit:
                     raise UnknownPagesError("a page is too large to be unpacked")
@@ -184,10 +184,11 @@ class MediaColumn:
 
 @dataclass(frozen=True)
 class ParquetValue(Source):
-    """A file in a column, ``column`` or ``column.bytes``, of a Parquet file (a path or URL), located when it is opened.
+    """A file in a column, ``column`` or ``column.bytes``, of a Parquet file (a path or URL). Opening it finds the
+    value.
 
-    It is picklable and small. A process caches information on the most recently read columns. The table must not have
-    changed since `stamp_of` returned ``stamp``; ``None`` skips the comparison.
+    It is picklable and small. A process caches information on the columns that were read most recently. Opening fails
+    if the table has changed since `stamp_of` returned ``stamp``. With ``None``, this is not checked.
     """
 
     table: str
@@ -202,7 +203,7 @@ class ParquetValue(Source):
             # Each thread has its own column, because the cached pages of a column are not thread-safe.
             key = (self.table, self.column, stamp_of(self.table), threading.get_ident())
             column = _kept_columns.get(key, partial(_media_column, self.table, self.column))
-            if self.stamp not in (None, column.stamp):  # the table was replaced meanwhile
+            if self.stamp not in (None, column.stamp):  # the table has been replaced
                 raise _change_error(self.table)
             value = column[self.row]
         except InvalidArgumentError as error:  # so that the dataset's error policy applies
@@ -228,7 +229,7 @@ V = TypeVar("V")
 
 
 class RecentlyUsed(Generic[V]):
-    """The most recently used values, up to a total size, and at least one."""
+    """A cache of the most recently used values, at least one, up to a maximum total size."""
 
     def __init__(self, max_size: int, size_of: Callable[[V], int]) -> None:
         self._max_size = max_size
@@ -261,19 +262,19 @@ def _media_column(table: str, column: str) -> MediaColumn:
         return MediaColumn(table, column, file)
 
 
-#: So that not every row opens the file and reads the footer.
+#: Cached so that a row need not open the file and read the footer again.
 _kept_columns: RecentlyUsed[MediaColumn] = RecentlyUsed(64, lambda column: 1)
 
 #: Attributes of a `MediaColumn` that are not pickled.
 _NOT_PICKLED = frozenset(("_last_group", "_pages", "_last_page"))
 #: Maximum number of row groups whose pages are cached.
 _MAX_GROUPS = 4096
-#: Names of codecs in metadata and in pyarrow, without "LZ4", by which writers mean different formats.
+#: pyarrow's names of the codecs in the metadata. "LZ4" is missing, because writers use this name for several formats.
 _CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd", "LZ4_RAW": "lz4_raw"}
 
 
 def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
-    """Return the place of a column's values in a row group; ``None`` if only pyarrow can read them."""
+    """Return where the values of a column are in a row group; ``None`` if only pyarrow can read them."""
     start = column.data_page_offset
     if column.dictionary_page_offset is not None:
         start = min(start, column.dictionary_page_offset)
@@ -320,7 +321,7 @@ def parquet_file(path: str) -> Iterator[Any]:
     except FileNotFoundError:
         raise SourceNotFoundError(f"{path} does not exist.") from None
     except (pyarrow.ArrowException, ValueError, OverflowError, OSError) as error:
-        # System errors have a number. Damage that pyarrow finds may be an OSError without a number.
+        # Errors of the operating system have a number. pyarrow may report damage as an OSError without a number.
         if isinstance(error, OSError) and error.errno is not None:
             raise ReadError(f"{path} cannot be read ({error}).") from error
         raise InvalidArgumentError(f"{path} is not a Parquet file, or damaged ({str(error).strip()}).") from error
@@ -354,7 +355,7 @@ class _RawFile(io.RawIOBase):
 
 
 def _choose_media(schema: Any, structs: list[str], columns: Columns, path: str) -> tuple[Columns, str | None]:
-    """Return the columns with the media column set, and its leaf: ``column.bytes`` or ``column``, or ``None``."""
+    """Return the columns with the media column filled in, and the leaf ``column.bytes``, ``column`` or ``None``."""
     binary = {field.name for field in schema if is_binary(field.type)}
     holding_media = [*structs, *(name for name in columns.media_names if name in binary)]
     chosen = columns.choose(holding_media, schema.names, path, has_bytes="bytes" in binary)
@@ -367,7 +368,7 @@ def _choose_media(schema: Any, structs: list[str], columns: Columns, path: str) 
 
 
 def batches_of(file: Any, path: str, leaves: list[str], limit: int, row_group: int | None = None) -> Iterator[Any]:
-    """Yield columns of a file, some rows at a time, because a few bytes can expand to any size in memory."""
+    """Yield columns of a file, some rows at a time: a few bytes of the file may expand to any size in memory."""
     size = 0
     if not leaves:
         return
@@ -392,16 +393,16 @@ def hugging_face_type(source: Any) -> str | None:
 
 
 class HuggingFaceItems(LazyItems):
-    """The rows of a ``datasets.Dataset``, read on request, without the dataset's decoding.
+    """The rows of a ``datasets.Dataset``, read on request and without the dataset's decoding.
 
-    Large media are not copied: a decoder reads them from Arrow's memory, which is a mapped file. The format and
-    transform of the dataset are not applied. The column with the file is found by the type of its feature, or by name.
+    Large media are not copied: a decoder reads them from Arrow's memory, which is a mapped file. The dataset's own
+    format and transform are not applied. The column with the file is found by its feature type, or else by name.
     """
 
     def __init__(self, dataset: Any, columns: Columns) -> None:
         super().__init__()
         features = dict(dataset.features or {})
-        # Values as stored: a struct of bytes and path for media, numbers for classes.
+        # Values as they are stored: a struct of bytes and path for media, a number for a class.
         self._stored = dataset.with_format("arrow")
         self._columns = replace(columns, media=_hugging_face_column(features, columns))
         chosen = self._columns.media
@@ -438,7 +439,7 @@ class HuggingFaceItems(LazyItems):
 
 
 def _hugging_face_column(features: dict[str, Any], columns: Columns) -> str | None:
-    """Return the column with the files; ``None`` if it must be found by name in each row."""
+    """Return the column with the files; ``None`` if each row must be searched for it by name."""
     by_type: list[str] = []
     for feature_type in FEATURE_TYPES[columns.kind]:
         by_type = by_type or [name for name, feature in features.items() if type(feature).__name__ == feature_type]

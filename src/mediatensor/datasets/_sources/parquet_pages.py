@@ -1,9 +1,9 @@
-"""Locates the values of a bytes column in a Parquet file, so that one value or a part of it can be read separately.
+"""Find the values of a bytes column in a Parquet file, so that one value, or a part of it, can be read separately.
 
-pyarrow reads whole row groups. This module reads page headers (Thrift's compact protocol), the levels that mark the
+pyarrow reads only whole row groups. This module parses page headers (Thrift's compact protocol), the levels that mark
 rows with a value, and the lengths before the values. See "Data Pages", "Encodings" and ``parquet.thrift`` in the
-description of the Apache Parquet format. A function of position and size supplies the bytes, so everything here is a
-pure function of bytes. Unknown formats raise `UnknownPagesError`, and pyarrow then reads the row group.
+description of the Apache Parquet format. The caller passes a function that reads bytes; everything else here is a pure
+function of bytes. Unknown formats raise `UnknownPagesError`, and pyarrow then reads the whole row group.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-#: Reads bytes at a position; returns fewer bytes at the end of the file.
+#: Function that reads a number of bytes at a position; it returns fewer bytes at the end of the file.
 ReadAt = Callable[[int, int], bytes]
 
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY = 0, 2, 8
-#: A header has about 30 bytes, and the smallest and the greatest value, which writers cut or leave out.
+#: Numbers of bytes in which to look for a header. It usually takes about 30, plus the smallest and the largest value,
+#: which writers shorten or leave out.
 _HEADER_BYTES = (1 << 10, 1 << 16, 1 << 20)
 _MAX_DEPTH = 16
 _MAX_EMPTY_PAGES = 1000
@@ -33,15 +34,15 @@ class UnknownPagesError(Exception):
 
 
 class _CutError(UnknownPagesError):
-    """The bytes end before the end of the header."""
+    """The bytes end inside the header."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Bytes ``start`` to ``stop`` of a file, with the values, also missing ones, of a column in one row group.
+    """The part of a file, bytes ``start`` to ``stop``, with the values of a column in one row group.
 
-    Values that exist have the definition level ``max_level``. ``compression`` is the name of the codec in pyarrow. If
-    all values have the size ``value_bytes``, there are no lengths before them.
+    ``num_values`` includes missing values. Existing values have the definition level ``max_level``. ``compression`` is
+    pyarrow's name of the codec. If all values have the size ``value_bytes``, their lengths are not stored.
     """
 
     start: int
@@ -53,10 +54,11 @@ class Chunk:
 
 
 class Page(NamedTuple):
-    """A page of a column, for values, also missing ones, from the number ``first`` of the chunk on.
+    """A page of a column, whose first value is number ``first`` in the chunk.
 
-    ``start`` and ``size`` are of the bytes after the header, which have ``plain_size`` without compression. In version
-    2, the first ``level_bytes`` are the levels, which are not compressed.
+    ``num_values`` includes missing values. The bytes after the header begin at ``start`` and take ``size`` bytes, or
+    ``plain_size`` after decompression. In version 2, the first ``level_bytes`` of them are the levels, which are never
+    compressed.
     """
 
     kind: int
@@ -74,7 +76,7 @@ class Page(NamedTuple):
 
 
 class _Compact:
-    """Fields of Thrift's compact protocol."""
+    """Parser for the fields of Thrift's compact protocol."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -103,7 +105,7 @@ class _Compact:
         self.position += num_bytes
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Return the numbers, booleans and structs in a struct by field number, and skip other fields."""
+        """Return the numbers, booleans and structs of a struct, by field number. Other fields are skipped."""
         fields: dict[int, Any] = {}
         number = 0
         while head := self._byte():
@@ -117,7 +119,7 @@ class _Compact:
     def _value(self, kind: int, depth: int) -> Any:
         if depth > _MAX_DEPTH:
             raise UnknownPagesError("the header of a page is nested too deeply")
-        if kind in (1, 2, 3):  # in lists, booleans take a byte each
+        if kind in (1, 2, 3):  # each boolean in a list takes a byte
             self._skip(1)
         elif kind in (4, 5, 6):
             return _signed(self._varint())
@@ -217,9 +219,9 @@ def _page_at(read_at: ReadAt, position: int, stop: int, first: int) -> Page:
 
 
 def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np.bool_], int]:
-    """Return a mask of the rows of a page that have a value, bool (rows,), and the number of bytes of the levels.
+    """Return a mask, bool (rows,), of the rows of a page that have a value, and the number of bytes of the levels.
 
-    ``levels`` are the bytes after the header, up to the end of the levels or further. With ``max_level`` 0 there are no
+    ``levels`` are the bytes after the header, at least up to the end of the levels. If ``max_level`` is 0, there are no
     levels.
     """
     if max_level == 0:
@@ -234,7 +236,7 @@ def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np
 
 
 def _hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
-    """Decode integers in runs and packed bits (RLE / bit-packing hybrid)."""
+    """Decode integers that are stored as runs or packed bits (RLE / bit-packing hybrid)."""
     numbers = np.zeros(count, np.int64)
     num_read, compact = 0, _Compact(data)
     while num_read < count:
@@ -259,7 +261,7 @@ def _hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
 
 
 def _plain_spans(read_at: ReadAt, start: int, stop: int, count: int, value_bytes: int | None) -> list[tuple[int, int]]:
-    """Return (first byte, one past the last) of consecutive values, each after its length."""
+    """Return (first byte, one past the last) of each of ``count`` consecutive values that follow their lengths."""
     if value_bytes is not None:
         if start + count * value_bytes > stop:
             raise UnknownPagesError("a value goes beyond its page")
@@ -275,21 +277,21 @@ def _plain_spans(read_at: ReadAt, start: int, stop: int, count: int, value_bytes
     return spans
 
 
-#: The byte range of a value in the file, or the value itself; ``None`` for a row without a value.
+#: The byte range of a value in the file, or the value itself; ``None`` for a row without value.
 Place = tuple[int, int] | bytes | None
 
 
 def values_of_page(
     read_at: ReadAt, page: Page, dictionary: Page | None, chunk: Chunk, unpack: Callable[[bytes, int], bytes]
 ) -> list[Place]:
-    """Return the locations of the values in a page or, if it is compressed, the values themselves.
+    """Return where the values of an uncompressed page are in the file; for a compressed page, the values themselves.
 
-    ``unpack`` decompresses bytes with the codec of the chunk, given their decompressed size.
+    ``unpack`` takes compressed bytes and their size after decompression, and returns the decompressed bytes.
     """
     is_plain = page.encoding == _PLAIN
     if not is_plain and (page.encoding not in (_PLAIN_DICTIONARY, _RLE_DICTIONARY) or dictionary is None):
         raise UnknownPagesError(f"a page has the encoding {page.encoding}")
-    # In an uncompressed page of plain values, only the lengths of the values are read.
+    # In an uncompressed page of plain values, only the lengths before the values are read.
     body = None if is_plain and chunk.compression is None else _body(read_at, page, chunk, unpack)
     head = _level_part(read_at, page, chunk.max_level) if body is None else body
     present, size = _present_rows(page, head, chunk.max_level)
@@ -311,7 +313,7 @@ def _words(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, i
 
 
 def _plain_values(read_at: ReadAt, page: Page, chunk: Chunk, body: bytes | None, start: int, count: int) -> list[Place]:
-    """Return the places of plain values in the file; with a decompressed ``body``, the values themselves."""
+    """Return where plain values are in the file; if ``body`` has the decompressed page, the values themselves."""
     if body is None:
         return [*_plain_spans(read_at, page.start + start, page.start + page.size, count, chunk.value_bytes)]
     spans = _plain_spans(lambda at, size: body[at : at + size], start, len(body), count, chunk.value_bytes)
@@ -350,5 +352,5 @@ def _spread(present: NDArray[np.bool_], values: list[Place]) -> list[Place]:
 
 
 def page_of_row(pages: list[Page], row: int) -> int:
-    """Return the number of the page that contains a row of a chunk."""
+    """Return the index in ``pages`` of the page that contains a row of the chunk."""
     return bisect_right(pages, row, key=lambda page: page.first) - 1

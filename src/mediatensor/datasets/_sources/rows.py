@@ -1,4 +1,4 @@
-"""Items from rows of named columns, also of tables with the media in them; and the subtitle files next to files."""
+"""Items from rows of named columns, and from tables that contain the media; and subtitle files next to media files."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from .items import (
     with_coded_labels,
 )
 
-#: The column with the captions of a row, or with their place.
+#: The column with the captions of a row, or with the path where they are.
 CAPTIONS_COLUMN = "captions"
 
 #: The extensions of subtitle files, in lower case, in order of preference.
 SUBTITLE_EXTENSIONS = (".srt", ".vtt", ".ass", ".ssa")
 
-# A language such as "en", "eng", "en-US" or "zh_Hans", then words such as "forced".
+# A language such as "en", "eng", "en-US" or "zh_Hans", optionally followed by words such as "forced".
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*(\.[A-Za-z]+)*|forced")
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -46,11 +46,11 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a row that hold the file, the label and the segment.
+    """Names of the columns that hold the file, the label and the segment.
 
-    By default, the file is in the first non-empty column of `MEDIA_COLUMNS`, the label in the first existing column of
-    `LABEL_COLUMNS`, and ``classes`` are the labels, sorted by name. Without ``has_segments``, `SEGMENT_COLUMNS` are
-    ordinary columns.
+    If ``media`` is ``None``, the file is in the first non-empty column of `MEDIA_COLUMNS`. If ``label`` is ``None``,
+    the label is in the first existing column of `LABEL_COLUMNS`. If ``classes`` is ``None``, the classes are the
+    labels, sorted by name. Without ``has_segments``, `SEGMENT_COLUMNS` are ordinary columns.
     """
 
     kind: MediaKind
@@ -68,10 +68,10 @@ class Columns:
         return LABEL_COLUMNS if self.label is None else (self.label,)
 
     def choose(self, holding_media: Sequence[str], names: Sequence[str], place: str, *, has_bytes: bool) -> str | None:
-        """Return the file column of a table; ``None`` if it must be found by name in each row.
+        """Return the file column of a table; ``None`` if each row must be searched for it by name.
 
-        ``names`` are all columns, and the types of those in ``holding_media`` are made for media. The name of the table
-        in messages is ``place``. With ``has_bytes``, the column ``bytes`` holds media.
+        ``names`` are all columns of the table; ``holding_media`` are the columns whose type is a media type. ``place``
+        is the name of the table in messages. ``has_bytes`` means that the column ``bytes`` holds media.
         """
         for given in (self.media, self.label):
             if given is not None and given not in names:
@@ -91,7 +91,7 @@ class Columns:
         return None
 
     def none_of_them(self, place: str, names: Sequence[Any]) -> InvalidArgumentError:
-        """Return the error for a row or a table without a file."""
+        """Return the error for a row or a table that names no file."""
         has = ", ".join(map(str, names)) or "no column at all"
         return InvalidArgumentError(
             f"{place} names no file: there is nothing in a column {' or '.join(self.media_names)}; it has {has}. "
@@ -102,11 +102,12 @@ class Columns:
 def item_of_row(
     row: Mapping[Any, Any], columns: Columns, *, place: str, folder: str | None = None, may_be_empty: bool = False
 ) -> Item:
-    """Return the item of a row, with its label as written.
+    """Return the item of a row. The label is unchanged.
 
     A file is a path, a URL, bytes, or a mapping with ``path`` and ``bytes``; bytes may also be in a column ``bytes``.
-    ``place`` is the name of the row in messages, and the name of a file without a path. Paths, also of captions, are
-    relative to ``folder``. With ``may_be_empty``, the item of a row without a file fails when it is read.
+    ``place`` names the row in messages, and is the name of a file that has no path. Paths of files and of captions are
+    relative to ``folder``. With ``may_be_empty``, a row without a file gives an item that fails when it is read;
+    otherwise the error is raised here.
     """
     media = next((name for name in columns.media_names if not _is_empty(row.get(name))), None)
     contents = row.get("bytes")
@@ -127,7 +128,7 @@ def item_of_row(
         source = UnreadableSource(str(error))
     segment: dict[str, Any] = segment_of_row(row, columns, place)
     used = {media, label, *(name for name in columns.media_names if _is_empty(row.get(name)))}
-    if data is not None or contents is None:  # otherwise the column may hold the size of the file
+    if data is not None or contents is None:  # otherwise the column is not media, but perhaps the size of the file
         used.add("bytes")
     extra = {str(column): value for column, value in row.items() if column not in used}
     captions = extra.get(CAPTIONS_COLUMN)
@@ -137,14 +138,14 @@ def item_of_row(
 
 
 def items_of_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, path: str) -> list[Item]:
-    """Return the items of a table without media; its paths are relative to its folder."""
+    """Return the items of a table without media. Paths in it are relative to the folder that contains the table."""
     folder = os.path.dirname(path.rstrip("/"))
     items = [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)]
     return with_coded_labels(items, columns.classes)
 
 
 def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict[str, float]:
-    """Return the segment in a row as arguments of `Item`. The segment columns stay in ``extra``."""
+    """Return the bounds of the row's segment, as arguments of `Item`. The segment columns also stay in ``extra``."""
     if not columns.has_segments or columns.kind not in ("video", "audio"):
         return {}
     segment: dict[str, float] = {}
@@ -158,7 +159,7 @@ def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict
         except (TypeError, ValueError, OverflowError):
             seconds = math.nan
         if math.isnan(seconds) and not isinstance(value, str) and value != value:
-            continue  # a missing value in a table of numbers
+            continue  # a missing value in a column of numbers
         if not math.isfinite(seconds):
             raise InvalidArgumentError(
                 f"{place} has {shown(value)} in the column {column!r}, which says where in the file clips come from: "
@@ -179,7 +180,7 @@ def _first_filled(row: Mapping[Any, Any], names: Sequence[str]) -> str | None:
 
 
 def segment_columns(columns: Mapping[Any, Any]) -> list[str]:
-    """Return the columns of a row that have the bounds of a segment.
+    """Return those columns of a row that have a bound of a segment.
 
     >>> segment_columns({"path": "a.mp4", "start": 2.5, "end": None})
     ['start']
@@ -196,8 +197,8 @@ def advice_on_segments(names: Sequence[str]) -> str:
 def media_source(
     value: Any, *, place: str, folder: str | None = None
 ) -> tuple[str | os.PathLike[str] | bytes | Source | None, str]:
-    """Return the source and name of a file from a row's value; the source is ``None`` for an empty value."""
-    # A Hugging Face decoder keeps the encoded value.
+    """Return the source and the name of the file in a row's value; the source is ``None`` for an empty value."""
+    # A decoder object of Hugging Face keeps the encoded bytes.
     encoded = getattr(value, "_hf_encoded", None)
     data = value = encoded if isinstance(encoded, Mapping) else value
     if isinstance(value, Mapping) and ("path" in value or "bytes" in value):
@@ -230,7 +231,7 @@ def _within(folder: str, path: str) -> str:
     if is_url(path):
         return path
     joined = os.path.join(folder, path)
-    # If the folder is "", a file name with a colon must not become a URL of FFmpeg ("concat:", "pipe:").
+    # If the folder is "", FFmpeg must not take a file name with a colon for a URL ("concat:", "pipe:").
     return os.path.join(os.curdir, joined) if _SCHEME.match(joined) else joined
 
 
@@ -238,7 +239,7 @@ def _is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value)
 
 
-# Subtitle files next to media: the same name, with or without a language (``talk.srt``, ``talk.en.vtt``)
+# Subtitle files next to media: files of the same name, with or without a language (``talk.srt``, ``talk.en.vtt``)
 
 
 def is_captions_path(text: str) -> bool:
@@ -246,9 +247,9 @@ def is_captions_path(text: str) -> bool:
 
 
 def sidecars_of(item: Item) -> Mapping[str, str | bytes | Source]:
-    """Return the subtitle files of an item by suffix (``"srt"``, ``"en.vtt"``); files without a language come first.
+    """Return the subtitle files of an item by suffix (``"srt"``, ``"en.vtt"``). Files without a language come first.
 
-    The subtitle files are ``Item.sidecars`` or, if the item has no sidecars, those in the folder of a local file.
+    These are ``Item.sidecars`` or, if the item has no sidecars, the subtitle files next to a local file.
     """
     sidecars = dict(item.sidecars)
     if not sidecars and isinstance(item.source, str | os.PathLike):
@@ -265,7 +266,7 @@ def _rank(suffix: str) -> tuple[int, int, str]:
 
 
 class _Listing(NamedTuple):
-    """The sorted names of the subtitle files in a folder, and the stems of all other files."""
+    """The sorted names of the subtitle files in a folder, and the names of all other files without extension."""
 
     subtitles: list[str]
     stems: frozenset[str]
@@ -276,7 +277,7 @@ def _find_next_to(path: str) -> dict[str, str]:
     stem = os.path.splitext(name)[0]
     try:
         listing = _listing(folder or os.curdir, os.stat(folder or os.curdir).st_mtime_ns)
-    except OSError:  # opening the media file raises the error
+    except OSError:  # opening the media file will raise the error
         return {}
     sidecars = {}
     for number in range(bisect_left(listing.subtitles, f"{stem}."), len(listing.subtitles)):
@@ -285,7 +286,7 @@ def _find_next_to(path: str) -> dict[str, str]:
             break
         other_stem = os.path.splitext(other)[0]
         language = other_stem[len(stem) + 1 :]
-        # "a.b.srt" belongs to "a.b.mp4", if there is such a file.
+        # "a.b.srt" belongs to "a.b.mp4" if that file exists.
         if not language or (_LANGUAGE.fullmatch(language) and other_stem not in listing.stems):
             sidecars[other[len(stem) + 1 :]] = os.path.join(folder, other)
     return sidecars
@@ -293,7 +294,7 @@ def _find_next_to(path: str) -> dict[str, str]:
 
 @lru_cache(maxsize=16)
 def _listing(folder: str, modified_ns: int) -> _Listing:
-    """List a folder, cached until the folder changes, because every row of a file needs it."""
+    """List a folder. The result is cached until the folder changes, because every row of a file needs it."""
     subtitles, stems = [], set()
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -309,16 +310,16 @@ def _listing(folder: str, modified_ns: int) -> _Listing:
 
 
 class Media(Protocol):
-    #: Whether a forked process can read the media.
+    #: Whether the media can be read in a forked process.
     is_fork_safe: bool
 
     def __getitem__(self, row: int) -> bytes | Source | None: ...
 
 
 class TableItems(LazyItems):
-    """The items of a table with a media column, whose bytes are in ``media_leaf``: the column, or ``column.bytes``.
+    """The items of a table with a media column. Its bytes are in ``media_leaf``: the column, or ``column.bytes``.
 
-    ``rows`` have the values of the other columns.
+    ``rows`` has the values of the other columns.
     """
 
     def __init__(self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: Media) -> None:
@@ -327,10 +328,10 @@ class TableItems(LazyItems):
         self._columns = columns
         self._rows = rows
         self._media_leaf = media_leaf
-        # The name of a plain column may also contain a dot.
+        # A name with a dot may also be the name of a plain column.
         self._media_struct = columns.media if media_leaf == f"{columns.media}.bytes" else None
         self._media = media
-        # Check segments now, rather than when a training reads the row.
+        # Check the segments now, because an error during training would come late.
         for number, row in enumerate(rows):
             segment_of_row(row, columns, f"row {number} of {path}")
         self._label_column = next((name for name in columns.label_names if name in rows[0]), None)
@@ -382,15 +383,15 @@ class TableItems(LazyItems):
         return None if self._label_column is None else self._rows[index][self._label_column]
 
 
-# Arrow: large values stay in memory, or in a memory-mapped file
+# Arrow: large values stay in memory or in a memory-mapped file, and are not copied
 
-#: Values up to this size are read at once, because a decoder would request most of the bytes anyway.
+#: Values up to this size are read as a whole, because a decoder would request most of the bytes anyway.
 MAX_WHOLE_BYTES = 1 << 16
 _VIEW_BYTES, _INLINE_BYTES = 16, 12
 
 
 class BufferSource(Source):
-    """A ``pyarrow.Buffer`` of a column; only the requested bytes are copied."""
+    """A ``pyarrow.Buffer`` of a column, from which only the requested bytes are copied."""
 
     def __init__(self, buffer: Any) -> None:
         self._buffer = buffer
@@ -419,7 +420,7 @@ def is_binary(arrow_type: Any) -> bool:
 
 
 def _is_view(arrow_type: Any) -> bool:
-    return str(arrow_type) == "binary_view"  # pyarrow before 16 has no such type
+    return str(arrow_type) == "binary_view"  # pyarrow before version 16 does not have this type
 
 
 def is_media_struct(arrow_type: Any) -> bool:
@@ -433,7 +434,7 @@ def is_media_struct(arrow_type: Any) -> bool:
 
 
 def row_of_table(table: Any, media: Container[str]) -> dict[str, Any]:
-    """Return the only row of a ``pyarrow.Table`` as Python objects; `media_of` converts the columns in ``media``."""
+    """Return the only row of a ``pyarrow.Table`` as Python objects. `media_of` converts the columns in ``media``."""
     row = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         (chunk,) = (chunk for chunk in column.chunks if len(chunk))
@@ -442,8 +443,8 @@ def row_of_table(table: Any, media: Container[str]) -> dict[str, Any]:
 
 
 def media_of(array: Any) -> Any:
-    """Return the first value of an array: bytes, a `BufferSource` for large bytes, or a dict of them for a struct."""
-    if array.slice(0, 1).null_count:  # not `array[0]`, which would be a copy
+    """Return an array's first value: bytes, a `BufferSource` if they are large, or a dict of these for a struct."""
+    if array.slice(0, 1).null_count:  # `array[0]` would make a copy
         return None
     if is_media_struct(array.type):
         names = [array.type.field(i).name for i in range(array.type.num_fields)]
@@ -461,7 +462,7 @@ def media_of(array: Any) -> Any:
 
 
 def _span_of_first(array: Any) -> tuple[Any, int, int]:
-    """Return the buffer of the first value in an array of bytes, and the value's first byte and end in the buffer."""
+    """Return the buffer that contains the first value of an array of bytes, and the value's start and end in it."""
     buffers = array.buffers()
     if _is_view(array.type):  # "Variable-size Binary View Layout" of Arrow's columnar format
         at = array.offset * _VIEW_BYTES

@@ -1,8 +1,8 @@
-"""Tar archives, read in order: their members and the positions of the members.
+"""Tar archives that are read in order: their members, and where the members are.
 
-``tarfile.TarInfo`` of the standard library parses and checks the headers. ``TarFile`` is not used, for two reasons: it
-treats a damaged header as the end of the archive, which would silently lose all later members, and it reads headers of
-any length into memory.
+``tarfile.TarInfo`` of the standard library parses and checks the headers. ``TarFile`` is not used, for two reasons. It
+treats a damaged header as the end of the archive, so that all later members would silently be lost. And it reads
+headers of any length into memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from . import limits
 
 _BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 20
-# Types without data, whatever size their headers state: links, devices, folders, pipes.
+# Types without data, even if the header states a size: links, devices, folders, pipes.
 _WITHOUT_DATA = (
     tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE,
 )  # fmt: skip
@@ -33,12 +33,12 @@ _PLAIN_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 _LINKS = (tarfile.LNKTYPE, tarfile.SYMTYPE)
 _MAX_LINKS = 40  # like Linux
 _SPARSE = "GNU.sparse"
-# Keep undecodable bytes of a name visible, so that different names stay different.
+# Undecodable bytes of a name stay visible, so that different names stay different.
 _NAME_ENCODING = ("utf-8", "backslashreplace")
 
 
 class Member(NamedTuple):
-    """A file in an archive: its name, the offset of its data (-1 for a link that cannot be followed), and its size."""
+    """A file in an archive: its name; the offset of its data, -1 for a link that cannot be followed; and its size."""
 
     name: str
     offset: int
@@ -50,11 +50,11 @@ class Member(NamedTuple):
 
 
 class TarReader:
-    """The files of an archive, in order. A damaged archive, or one without an end marker, raises ReadError.
+    """The files of an archive, in order. An archive that is damaged or has no end marker raises ReadError.
 
-    tar stores a file that it meets a second time as a hard link to the first copy. Links are followed within the
-    archive if the target can be read again, which is impossible in compressed archives and pipes. With ``can_seek``,
-    the reader seeks to the next header, rather than reading up to it.
+    If a file occurs twice, tar stores the second one as a hard link to the first. Links are followed within the archive
+    if the file can seek back to the target, which is impossible in compressed archives and pipes. With ``can_seek``,
+    the reader seeks to the next header instead of reading up to it.
     """
 
     def __init__(self, file: io.BufferedIOBase, name: str, *, can_seek: bool = False) -> None:
@@ -73,9 +73,9 @@ class TarReader:
             yield self._member
 
     def _entries(self) -> Iterator[tuple[Member, str | None]]:
-        """Yield every file and link, with the full target name for a link."""
-        common: dict[str, str] = {}  # records for all later members
-        own: dict[str, str] = {}  # records for the next member
+        """Yield every file and link; for a link, together with the full name of its target, otherwise with ``None``."""
+        common: dict[str, str] = {}  # records that apply to all later members
+        own: dict[str, str] = {}  # records that apply to the next member
         link = ""
         while (header := self._header()) is not None:
             start = self._position
@@ -104,11 +104,11 @@ class TarReader:
             self._pass_to(start + _whole_blocks(self._checked_size(header, {})))
 
     def _follow(self, name: str, target: str) -> Member:
-        """Return the `Member` of a link, with the position of its final target, following other links if needed."""
+        """Return a link as a `Member` with the position of its target, through any number of other links."""
         if isinstance(self._file, gzip.GzipFile | bz2.BZ2File) or not self._file.seekable():
             return Member(name, -1, 0)
         if self._targets is None:
-            # The target of a symbolic link may come after it. Archives without links do not need this second pass.
+            # A symbolic link may come before its target. Archives without links do not need this second pass.
             place = self._file.tell()
             self._file.seek(0)
             entries = TarReader(self._file, self._name, can_seek=True)._entries()
@@ -122,7 +122,7 @@ class TarReader:
         return end._replace(name=name) if isinstance(end, Member) else Member(name, -1, 0)
 
     def read(self, size: int) -> bytes:
-        """Return the first ``size`` bytes of the current member of the iteration."""
+        """Return the first ``size`` bytes of the member that the iteration yielded last."""
         place, member = self._position, self._member
         if member is None or member.offset == place:
             return self._read_whole(size)
@@ -136,7 +136,7 @@ class TarReader:
     def _read_whole(self, size: int) -> bytes:
         parts = []
         while size:
-            # Read in parts, because a header may claim bytes that do not exist.
+            # Read in parts, because a header may state a size that the file does not have.
             part = self._read_some(min(size, _CHUNK_BYTES))
             if not part:
                 raise self._damage("it ends within a file")
@@ -209,9 +209,9 @@ def _whole_blocks(size: int) -> int:
 
 
 def _pax_records(data: bytes) -> dict[str, str]:
-    """Return path, link target and size in an extended POSIX header, and whether the file is sparse.
+    """Return path, link target and size from an extended POSIX header, and whether the file is sparse.
 
-    A header has records of ``length keyword=value`` and a line feed.
+    Such a header consists of records: a length, a space, ``keyword=value``, and a line feed.
 
     >>> _pax_records(b"14 path=b.mp4\\n")
     {'path': 'b.mp4'}
@@ -234,10 +234,10 @@ def _pax_records(data: bytes) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TarMember(Source):
-    """A file in an uncompressed tar archive (a path or URL), from which decoders read only the needed parts.
+    """A file in an uncompressed tar archive (a path or URL). Decoders read only the parts that they need.
 
-    It is picklable and small. Nothing is open until a decoder opens it, and every opening has its own file descriptor.
-    The archive must not have changed since `stamp_of` returned ``stamp``; ``None`` skips the comparison.
+    It is picklable and small. It holds no open file: each decoder that opens it gets its own file descriptor. Opening
+    fails if the archive has changed since `stamp_of` returned ``stamp``. With ``None``, this is not checked.
     """
 
     archive: str
@@ -271,7 +271,7 @@ class TarMember(Source):
 
 
 class _MemberReader(Reader):
-    """Reads a part of a file by position, because processes share the offset of a file after a fork."""
+    """Reads a part of a file at explicit positions, because processes share the file offset after a fork."""
 
     block_bytes = LOCAL_BLOCK_BYTES
 

@@ -1,4 +1,4 @@
-"""Tar shards: names with braces, opening a shard for sequential reading, and the samples in it."""
+"""Tar shards: expand names with braces, open a shard to read it in order, and group its members into samples."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _UNSUPPORTED = {b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x
 
 
 def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the shards, without duplicates, that match patterns, in order.
+    """Return the shards that match patterns, in order and without duplicates.
 
-    Braces expand to several names, ``{000..009}`` or ``{train,val}``. In a path, ``*``, ``?`` and ``[...]`` match
+    Braces expand to several names: ``{000..009}`` or ``{train,val}``. In a path, ``*``, ``?`` and ``[...]`` match
     existing files, in sorted order.
     """
     if not isinstance(shards, str | os.PathLike | Iterable):
@@ -71,7 +71,7 @@ def _expand(pattern: str, limit: int) -> list[str]:
 
 
 def _expand_braces(pattern: str) -> Iterator[str]:
-    """Yield the names to which the braces of a pattern expand.
+    """Yield the names that result from expanding the braces of a pattern.
 
     >>> list(_expand_braces("{a,b}-{8..10}"))
     ['a-8', 'a-9', 'a-10', 'b-8', 'b-9', 'b-10']
@@ -85,7 +85,7 @@ def _expand_braces(pattern: str) -> Iterator[str]:
     choices: Iterable[str] = match[1].split(",")
     if numbers is not None:
         first, last = int(numbers[1]), int(numbers[2])
-        # Leading zeros of either number set the width, as in a shell.
+        # A leading zero in either number sets the width, as in a shell.
         is_padded = any(len(text) > 1 and text.startswith("0") for text in numbers.groups())
         width = max(map(len, numbers.groups())) if is_padded else 0
         step = 1 if first <= last else -1
@@ -101,7 +101,7 @@ def _expand_braces(pattern: str) -> Iterator[str]:
 
 @contextmanager
 def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
-    """Open an archive (a path, also of a pipe, or a URL) at its beginning; decompress gzip and bzip2."""
+    """Open an archive (a file, pipe or URL) for reading from its beginning, and decompress gzip and bzip2."""
     with ExitStack() as stack:
         source = make_source(name)
         if isinstance(source, PathSource):
@@ -130,7 +130,7 @@ def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
 
 
 def _unsupported_compression(beginning: bytes) -> str | None:
-    """Return the compression of a file with this beginning if it cannot be decompressed; otherwise ``None``."""
+    """Return the name of the compression that a file beginning like this has, if it is not supported; else ``None``."""
     return next((method for magic, method in _UNSUPPORTED.items() if beginning.startswith(magic)), None)
 
 
@@ -151,7 +151,7 @@ class _RawFile(io.RawIOBase):
         return len(data)
 
 
-#: Members that are read for the label and for ``extra``.
+#: Suffixes of the members with the label and the columns of ``extra``.
 COLUMN_SUFFIXES = ("cls", "json", "txt")
 _SUBTITLE_SUFFIXES = frozenset(extension[1:] for extension in SUBTITLE_EXTENSIONS)
 _NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)
@@ -162,10 +162,10 @@ _Part = Any
 def group_members(
     members: Iterable[Member], take: Callable[[int, str, Member], _Part]
 ) -> Iterator[tuple[str, dict[str, _Part]]]:
-    """Yield the samples of an archive: (key, its members by suffix).
+    """Yield (key, members by suffix) for each sample of an archive.
 
-    Members without a suffix, or with a leading dot, are ignored. ``take`` takes a sample's number, a member's suffix,
-    and the member, and returns the part of the sample.
+    Members that have no suffix, or a leading dot, are ignored. ``take`` is a function of the sample's number, the
+    member's suffix and the member. It returns what to keep of the member.
 
     >>> members = [Member(name, 0, 0) for name in ("1.mp4", "1.cls", "README", "2.mp4", "2.cls")]
     >>> list(group_members(members, lambda position, suffix, member: position))
@@ -188,7 +188,7 @@ def group_members(
 
 
 def broken_link(archive: str, member: Member) -> UnreadableSource:
-    """Return a source that, when opened, raises the reason why a link in an archive cannot be read."""
+    """Return a source that raises, when opened, the reason why a link in an archive cannot be followed."""
     return UnreadableSource(
         f"{archive}/{member.name} is a link to a file that cannot be reached: it is outside of the archive, or the "
         "archive is compressed or comes through a pipe. Pack it with tar --dereference --hard-dereference."
@@ -200,7 +200,7 @@ def is_media(suffix: str, kind: MediaKind, media: str | None) -> bool:
 
 
 def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | None:
-    """Return 0 if a member is media of the kind, 1 if it is a video that may have audio, ``None`` if it is neither."""
+    """Return 0 if a member is media of the kind, 1 if it is a video that may have audio, ``None`` if neither."""
     if media is not None:
         return 0 if suffix == media else None
     extension = f".{suffix.rpartition('.')[2]}"
@@ -213,10 +213,10 @@ def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | Non
 def item_of_sample(
     archive: str, key: str, parts: Mapping[str, Any], *, kind: MediaKind, media: str | None = None
 ) -> Item:
-    """Return the file of a sample, with the label and columns from its other members.
+    """Return the file of a sample, with the label and columns from the sample's other members.
 
-    An error in the members of the sample is raised when the file is opened, so that the error policy of a dataset
-    applies. ``parts`` are the members by suffix: bytes, `TarMember` objects, an `UnreadableSource`, or column values.
+    An error in one of the members is raised when the file is opened, so that the error policy of a dataset applies.
+    ``parts`` has the members by suffix: bytes, `TarMember` objects, an `UnreadableSource`, or column values.
     """
     name = f"{archive}/{key}" if archive else key
     try:
@@ -239,7 +239,7 @@ def item_of_sample(
 
 
 def is_subtitles(suffix: str) -> bool:
-    """Return whether a member with this suffix is a subtitle file."""
+    """Return whether the suffix is that of a subtitle file."""
     return suffix.rpartition(".")[2] in _SUBTITLE_SUFFIXES
 
 
@@ -279,27 +279,27 @@ def _column(name: str, suffix: str, part: Any) -> Any:
 
 
 class TarItems(LazyItems):
-    """The samples of uncompressed tar shards on this machine, as files for any map-style dataset.
+    """The samples of uncompressed tar shards on this machine, as items for any map-style dataset.
 
     The shards have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt`` make a sample.
-    Headers are read once. Afterwards every sample can be read directly: full shuffles, resuming and ranks work as with
-    plain files, and decoders read only the part of a file that a clip needs. For compressed or remote shards, use
-    `TarSamples`.
+    All headers are read once, when the object is made. Afterwards, every sample can be read directly, so shuffling,
+    resuming and ranks work as with plain files, and decoders read only the parts of a file that a clip needs. For
+    compressed or remote shards, use `TarSamples`.
 
     The label is the number in ``.cls``, or ``"label"`` in ``.json``. The other values of ``.json``, and the text of
     ``.txt``, are in ``extra``; subtitle files (``.srt``, ``.en.vtt``) are in ``sidecars``. A damaged shard gives the
-    samples before the damage, and one more item whose error describes the damage, for the error policy of the dataset.
-    Nothing is written to disk.
+    samples before the damage, and one more item. Reading that item raises an error that describes the damage, so that
+    the error policy of the dataset applies. Nothing is written to disk.
 
     Args:
-        shards: A path, or several; with ``{000..009}``, ``{a,b}``, ``*`` and ``?``.
+        shards: A path or several paths, in which ``{000..009}``, ``{a,b}``, ``*`` and ``?`` expand.
         kind: The kind of media in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
-        media: The suffix of the media member, if a sample has several of the kind: ``"left.mp4"``.
+        media: Suffix of the member with the media, if a sample has several of the kind: ``"left.mp4"``.
 
     Raises:
         InvalidArgumentError: if there are no shards.
         SourceNotFoundError: if a shard does not exist.
-        OpenError: if a shard is a URL, or is compressed.
+        OpenError: if a shard is a URL or compressed.
 
     Example:
         >>> from mediatensor.datasets import TarItems, VideoClips
@@ -331,7 +331,7 @@ class TarItems(LazyItems):
 
     def _portable_names(self) -> list[str]:
         shards = [os.path.basename(shard) for shard in self.shards]
-        # The last item of a damaged shard has no members, and the reason as its key.
+        # The last item of a damaged shard has no members. Its key is the reason, which may differ between machines.
         return [f"{shards[number]}/{key if members else ''}" for number, key, members in self._index]
 
     def __len__(self) -> int:
@@ -353,9 +353,9 @@ class TarItems(LazyItems):
 
 
 class _Index:
-    """The samples and the places of their members, in a few arrays whatever the number of samples.
+    """The samples and where their members are, in a few arrays for any number of samples.
 
-    Every forked worker would copy a list of objects, because it changes their reference counts.
+    A list of objects would be copied in every forked worker, because using an object changes its reference count.
     """
 
     def __init__(self) -> None:
@@ -386,13 +386,13 @@ class _Index:
         return len(self._shards)
 
     def __iter__(self) -> Iterator[tuple[int, str, bool]]:
-        """Yield (shard number, key, whether it has members) for each sample."""
+        """Yield (shard number, key, whether the sample has members) for each sample."""
         for index in range(len(self)):
             key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()
             yield self._shards[index], key, self._member_ends[index + 1] > self._member_ends[index]
 
     def __getitem__(self, index: int) -> tuple[int, str, dict[str, Member]]:
-        """Return (shard number, key, members by suffix)."""
+        """Return (shard number, key, members by suffix) of a sample."""
         key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()
         members = {}
         for i in range(self._member_ends[index], self._member_ends[index + 1]):
@@ -402,7 +402,7 @@ class _Index:
 
 
 def _samples(shard: str) -> Iterator[tuple[str, dict[str, Member]]]:
-    """Yield (key, members by suffix) for each sample; at the end of a damaged shard, (the damage, no members)."""
+    """Yield (key, members by suffix) for each sample. At the end of a damaged shard, yield (the damage, no members)."""
     if is_url(shard):
         raise OpenError(f"Could not open shard {shard}: a shard is indexed only on this machine; use TarSamples.")
     try:
