@@ -1,7 +1,7 @@
-"""Read documents into pages, represent recognised documents as elements, and export them.
+"""Read documents into pages, represent recognised documents as elements, and export elements.
 
-`_elements` has the data, `_documents` reads pages, and `_exports` writes formats. Modules named as in docTR use these
-packages: `exporters`, `elements`, `image`, `pdf`, `html`, `reader`.
+`_elements` defines the elements, `_documents` reads pages, and `_exports` writes formats. The public modules use these
+packages, and have docTR's names: `exporters`, `elements`, `image`, `pdf`, `html`, `reader`.
 """
 
 from __future__ import annotations

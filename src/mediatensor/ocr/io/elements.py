@@ -1,8 +1,8 @@
 """Elements of a recognised document: a tree of pages, blocks, lines and words, or pages of predictions.
 
-Names, arguments and exported dictionaries are the same as in docTR, so code for docTR and stored exports keep working.
-Geometries are relative to the page: ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in
-reading direction.
+Names, arguments and exported dictionaries are the same as in docTR, so code written for docTR and stored exports keep
+working. Geometries are relative to the page: ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in reading
+direction.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
     "Word",
 ]
 
-# Number of pages of a document that notebooks show.
+# Maximum number of pages that a notebook shows of a document.
 _MAX_PAGES_SHOWN = 5
 
 
@@ -59,19 +59,19 @@ class Page(PageExportsMixin):
     """A page: its image and its blocks of text.
 
     Args:
-        page: The image, uint8: an array (H, W, 3) or a tensor (3, H, W), on any device. `export` does not include it.
-        blocks: The blocks.
+        page: The image, uint8: an array (H, W, 3) or a tensor (3, H, W), on any device. It is not exported.
+        blocks: The blocks of text.
         page_idx: The index of the page in its document, from 0.
         dimensions: Height and width in pixels.
-        orientation: The clockwise rotation of the page in degrees: ``{"value": 90, "confidence": None}``.
+        orientation: How far the page is rotated clockwise, in degrees: ``{"value": 90, "confidence": None}``.
         language: The language: ``{"value": "en", "confidence": 0.9}``.
-        layout: The regions of the layout.
-        tables: The tables; their words are not part of the blocks.
-        error: The reason why the page could not be read. A page with an error is empty. Exported only if set.
-        unread: Lines that were detected, but not read completely. Exported only if there are any.
-        fields: Keys with their values, whose words are also in the blocks and tables. Exported only if there are any.
-        in_reading_order: Whether blocks, lines and layout regions are in reading order, as predictors return them. If
-            not, exports determine the order. Exported only if true.
+        layout: The layout regions of the page.
+        tables: The tables. Their words are not in the blocks.
+        error: The reason why the page could not be read; the page is then empty. Exported only if set.
+        unread: Lines that were detected but not read, or not completely. Exported only if there are any.
+        fields: Keys with their values. Their words are also in the blocks and tables. Exported only if there are any.
+        in_reading_order: Whether blocks, lines and layout regions are already in reading order, as on pages from a
+            predictor. If not, exports determine the order. Exported only if true.
 
     Example:
         >>> import numpy as np
@@ -116,21 +116,21 @@ class Page(PageExportsMixin):
             **kwargs: Arguments of ``synthesize_page``: ``draw_proba``, ``font_family``, sizes and colours.
 
         Returns:
-            uint8 (H, W, 3).
+            The drawing, uint8 (H, W, 3).
         """
         return synthesize_page(self.export(), **kwargs)
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], page: PageImage | None = None, **kwargs: Any) -> Self:
-        """Restore a page from the result of `export`, of this library or of docTR.
+        """Restore a page from a result of `export`, from this library or from docTR.
 
         Args:
-            save_dict: The export; "layout" and "tables" may be missing, as in exports of docTR before 1.1.
-            page: The image, which exports do not include. Without it, the page can be neither shown nor written as PDF.
+            save_dict: The export. "layout" and "tables" may be missing, as in exports of docTR before 1.1.
+            page: The image, which is not in the export. Without it, the page can neither be shown nor written as PDF.
             **kwargs: Ignored.
 
         Raises:
-            InvalidArgumentError: if another key is missing; the message names it.
+            InvalidArgumentError: if any other key is missing; the message names the key.
         """
         return cls(
             blocks=[Block.from_dict(block) for block in stored(save_dict, "blocks", cls)],
@@ -141,10 +141,10 @@ class Page(PageExportsMixin):
 
 
 class KIEPage(KIEPageExportsMixin):
-    """A page of key information extraction: its image and its predictions by class.
+    """A page of key information extraction: its image, and predictions grouped by class.
 
     Args:
-        predictions: The predictions of each class.
+        predictions: For each class, its predictions.
         page, page_idx, dimensions, orientation, language, layout, error, unread, fields: As for `Page`.
 
     Example:
@@ -179,12 +179,12 @@ class KIEPage(KIEPageExportsMixin):
         visualize_kie_page(self.export(), page_pixels(self.page), **options)
 
     def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
-        """Draw the predictions on a blank page, with the arguments of ``synthesize_kie_page``; see `Page`."""
+        """Draw the predictions on a blank page; arguments as for ``synthesize_kie_page``, see `Page.synthesize`."""
         return synthesize_kie_page(self.export(), **kwargs)
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], page: PageImage | None = None, **kwargs: Any) -> Self:
-        """Restore a page from the result of `export`, of this library or of docTR; see `Page.from_dict`."""
+        """Restore a page from a result of `export`, from this library or from docTR; see `Page.from_dict`."""
         predictions = {
             class_name: [Prediction.from_dict(prediction) for prediction in group]
             for class_name, group in stored(save_dict, "predictions", cls).items()
@@ -193,7 +193,7 @@ class KIEPage(KIEPageExportsMixin):
 
 
 class Document(DocumentExportsMixin):
-    """A document: its pages.
+    """A document, as a sequence of pages.
 
     Args:
         pages: The pages.
@@ -219,7 +219,7 @@ class Document(DocumentExportsMixin):
             page.show(**kwargs)
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks that shows the first pages with their boxes and the recognised text."""
+        """Return HTML for notebooks: the first pages with their boxes and their recognised text."""
         shown = []
         for page in self.pages[:_MAX_PAGES_SHOWN]:
             png = page._repr_png_()
@@ -234,15 +234,15 @@ class Document(DocumentExportsMixin):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], pages: Sequence[PageImage] | None = None, **kwargs: Any) -> Self:
-        """Restore a document from the result of `export`, of this library or of docTR.
+        """Restore a document from a result of `export`, from this library or from docTR.
 
         Args:
             save_dict: The export.
-            pages: The images of the pages, which exports do not include.
+            pages: The images of all pages, which are not in the export.
             **kwargs: Ignored.
 
         Raises:
-            InvalidArgumentError: if a key is missing, or the number of images differs from the number of pages.
+            InvalidArgumentError: if a key is missing, or there are not as many images as pages.
         """
         exports = stored(save_dict, "pages", cls)
         if pages is not None and len(pages) != len(exports):
@@ -258,7 +258,7 @@ class Document(DocumentExportsMixin):
 
 
 class KIEDocument(Document):
-    """A document of key information extraction: its pages.
+    """A document of key information extraction, as a sequence of pages.
 
     Args:
         pages: The pages, each a `KIEPage`.

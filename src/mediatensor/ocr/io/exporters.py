@@ -1,7 +1,7 @@
-"""Exporters, a class for each format, and mixins with the export methods of pages and documents.
+"""Exporters, one class for each format; and mixins with the export methods of pages and documents.
 
-The mixins give pages and documents a method for each format (`Page.export_as_html`, ...), and `export_as`, which takes
-the name of the format. To change a format, subclass its exporter class.
+The mixins give pages and documents a method for each format (`Page.export_as_html`, ...). They also have `export_as`,
+which takes the name of the format. To change a format, subclass its exporter class.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _METHODS = {
 
 
 class _Exports(Element, Generic[_HocrType]):
-    """Export methods of pages, prediction pages and documents. Only for hOCR, documents return another type."""
+    """Export methods of pages, prediction pages and documents. The type of the result depends on this only for hOCR."""
 
     @overload
     def export_as(self, format: Literal["json", "dict"], **kwargs: Any) -> dict[str, Any]: ...
@@ -87,24 +87,24 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as(self, format: str, **kwargs: Any) -> Any: ...
 
     def export_as(self, format: str, **kwargs: Any) -> Any:
-        """Export in the format with this name.
+        """Export in the named format.
 
         Args:
-            format: One of the names under Returns, in lower or upper case.
-            **kwargs: Arguments of the method for this format.
+            format: One of the names listed under Returns, in lower or upper case.
+            **kwargs: Arguments of the method for the format.
 
         Returns:
             The type depends on the format:
 
-            * 'json' or 'dict': a dictionary of plain types, for ``json.dumps``;
+            * 'json' or 'dict': a dictionary of plain types that ``json.dumps`` accepts;
             * 'text' or 'txt', 'markdown' or 'md', 'asciidoc' or 'adoc', 'html', 'tsv', 'csv': a ``str``;
-            * 'xml' or 'hocr': for a page, a tuple of the file (UTF-8 ``bytes``) and its ``ElementTree``; for a
-              document, a list of such tuples, one for each page;
-            * 'alto': one tuple of the file and its tree, even for a document;
-            * 'pdf', 'xlsx': ``bytes``.
+            * 'xml' or 'hocr': a tuple of the file (UTF-8 ``bytes``) and its ``ElementTree``; for a document, a list
+              with such a tuple for each page;
+            * 'alto': such a tuple; a document becomes one file as well;
+            * 'pdf' or 'xlsx': ``bytes``.
 
         Raises:
-            InvalidArgumentError: if there is no such format.
+            InvalidArgumentError: if the format is unknown.
 
         Example:
             >>> import numpy as np
@@ -125,37 +125,37 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_alto(
         self, file_name: str | None = None, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree]:
-        """Export as ALTO 4 XML, the format of digital libraries. A document becomes one file with all pages.
+        """Export as ALTO 4 XML, the format of digital libraries. A document becomes one file.
 
         Args:
-            file_name: The name of the image or document, for the description in the file.
+            file_name: The name of the image or document, which the description in the file mentions.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether to sort the content into reading order; otherwise it keeps the stored order.
+            reading_order: Whether to sort the content into reading order. If ``False``, it keeps the stored order.
 
         Returns:
-            The file in UTF-8 and its tree.
+            The file in UTF-8, and its tree.
         """
         return AltoExporter().export(self, file_name=file_name, direction=direction, reading_order=reading_order)
 
     def export_as_tsv(self, direction: str = "auto", reading_order: bool = True) -> str:
-        """Export as a table with 12 columns separated by tabs, as ``tesseract image out tsv`` writes it.
+        """Export as a table of 12 columns separated by tabs, like the output of ``tesseract image out tsv``.
 
         Args:
             direction, reading_order: As for `export_as_alto`.
 
         Returns:
-            The table. The first line has the column names.
+            The table, with the column names in the first line.
         """
         return TSVExporter().export(self, direction=direction, reading_order=reading_order)
 
     def export_as_csv(self) -> str:
-        """Export the tables as CSV (RFC 4180), one after the other, with an empty line between two.
+        """Export the tables as CSV (RFC 4180), one after the other, with an empty line between them.
 
-        A spanning cell has its text in its first row and column. Texts are written unchanged, so programs may take a
-        text that begins with ``=`` for a formula, unlike in `export_as_xlsx`.
+        The text of a spanning cell is in its first row and column. Texts are written unchanged. A program that opens
+        the file may therefore take a text that begins with ``=`` for a formula, unlike with `export_as_xlsx`.
 
         Returns:
-            The CSV text, empty if there are no tables. Lines end with ``"\\r\\n"``.
+            The CSV text; empty if there are no tables. Lines end with ``"\\r\\n"``.
 
         Example:
             >>> import numpy as np
@@ -168,17 +168,17 @@ class _Exports(Element, Generic[_HocrType]):
         return tables_csv(self)
 
     def export_as_xlsx(self, path: str | PathLike[str] | None = None) -> bytes:
-        """Export the tables as an Excel workbook, a sheet for each table.
+        """Export the tables as an Excel workbook, with a sheet for each table.
 
-        Spanning cells are merged. Header rows are bold and frozen. Columns of plain numbers, such as 12 or 0.75, become
-        numbers. All other cells stay text, for example texts that begin with ``=``, or 3.597, because its dot separates
-        thousands in some countries.
+        Spanning cells are merged. Header rows are bold and frozen. If all cells of a column are plain numbers, such as
+        12 or 0.75, they become numbers. All other cells stay text, including texts that begin with ``=``. A column with
+        3.597 stays text as well, because in some countries the dot separates thousands.
 
         Args:
-            path: A file to write the result to, atomically; ``None`` writes no file.
+            path: File to write atomically; ``None`` writes no file.
 
         Returns:
-            The file. If there are no tables, it has one empty sheet.
+            The contents of the file. If there are no tables, it has one empty sheet.
 
         Raises:
             MissingDependencyError: if openpyxl is not installed.
@@ -193,20 +193,20 @@ class _Exports(Element, Generic[_HocrType]):
         return _written(path, tables_xlsx(self))
 
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
-        """Export as searchable PDF: every page gets an invisible text layer.
+        """Export as searchable PDF, in which every page has an invisible text layer.
 
-        Pages of PDF files are otherwise unchanged, and other pages become images.
+        Pages that come from PDF files are otherwise unchanged. All other pages become images.
 
-        This does not redact text. The text layer has all words of this page or document, whatever the image shows.
-        If you paint over a name in ``page.page``, search and copy still find it, even with ``keep_pages=False``,
+        Exporting does not redact text. The text layer has all words of the page or document, whatever the images show.
+        If you paint over a name in ``page.page``, search and copy still find the name, even with ``keep_pages=False``,
         which exports the image of every page. To redact the name, also remove its words from the page.
 
         Args:
-            path: A file to write the result to, atomically; ``None`` writes no file.
+            path: File to write atomically; ``None`` writes no file.
             **kwargs: Arguments of `PDFExporter`: ``dpi``, ``quality``, ``lossless``, ``keep_pages``.
 
         Returns:
-            The file.
+            The contents of the file.
 
         Raises:
             InvalidArgumentError: if a page has no image.
@@ -216,12 +216,12 @@ class _Exports(Element, Generic[_HocrType]):
         return _written(path, PDFExporter(**kwargs).export(self))
 
     def save_pdf(self, path: str | PathLike[str], **kwargs: Any) -> None:
-        """Write a searchable PDF with the arguments of `export_as_pdf`. This does not redact text."""
+        """Write a searchable PDF; arguments as for `export_as_pdf`. This does not redact text."""
         self.export_as_pdf(path, **kwargs)
 
 
 class _PageExports(_Exports[tuple[bytes, ElementTree]]):
-    """Export methods that pages of blocks and pages of predictions share."""
+    """Export methods that pages of blocks and pages of predictions have in common."""
 
     def export_as_xml(
         self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
@@ -231,16 +231,16 @@ class _PageExports(_Exports[tuple[bytes, ElementTree]]):
         Args:
             file_title: The title of the file.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether to sort the content into reading order; otherwise it keeps the stored order.
+            reading_order: Whether to sort the content into reading order. If ``False``, it keeps the stored order.
 
         Returns:
-            The file in UTF-8 and its tree.
+            The file in UTF-8, and its tree.
         """
         return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
 
 
 class PageExportsMixin(_PageExports, TextPage):
-    """Export methods of a page of blocks."""
+    """Export methods of pages of blocks."""
 
     def render(
         self,
@@ -252,14 +252,13 @@ class PageExportsMixin(_PageExports, TextPage):
     ) -> str:
         """Return the text of the page in reading order.
 
-        Rows of cells, as on receipts, forms and tables, become lines of text, with spaces that keep the columns
-        aligned.
+        Rows of cells, on receipts, forms and in tables, become lines of text in which spaces keep the columns aligned.
 
         Args:
-            block_break: The separator between two blocks.
+            block_break: The separator between blocks.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             include_furniture: Whether to include page headers, page footers and footnotes.
-            layout: Whether to imitate the layout of the page with spaces, empty lines, and columns side by side.
+            layout: Whether to imitate the layout of the page, with spaces, empty lines and columns next to each other.
 
         Example:
             >>> import numpy as np
@@ -274,12 +273,12 @@ class PageExportsMixin(_PageExports, TextPage):
         )
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
-        """Export the page into nested dictionaries of plain types, without its image.
+        """Export the page, without its image, as nested dictionaries of plain types.
 
         Args:
-            reading_order: Whether to export paragraphs in reading order as blocks, as in all other formats; otherwise
-                ``page.blocks`` are exported.
-            characters: Whether words include their characters, if these are known.
+            reading_order: Whether to export paragraphs in reading order as blocks, as all other formats do. If
+                ``False``, ``page.blocks`` are exported.
+            characters: Whether words include their characters, if they are known.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``Page.from_dict`` reads.
@@ -306,7 +305,7 @@ class PageExportsMixin(_PageExports, TextPage):
 
         Args:
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            escape: Whether special characters of Markdown are escaped.
+            escape: Whether to escape the special characters of Markdown.
             include_furniture: Whether to include page headers, page footers and footnotes.
 
         Example:
@@ -322,24 +321,24 @@ class PageExportsMixin(_PageExports, TextPage):
         )
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
-        """Export the page as AsciiDoc, in reading order, with the arguments of `export_as_markdown`."""
+        """Export the page as AsciiDoc, in reading order; arguments as for `export_as_markdown`."""
         return AsciiDocExporter().export_page(
             self, direction=direction, escape=escape, include_furniture=include_furniture
         )
 
     def export_as_html(self, direction: str = "auto", include_furniture: bool = True) -> str:
-        """Export the page as an HTML fragment, in reading order; see `export_as_markdown`."""
+        """Export the page as an HTML fragment, in reading order; arguments as for `export_as_markdown`."""
         return HTMLExporter().export_page(self, direction=direction, include_furniture=include_furniture)
 
 
 class KIEPageExportsMixin(_PageExports, PredictionPage):
-    """Export methods of a page of predictions."""
+    """Export methods of pages of predictions."""
 
     def render(self, prediction_break: str = "\n\n", direction: str = "auto") -> str:
-        """Return the predictions as ``class: text``; those of each class are in reading order.
+        """Return the predictions as ``class: text``, those of each class in reading order.
 
         Args:
-            prediction_break: The separator between two predictions.
+            prediction_break: The separator between predictions.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
         """
         return prediction_break.join(
@@ -349,11 +348,11 @@ class KIEPageExportsMixin(_PageExports, PredictionPage):
         )
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
-        """Export the page into nested dictionaries of plain types, without its image.
+        """Export the page, without its image, as nested dictionaries of plain types.
 
         Args:
             reading_order: Whether to sort the predictions of each class into reading order.
-            characters: Whether predictions include their characters, if these are known.
+            characters: Whether predictions include their characters, if they are known.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``KIEPage.from_dict`` reads.
@@ -370,29 +369,29 @@ class KIEPageExportsMixin(_PageExports, PredictionPage):
         return exported
 
     def export_as_markdown(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as Markdown, with a list for each class; arguments as for `Page`."""
+        """Export the page as Markdown, with a list for each class; arguments as for `Page.export_as_markdown`."""
         return MarkdownExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as AsciiDoc, with a list for each class; arguments as for `Page`."""
+        """Export the page as AsciiDoc, with a list for each class; arguments as for `Page.export_as_asciidoc`."""
         return AsciiDocExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_html(self, direction: str = "auto") -> str:
-        """Export the page as a fragment of HTML, with a list for each class; arguments as for `Page`."""
+        """Export the page as an HTML fragment, with a list for each class; arguments as for `Page.export_as_html`."""
         return HTMLExporter().export_kie_page(self, direction=direction)
 
 
 class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBase):
-    """Methods that export a document: they join the exports of its pages."""
+    """Export methods of documents, which join the exports of the pages."""
 
     def joined_tables(self) -> list[Table]:
-        """Return all tables of the document, and join tables that continue on the next page.
+        """Return all tables of the document. Parts of a table that continues on the next page are joined.
 
-        The last table of a page and the first table of the next page are joined if they have the same columns in the
-        same places. A repeated head is left out.
+        The last table of a page and the first table of the next page are joined if their columns are the same and at
+        the same positions. If the head is repeated, the second copy is left out.
 
         Returns:
-            New tables. The geometry of each cell still refers to its original page.
+            New tables. The geometry of a cell refers to the page that the cell comes from.
 
         Example:
             >>> from mediatensor.ocr.io import Document
@@ -405,13 +404,13 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         """Return the text of all pages.
 
         Args:
-            page_break: The separator between two pages.
+            page_break: The separator between pages.
             **kwargs: Arguments of the ``render`` method of the pages.
         """
         return _join_pages(page_break, (page.render(**kwargs) for page in self.pages))
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
-        """Export the document into nested dictionaries of plain types; arguments as for `Page`."""
+        """Export the document as nested dictionaries of plain types; arguments as for `Page.export`."""
         return {"pages": [page.export(characters=characters, reading_order=reading_order) for page in self.pages]}
 
     def export_as_xml(self, **kwargs: Any) -> list[tuple[bytes, ElementTree]]:
@@ -421,7 +420,7 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
             **kwargs: Arguments of ``export_as_xml`` of the pages.
 
         Returns:
-            For each page, the file in UTF-8 and its tree.
+            For each page, the file in UTF-8, and its tree.
         """
         return XMLExporter().export_document(self, **kwargs)
 
@@ -429,17 +428,17 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         """Export as Markdown.
 
         Args:
-            page_break: The separator between two pages.
+            page_break: The separator between pages.
             **kwargs: Arguments of ``export_as_markdown`` of the pages.
         """
         return _join_pages(page_break, (page.export_as_markdown(**kwargs) for page in self.pages))
 
     def export_as_asciidoc(self, page_break: str = "\n\n<<<\n\n", **kwargs: Any) -> str:
-        """Export as AsciiDoc, with the arguments of `export_as_markdown`."""
+        """Export as AsciiDoc; arguments as for `export_as_markdown`."""
         return _join_pages(page_break, (page.export_as_asciidoc(**kwargs) for page in self.pages))
 
     def export_as_html(self, page_break: str = "<hr>", **kwargs: Any) -> str:
-        """Export as an HTML fragment, with the arguments of `export_as_markdown`."""
+        """Export as an HTML fragment; arguments as for `export_as_markdown`."""
         return _join_pages(page_break, (page.export_as_html(**kwargs) for page in self.pages))
 
 

@@ -1,6 +1,6 @@
 """Fetch files from web servers, and print web pages as PDF.
 
-Files are fetched with limits on size and time, and without redirections from https to http.
+Fetching a file has limits on size and time, and does not follow redirections from https to http.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, S
 __all__ = ["read_html"]
 
 
-# "Not found" and "gone".
+# HTTP status "not found" and "gone".
 _NOT_THERE = frozenset((404, 410))
 _CHUNK_BYTES = 1 << 18
-# Reading from a slower server fails after the timeout.
+# If a server sends fewer bytes per second, reading fails after the timeout.
 _MIN_BYTES_PER_SECOND = 10_000
 _WEB = re.compile(r"(https?)://", re.IGNORECASE)
-# All characters that may occur unescaped in a URL, and the percent sign, which begins escapes.
+# All characters that may occur unescaped in a URL, and the percent sign, with which escapes start.
 _URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]#"
 
 
 class Fetched(NamedTuple):
-    """The response of a server: URL after all redirections, body, content type, and character set if sent."""
+    """The response of a server: URL after all redirections, body, content type, and character set or ``None``."""
 
     url: str
     data: bytes
@@ -53,7 +53,7 @@ def web_scheme(url: object) -> str | None:
 
 
 def fetch(url: str) -> Fetched:
-    """Fetch a file from a web server; errors are those of `DocumentFile.from_url`."""
+    """Fetch a file from a web server. Errors are raised as in `DocumentFile.from_url`."""
     if web_scheme(url) is None:
         raise InvalidArgumentError(f"url = {url!r} should be a str that begins with https:// or http://.")
     try:
@@ -71,7 +71,7 @@ def fetch(url: str) -> Fetched:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    # Not `build_opener`, which would also read local files and ftp.
+    # `build_opener` would also read local files and ftp.
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -122,12 +122,12 @@ def _body(response: http.client.HTTPResponse) -> bytes:
 def read_html(url: str, **kwargs: Any) -> bytes:
     """Print a web page to a PDF file. Needs the extra ``html``.
 
-    Images and styles of a web page are fetched only by https, or also by http if the page was fetched by http. A web
-    page cannot make this function read local files. For a local page, only the page itself is read. If you trust the
+    For a web page, images and styles are fetched only by https, or also by http if the page itself was. A web page
+    cannot make this function read local files. For a local page, nothing but the page itself is read. If you trust the
     page, pass a ``url_fetcher`` that fetches everything, such as ``weasyprint.urls.URLFetcher()``.
 
     Args:
-        url: The URL of the page, or another first argument of ``weasyprint.HTML``, such as the path of a file.
+        url: The URL of the page, or any other first argument of ``weasyprint.HTML``, such as the path of a file.
         **kwargs: Further arguments of ``weasyprint.HTML``.
 
     Returns:
@@ -154,7 +154,7 @@ def read_html(url: str, **kwargs: Any) -> bytes:
 
 
 def print_page(page: Fetched, **kwargs: Any) -> bytes:
-    """Print a fetched web page to a PDF file, with arguments of ``weasyprint.HTML``."""
+    """Print a fetched web page to a PDF file; ``kwargs`` are arguments of ``weasyprint.HTML``."""
     weasyprint = _import_weasyprint()
     wanted = {"encoding": page.charset, "base_url": page.url, "url_fetcher": _fetcher(weasyprint, page), **kwargs}
     pdf: bytes = weasyprint.HTML(file_obj=io.BytesIO(page.data), **wanted).write_pdf()
@@ -173,7 +173,7 @@ def _import_weasyprint() -> Any:
 
 
 def _local_fetcher(weasyprint: Any, page: str) -> Any:
-    """Return a fetcher for a local page that reads only the page itself and ``data:`` URLs."""
+    """Return a fetcher for a local page. It reads only the page itself and ``data:`` URLs."""
 
     class Fetcher(weasyprint.urls.URLFetcher):  # type: ignore[misc]
         def fetch(self, url: str, headers: Any = None) -> Any:

@@ -36,27 +36,28 @@ def read_img_as_numpy(
     *,
     max_pixels: int | None = MAX_PIXELS,
 ) -> NDArray[np.uint8]:
-    """Read the first or only picture of an image file.
+    """Read the only or the first image of an image file.
 
-    The result is always uint8 RGB. The EXIF orientation is applied, palettes are resolved, transparency is blended over
+    The result is always uint8 RGB. The EXIF orientation is applied, palettes are resolved, transparent parts become
     white, 16-bit samples are rounded to 8 bits, and CMYK is converted. Colour profiles are not applied.
 
     Args:
-        file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, read from its beginning.
-            JPEG, PNG, WebP, GIF, AVIF, HEIC (with the extra ``heic``), BMP or TIFF.
-        output_size: (height, width) in pixels to resize to, bilinearly with antialiasing; ``None`` keeps the size.
-        rgb_output: Whether the channels are RGB; otherwise BGR.
-        max_pixels: Pictures with more pixels are refused before decoding; ``None`` for no limit.
+        file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, which is read from its
+            beginning. The format may be JPEG, PNG, WebP, GIF, AVIF, HEIC (with the extra ``heic``), BMP or TIFF.
+        output_size: (height, width) in pixels, to which to resize bilinearly with antialiasing; ``None`` keeps the
+            size.
+        rgb_output: Whether the order of channels is RGB; otherwise BGR.
+        max_pixels: Images with more pixels are rejected before decoding; ``None`` means no limit.
 
     Returns:
         (H, W, 3) uint8, contiguous.
 
     Raises:
-        SourceTypeError: (a TypeError) for a source of another type.
-        SourceNotFoundError: (a FileNotFoundError) if there is no such file.
+        SourceTypeError: (a TypeError) if ``file`` has another type.
+        SourceNotFoundError: (a FileNotFoundError) if the file does not exist.
         OpenError: (a ValueError) if the file is empty or not an image.
         PageError: (a ValueError) if the image is damaged, incomplete or too large.
-        InvalidArgumentError: if another argument has a value that is not accepted.
+        InvalidArgumentError: if another argument is invalid.
         MissingDependencyError: if a package for the format is missing.
 
     Example:
@@ -74,17 +75,17 @@ def read_img_as_numpy(
 
 
 def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Read the first or only picture of an image file as a tensor.
+    """Read the only or the first image of an image file as a tensor.
 
     Args:
-        img_path: A path, or any source that `read_img_as_numpy` takes.
-        dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32`` with values divided by 255.
+        img_path: A path, or any other source that `read_img_as_numpy` takes.
+        dtype: ``torch.uint8``; or ``torch.float16`` or ``torch.float32``, for which values are divided by 255.
 
     Returns:
-        (3, H, W), RGB, of that dtype.
+        The image (3, H, W), RGB, of type ``dtype``.
 
     Raises:
-        InvalidArgumentError: (a ValueError) for another dtype; otherwise as `read_img_as_numpy`.
+        InvalidArgumentError: (a ValueError) for another dtype. Other errors as for `read_img_as_numpy`.
 
     Example:
         >>> from mediatensor.ocr.io import read_img_as_tensor
@@ -96,17 +97,17 @@ def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Ten
 
 
 def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Decode the first or only picture of an image file, given as bytes, to a tensor.
+    """Decode the only or the first image of an image file to a tensor.
 
     Args:
-        img_content: The whole file.
+        img_content: The bytes of the whole file.
         dtype: As in `read_img_as_tensor`.
 
     Returns:
-        (3, H, W), RGB, of that dtype.
+        The image (3, H, W), RGB, of type ``dtype``.
 
     Raises:
-        SourceTypeError: if ``img_content`` is a path; otherwise as `read_img_as_tensor`.
+        SourceTypeError: if ``img_content`` is a path. Other errors as for `read_img_as_tensor`.
 
     Example:
         >>> from pathlib import Path
@@ -123,14 +124,14 @@ def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32)
 
 
 def tensor_from_pil(pil_img: Image.Image, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Convert a Pillow image to a tensor with the same channels. Palettes are resolved.
+    """Convert a Pillow image to a tensor with the same channels. Palette indices become colours.
 
     Args:
-        pil_img: The image, with at most 8 bits per sample, or 16-bit gray.
-        dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32`` with values divided by 255.
+        pil_img: The image, with at most 8 bits per sample, or with 16-bit gray.
+        dtype: ``torch.uint8``; or ``torch.float16`` or ``torch.float32``, for which values are divided by 255.
 
     Returns:
-        (C, H, W) of that dtype.
+        The image (C, H, W), of type ``dtype``.
 
     Raises:
         SourceTypeError: if ``pil_img`` is not a Pillow image.
@@ -160,15 +161,15 @@ def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32)
     """Convert an array to a tensor with the channels first.
 
     Args:
-        npy_img: (H, W, C) or (H, W), of uint8 or floating point. Floating-point values are not scaled.
-        dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32``, for which uint8 values are divided by 255.
+        npy_img: The image (H, W, C) or (H, W), uint8 or floating point. Floating-point values are not scaled.
+        dtype: ``torch.uint8``; or ``torch.float16`` or ``torch.float32``, for which uint8 values are divided by 255.
 
     Returns:
-        (C, H, W) of that dtype, contiguous; a copy of the data.
+        A copy of the image (C, H, W), of type ``dtype``, contiguous.
 
     Raises:
         SourceTypeError: if ``npy_img`` is not an array.
-        InvalidArgumentError: for an array of another dtype or shape, or another dtype of the result.
+        InvalidArgumentError: if the array has another dtype or shape, or ``dtype`` is none of these.
 
     Example:
         >>> import numpy as np
@@ -192,7 +193,7 @@ def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32)
 
 
 def get_img_shape(img: Tensor) -> tuple[int, int]:
-    """Return height and width of an image whose channels come first.
+    """Return (height, width) of an image whose channels are its first dimension.
 
     >>> import torch
     >>> from mediatensor.ocr.io import get_img_shape

@@ -1,4 +1,4 @@
-"""Open PDF files as pages, with a function named as in docTR."""
+"""Open PDF files as pages, with a function of the same name as in docTR."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["read_pdf"]
 
 _POINTS_PER_INCH = 72
 
-# Arguments of ``PdfPage.render``, except scale and channel order.
+# Arguments of ``PdfPage.render``, except scale and order of channels.
 _RENDER_ARGUMENTS = frozenset((
     "bitmap_maker", "color_scheme", "crop", "draw_annots", "extra_flags", "fill_color", "fill_to_stroke",
     "force_bitmap_format", "force_halftone", "grayscale", "limit_image_cache", "may_draw_forms", "maybe_alpha",
@@ -40,35 +40,36 @@ def read_pdf(
     timeout_seconds: float | None = None,
     **kwargs: Any,
 ) -> Pages:
-    """Open a PDF file; its pages are rendered on access. Needs the extra ``ocr``.
+    """Open a PDF file. Each page is rendered when it is accessed. Needs the extra ``ocr``.
 
-    Annotations and filled-in forms are drawn. PDFium renders for one thread at a time. The numbers of pixels and
-    of objects of a page are limited, but a small file can still keep PDFium busy for years: set ``timeout_seconds``
+    Annotations and filled-in forms are drawn. PDFium renders only one page at a time in a process. The number of pixels
+    and of objects on a page is limited. A small file can still keep PDFium busy for years, so set ``timeout_seconds``
     for files of unknown origin.
 
     Args:
         file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, which is read completely.
-        scale: Pixels per point (1/72 inch); a scale of 2 is 144 dpi.
-        rgb_mode: Whether the channels are RGB; otherwise BGR.
+        scale: Resolution in pixels per point (1/72 inch); a scale of 2 is 144 dpi.
+        rgb_mode: Whether the order of channels is RGB; otherwise BGR.
         password: The password of an encrypted file.
-        pages: The pages to open, by number from 0 (negative: from the end): a number, a range, a slice or a sequence;
-            ``None`` for all.
-        dpi: Pixels per inch; replaces ``scale``.
-        max_pixels: A page with more pixels raises `PageError`; ``None`` for no limit.
-        timeout_seconds: Maximum seconds for opening the file, and for each page. If given, PDFium runs in a separate
-            process, shared by all documents. A page on which the process times out or crashes raises `PageError`, and
-            the remaining pages can still be read. ``None`` runs PDFium in this process, without limit.
+        pages: The pages to open: a number, a range, a slice or a sequence of numbers. Numbers start from 0; negative
+            ones count from the end. ``None`` opens all pages.
+        dpi: Resolution in pixels per inch, to use instead of ``scale``.
+        max_pixels: A page with more pixels raises `PageError`; ``None`` means no limit.
+        timeout_seconds: Maximum time in seconds for opening the file, and for each page. If given, PDFium runs in a
+            separate process, which serves all documents. If the process exceeds the time or crashes on a page, that
+            page raises `PageError`, and the other pages can still be read. With ``None``, PDFium runs in this process,
+            without a limit.
         **kwargs: Further arguments of pypdfium2's ``PdfPage.render``: ``rotation``, ``crop``, ``grayscale``,
             ``draw_annots``, ``fill_color`` ...
 
     Returns:
-        The pages, (H, W, 3) uint8 each.
+        The pages, each (H, W, 3) uint8.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
         OpenError: if the file is not a PDF, is damaged, has no pages, or the password is missing or wrong.
         OutOfRangeError: if a number in ``pages`` is out of range.
-        InvalidArgumentError: if another argument has a value that is not accepted.
+        InvalidArgumentError: if another argument is invalid.
         MissingDependencyError: if pypdfium2 is not installed.
 
     Example:
@@ -94,7 +95,7 @@ def _check_timeout(value: Any, options: PdfOptions) -> float:
         )
     try:
         pickle.dumps(options)
-    except Exception as error:  # picklers raise almost anything
+    except Exception as error:  # pickling may raise almost any exception
         raise InvalidArgumentError(
             f"With timeout_seconds pages are rendered in another process, and {options.render!r} cannot be sent there "
             f"({error}): pass arguments that can be pickled, or timeout_seconds=None."

@@ -1,4 +1,4 @@
-"""Open documents of any number of pages. Each page is read on access."""
+"""Open documents. Each page is read when it is accessed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["DocumentFile", "Pages", "open_document"]
 
 
 class DocumentFile:
-    """Opens documents from image files, PDF files, or a URL.
+    """Functions that open documents from image files, PDF files, or a URL.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile
@@ -34,25 +34,25 @@ class DocumentFile:
 
     @classmethod
     def from_images(cls, files: Any, **kwargs: Any) -> Pages:
-        """Open image files. Each file is a page; a multi-page TIFF or an animation has a page for each picture.
+        """Open image files. Each file is one page, but a multi-page TIFF or an animation has a page for each image.
 
-        This checks the formats, and raises if a file is not an image. Pages are decoded on access, so a damaged page
-        raises when it is read.
+        Opening checks the formats, and raises an error if a file is not an image. Pages are decoded when they are
+        accessed, so a damaged page raises an error only when it is read.
 
         Args:
-            files: A path (``str`` or ``Path``), the ``bytes`` of a file or a binary file object; or a list, tuple or
-                other iterable of these.
+            files: A path (``str`` or ``Path``), the ``bytes`` of a file or a binary file object; or several of these in
+                a list, tuple or other iterable.
             **kwargs: ``output_size``, ``rgb_output`` and ``max_pixels`` as in `read_img_as_numpy`; ``pages`` as in
-                `read_pdf`, with numbers that count across all files.
+                `read_pdf`, numbered across all files.
 
         Returns:
-            The pages, (H, W, 3) uint8 each.
+            The pages, each (H, W, 3) uint8.
 
         Raises:
-            SourceTypeError: (a TypeError) for a source of another type.
-            SourceNotFoundError: (a FileNotFoundError) if there is no such file.
+            SourceTypeError: (a TypeError) if a file has another type.
+            SourceNotFoundError: (a FileNotFoundError) if a file does not exist.
             OpenError: (a ValueError) if a file is empty or not an image.
-            InvalidArgumentError: if there are no files, or another argument has a value that is not accepted.
+            InvalidArgumentError: if there are no files, or another argument is invalid.
             OutOfRangeError: if a number in ``pages`` is out of range.
             MissingDependencyError: if a package for the format is missing.
 
@@ -65,17 +65,17 @@ class DocumentFile:
 
     @classmethod
     def from_pdf(cls, file: Any, **kwargs: Any) -> Pages:
-        """Open a PDF file; its pages are rendered on access. Needs the extra ``ocr``.
+        """Open a PDF file. Each page is rendered when it is accessed. Needs the extra ``ocr``.
 
         Args:
             file: A path, the bytes of a file, or a binary file object.
             **kwargs: ``scale``, ``dpi``, ``pages``, ``password`` ... as in `read_pdf`.
 
         Returns:
-            The pages, (H, W, 3) uint8 each.
+            The pages, each (H, W, 3) uint8.
 
         Raises:
-            MediaTensorError: as `read_pdf`.
+            MediaTensorError: for the same reasons as in `read_pdf`.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -87,14 +87,14 @@ class DocumentFile:
 
     @classmethod
     def from_url(cls, url: str, **kwargs: Any) -> Pages:
-        """Open a URL: an image, a PDF file, or a web page, which is printed to PDF (needs the extra ``html``).
+        """Open a URL: of an image, a PDF file, or a web page, which is printed to PDF (needs the extra ``html``).
 
         Args:
             url: An https or http URL. Redirections from https to http are not followed.
             **kwargs: Arguments of `read_pdf`, or of `from_images` if the URL is an image.
 
         Returns:
-            The pages, (H, W, 3) uint8 each.
+            The pages, each (H, W, 3) uint8.
 
         Raises:
             InvalidArgumentError: if ``url`` is not an https or http URL.
@@ -120,12 +120,12 @@ class DocumentFile:
 
 
 def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_options: Any) -> Pages:
-    """Open a PDF file or an image, recognised by its first bytes.
+    """Open a PDF file or an image, whose format is recognised by its first bytes.
 
     Args:
         file: A path, a URL, bytes, or a binary file object.
         max_pixels: As in `read_pdf`.
-        **pdf_options: Further arguments of `read_pdf`; they are ignored for images.
+        **pdf_options: Further arguments of `read_pdf`. They are ignored for images.
 
     Raises:
         MediaTensorError: if the file cannot be opened.

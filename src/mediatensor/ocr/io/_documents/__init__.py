@@ -1,8 +1,8 @@
-"""Reading documents: PDF files and images as pages, each read on access.
+"""Documents, PDF files and images, as sequences of pages that are read when they are accessed.
 
-`pages` has `Pages` and the interface of documents, and `images` reads images. `pdf` reads PDF files with PDFium
-(`pdfium`, `pdf_drawing`), in this process or in a separate one with a time limit (`pdf_process_main`). `picture_pdf`
+`pages` has `Pages` and the interface of documents. `images` reads images. `pdf` reads PDF files with PDFium (`pdfium`,
+`pdf_drawing`), either in this process or, with a time limit, in a separate process (`pdf_process_main`). `picture_pdf`
 puts an image into a PDF file.
 
-This package uses elements, because a PDF page has words, but no exports.
+This package uses elements, because PDF pages have words. It does not use exports.
 """

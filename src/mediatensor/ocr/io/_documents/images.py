@@ -1,7 +1,7 @@
-"""Image files as documents: every picture of a file is a page, decoded on access.
+"""Image files as documents: every image in a file is a page, decoded when it is accessed.
 
-Pillow decodes pages of TIFF files. It finds a page by walking over the pages before it, so each page is presented to it
-as the first page of a patched file. All other formats are read by the image decoders of this library.
+Pillow decodes the pages of TIFF files. To find a page, it would walk through all earlier pages. Each page is therefore
+presented as the first page of a patched file. All other formats are read by this library's image decoders.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
 
 
 def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDArray[np.uint8]:
-    """Assemble a page from bands of planes, given from top to bottom; ``width`` and ``height`` are as stored."""
+    """Assemble a page from bands of planes, from top to bottom. ``width`` and ``height`` are the stored size."""
     page = np.empty((height, width, 3), np.uint8)
     wanted = Layout.RGB_ALPHA if layout.has_alpha else Layout.RGB
     for top, planes in bands:
@@ -48,7 +48,7 @@ def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDAr
 
 
 def blend_over_white(planes: Planes) -> Planes:
-    """Blend RGBA planes (uint8) over white: (colour alpha + 255 (255 - alpha)) / 255, rounded.
+    """Blend RGBA planes (uint8) over white: (colour * alpha + 255 * (255 - alpha)) / 255, rounded.
 
     >>> import numpy as np
     >>> planes = [np.full((1, 1), value, np.uint8) for value in (0, 255, 100, 51)]
@@ -61,9 +61,9 @@ def blend_over_white(planes: Planes) -> Planes:
 
 
 def page_of_pillow(image: Image.Image, *, is_white_zero: bool = False) -> NDArray[np.uint8]:
-    """Return a loaded Pillow image as a page. With ``is_white_zero``, 0 is white in 16-bit samples.
+    """Return a loaded Pillow image as a page. With ``is_white_zero``, 0 means white in 16-bit samples.
 
-    Images with 32 bits per sample raise `DecodeError`, because their range is unknown.
+    Images with 32 bits per sample raise `DecodeError`, because their range of values is unknown.
     """
     if image.mode.startswith("I;16"):
         samples = np.asarray(image).astype(np.uint16)
@@ -86,7 +86,7 @@ def _planes(image: Image.Image) -> Planes:
 
 
 def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """Return a stored picture turned upright by its EXIF orientation, contiguous.
+    """Return a stored image turned upright according to its EXIF orientation, contiguous.
 
     >>> import numpy as np
     >>> upright(np.arange(6, dtype=np.uint8).reshape(2, 3, 1), 6)[..., 0].tolist()
@@ -96,14 +96,14 @@ def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
 
 
 def resized(page: NDArray[np.uint8], size: Sequence[int]) -> NDArray[np.uint8]:
-    """Resize a page to (height, width), bilinearly; shrinking averages, so that thin strokes remain visible."""
+    """Resize a page to (height, width) bilinearly. Shrinking averages pixels, so that thin strokes remain visible."""
     height, width = size
     if page.shape[:2] == (height, width):
         return page
     return np.array(Image.fromarray(page).resize((width, height), Image.Resampling.BILINEAR))
 
 
-#: Maximum number of pages of a file.
+#: Maximum number of pages in a file.
 MAX_TIFF_PAGES = 1 << 20
 
 _MAGIC = {b"II*\0": "<", b"MM\0*": ">", b"II+\0": "<", b"MM\0+": ">"}
@@ -116,10 +116,10 @@ def is_tiff(beginning: bytes) -> bool:
 
 
 def page_offsets(file: BinaryIO) -> tuple[int, ...]:
-    """Return the offset of the directory of each page; `OpenError` if there is none, or more than `MAX_TIFF_PAGES`.
+    """Return the offset of each page's directory. Raise `OpenError` if there are no pages, or over `MAX_TIFF_PAGES`.
 
-    The chain of directories ends where it leaves the file, which counts as a page so that reading it reports what is
-    missing, or returns to an earlier directory.
+    Each directory names the offset of the next. The last page is the one whose next offset is 0 or that of an earlier
+    page. An offset outside the file also counts as a page, so that reading this page reports what is missing.
     """
     size = file.seek(0, os.SEEK_END)
     begin = _read(file, 0, 16)
@@ -155,19 +155,19 @@ def _read(file: BinaryIO, at: int, size: int) -> bytes:
 
 
 def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArray[np.uint8]:
-    """Decode the page at an offset, upright, (H, W, 3); `DecodeError` if it is damaged or too large."""
+    """Decode the page at an offset, upright, (H, W, 3). Raise `DecodeError` if it is damaged or too large."""
     image = _open_tiff(file, offset)
     check_pixels(image.width, image.height, max_pixels)
     is_white_zero = image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_ZERO
     image.load()
     page = page_of_pillow(image, is_white_zero=is_white_zero)
-    # Newer versions of Pillow turn the picture while loading it and remove the tag; older versions do neither.
+    # Newer versions of Pillow rotate the image while loading it, and remove the tag. Older versions do neither.
     orientation = image.tag_v2.get(_ORIENTATION, 1)
     return upright(page, orientation if orientation in range(1, 9) else 1)
 
 
 def stored_tiff_page(file: BinaryIO, offset: int) -> Picture | None:
-    """Return the stored data of a page, if PDF can show it as it is; arguments as for `read_tiff_page`."""
+    """Return the stored data of the page at an offset if PDF can show them unchanged, otherwise ``None``."""
     image = _open_tiff(file, offset)
     tags = {tag: value if isinstance(value, tuple) else (value,) for tag, value in image.tag_v2.items()}
     return tiff_picture(
@@ -176,7 +176,7 @@ def stored_tiff_page(file: BinaryIO, offset: int) -> Picture | None:
 
 
 def _open_tiff(file: BinaryIO, offset: int) -> Any:
-    """Open a file with Pillow as if the page at an offset were its first."""
+    """Open a file with Pillow as if the page at an offset were its first page."""
     begin = bytearray(_read(file, 0, 16))
     order = _MAGIC[bytes(begin[:4])]
     if begin[2:4].strip(b"\0") == b"+":
@@ -190,7 +190,7 @@ def _open_tiff(file: BinaryIO, offset: int) -> Any:
 
 
 class _PatchedFile(io.RawIOBase):
-    """Reads ``file`` with its first bytes replaced by ``begin``; closing this object leaves ``file`` open."""
+    """Reads ``file`` as if it started with the bytes ``begin``. Closing this object leaves ``file`` open."""
 
     def __init__(self, file: BinaryIO, begin: bytes) -> None:
         self._file = file
@@ -203,7 +203,7 @@ class _PatchedFile(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        # libtiff reads from the descriptor itself; Pillow passes the position of the page.
+        # libtiff reads from the file descriptor, and Pillow tells it the position of the page.
         return self._file.fileno()
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
@@ -218,15 +218,15 @@ class _PatchedFile(io.RawIOBase):
         return self._begin[at : at + len(data)] + data[max(0, len(self._begin) - at) :]
 
 
-# At most this many animations keep their decoder open.
+# Maximum number of animations whose decoder stays open.
 _MAX_CURSORS = 4
 
-# The chunk that makes a PNG an animation comes before its data. A file with neither in its first bytes is read whole.
+# The chunk that makes a PNG an animation precedes its data. If the first bytes have neither, the whole file is read.
 _PNG_HEAD_BYTES = 1 << 16
 
 
 class ImageOptions(NamedTuple):
-    """Options for decoding pages; arguments of `read_img_as_numpy`."""
+    """Options for decoding pages; see the arguments of `read_img_as_numpy`."""
 
     output_size: tuple[int, int] | None
     rgb_output: bool
@@ -234,9 +234,9 @@ class ImageOptions(NamedTuple):
 
 
 class ImageDocument(PageSource):
-    """One image file. A document that was opened by path keeps only the path; any other document keeps all bytes.
+    """One image file. If it was opened by path, only the path is kept; otherwise, all its bytes.
 
-    Errors are those of `read_img_as_numpy`.
+    Errors are raised as in `read_img_as_numpy`.
     """
 
     def __init__(self, source: object, options: ImageOptions) -> None:
@@ -258,7 +258,7 @@ class ImageDocument(PageSource):
 
     def _start(self) -> None:
         self._lock = ForkSafeLock()
-        # The decoder in the middle of an animation, and the number of the picture that it yields next.
+        # The decoder of an animation after some of its images, and the number of the image that it yields next.
         self._cursor: tuple[Iterator[NDArray[np.uint8]], int] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -285,7 +285,7 @@ class ImageDocument(PageSource):
             return self._frame_of_animation(number)
 
     def stored(self, number: int) -> Picture | None:
-        """Return the stored data of a page if PDF can show it unchanged; ``None`` for scaled pages and animations."""
+        """Return the stored data of a page; ``None`` if it is resized, or if PDF cannot show the data unchanged."""
         if self._options.output_size is not None:
             return None
         with raising_page_error(number, self.name):
@@ -300,14 +300,14 @@ class ImageDocument(PageSource):
 
     @property
     def is_lossless(self) -> bool:
-        """Whether the file keeps every pixel."""
+        """Whether the format of the file stores every pixel exactly."""
         return self._kind in ("tiff", "png", "gif", "bmp")
 
     def _frame_of_animation(self, number: int) -> NDArray[np.uint8]:
         frames, next_number = self._cursor or (None, 0)
         if frames is None or next_number > number:
             frames, next_number = _frames(self._source.read(), self._kind, self._options.max_pixels), 0
-        # After an error there is no cursor, and the next call starts from the beginning.
+        # After an error there is no cursor, so the next call starts at the first image.
         self._cursor = None
         try:
             while next_number <= number:
@@ -321,7 +321,7 @@ class ImageDocument(PageSource):
         return frame
 
     def forget_cursor(self) -> None:
-        """Free the decoder that is kept so that the next picture of an animation can be read fast."""
+        """Free the decoder that is kept for fast access to the next image of an animation."""
         self._cursor = None
 
     def _count_pages(self) -> int:
@@ -338,7 +338,7 @@ class ImageDocument(PageSource):
             return open_image(self._kind, self._source.read(), self._check_pixels).num_frames
         except (MissingDependencyError, MemoryError):
             raise
-        except Exception:  # a damaged file is a document of one page that cannot be read
+        except Exception:  # a damaged file is a document of one page, which cannot be read
             return 1
 
     def _may_have_several_pictures(self) -> bool:
@@ -373,7 +373,7 @@ def _remember_cursor(document: ImageDocument) -> None:
 
 
 def _frames(data: bytes, kind: str, max_pixels: int | None) -> Iterator[NDArray[np.uint8]]:
-    """Yield every picture of a file, upright, (H, W, 3) uint8."""
+    """Yield every image of a file, upright, (H, W, 3) uint8."""
 
     def check(width: int, height: int) -> None:
         check_pixels(width, height, max_pixels)

@@ -1,4 +1,4 @@
-"""Pages of documents, each read on access, and the interface that every kind of document implements."""
+"""Pages of documents, read when they are accessed; and the interface that all kinds of documents implement."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .._elements.elements import Word
 
 
 class PageSource(ABC):
-    """An opened document with a name for messages: picklable, and readable from several threads.
+    """An opened document, with a name for messages. It can be pickled, and read from several threads.
 
-    Methods that take the number of a page, from 0, raise `PageError` if the page cannot be read.
+    Methods take the number of a page, from 0, and raise `PageError` if the page cannot be read.
     """
 
     name: str
@@ -35,36 +35,36 @@ class PageSource(ABC):
 
     @abstractmethod
     def read(self, number: int) -> NDArray[np.uint8]:
-        """Return page ``number``: (H, W, 3) uint8, contiguous."""
+        """Return page ``number`` as (H, W, 3) uint8, contiguous."""
 
     def text_layer(self, number: int) -> list[Word]:
-        """Return the words that the file itself stores for page ``number``."""
+        """Return the words that the file stores for page ``number``; no words for images."""
         return []
 
     @property
     def pixels_per_point(self) -> float:
-        """The scale at which pages are rendered; 1 for pictures, which have no points."""
+        """The scale at which pages are rendered; 1 for images, whose size is not in points."""
         return 1.0
 
     def page_content(self, number: int) -> PageContent | None:
-        """Return the content of page ``number`` according to the file; ``None`` for pictures."""
+        """Return what the file stores for page ``number``: words, lines and images; ``None`` for images."""
         return None
 
 
 @contextmanager
 def raising_page_error(number: int, name: str) -> Iterator[None]:
-    """Turn any error in the block into a `PageError` that names the page."""
+    """Convert any error in the ``with`` block to a `PageError` that names the page."""
     try:
         yield
     except (PageError, MissingDependencyError, MemoryError):
         raise
-    except Exception as error:  # decoders raise almost anything for damaged data
+    except Exception as error:  # for damaged data, decoders raise almost any exception
         reason = str(error).rstrip(".") or type(error).__name__
         raise PageError(f"Page {number} (counted from 0) of {name} cannot be read: {reason}.") from error
 
 
 class KeptSource(NamedTuple):
-    """The source of a document: the absolute path of a plain file, or all bytes of any other source."""
+    """The source of a document: the absolute path of a plain file; for any other source, all its bytes."""
 
     path: str | None
     data: bytes
@@ -72,20 +72,20 @@ class KeptSource(NamedTuple):
 
     @property
     def source(self) -> str | bytes:
-        """The path of a plain file, or the bytes of any other source."""
+        """The path of a plain file; for any other source, its bytes."""
         return self.data if self.path is None else self.path
 
     def open(self) -> BinaryIO:
-        """Open the file at its beginning; the caller closes it."""
+        """Open the file at its beginning. The caller must close it."""
         return io.BytesIO(self.data) if self.path is None else open(self.path, "rb")
 
     def read(self) -> bytes:
-        """Return all bytes of the file, or raise what `read_bytes` raises if it cannot be read any more."""
+        """Return all bytes of the file. If it cannot be read any more, raise the errors of `read_bytes`."""
         return self.data if self.path is None else read_bytes(self.path)[0]
 
 
 def keep_source(source: object) -> KeptSource:
-    """Keep a source. Errors are those of `make_source`, and `OpenError` if it is empty or cannot be opened."""
+    """Keep a source. Raise the errors of `make_source`, or `OpenError` if it is empty or cannot be opened."""
     made = make_source(source)
     if isinstance(made, PathSource) and os.path.isfile(made.path):
         try:
@@ -97,12 +97,12 @@ def keep_source(source: object) -> KeptSource:
     return KeptSource(None, data, f"{len(data)} bytes in memory" if isinstance(made, MemorySource) else name)
 
 
-#: Which pages: numbers from 0, negative ones from the end.
+#: A selection of pages by number, from 0; negative numbers count from the end.
 PageNumbers = int | range | slice | Sequence[int] | None
 
 
 def check_index(index: object, length: int, name: str) -> int:
-    """Return the index of a page as a number from 0, or raise an error if it is not an integer or out of range."""
+    """Return the index of a page as a number from 0. Raise an error if it is not an integer, or is out of range."""
     if isinstance(index, (bool, np.bool_)) or not hasattr(index, "__index__"):
         raise InvalidArgumentError(f"{name} should be an int (got {index!r}).")
     number = operator.index(index)
@@ -112,7 +112,7 @@ def check_index(index: object, length: int, name: str) -> int:
 
 
 def selected(pages: PageNumbers, length: int) -> range | tuple[int, ...]:
-    """Return the numbers, from 0, of the selected pages; errors are those of `Pages.select`.
+    """Return the numbers, from 0, of the selected pages. Errors are raised as in `Pages.select`.
 
     >>> selected(slice(1, None), 3), selected([0, -1], 3), selected(None, 3)
     (range(1, 3), (0, 2), range(0, 3))
@@ -138,7 +138,7 @@ def selected(pages: PageNumbers, length: int) -> range | tuple[int, ...]:
 
 
 def check_output_size(output_size: Any, max_pixels: int | None) -> tuple[int, int] | None:
-    """Return (height, width) in pixels, or ``None``."""
+    """Return (height, width) in pixels, or ``None``; raise if the size is invalid or has more than ``max_pixels``."""
     if output_size is None:
         return None
     try:
@@ -155,15 +155,15 @@ def check_output_size(output_size: Any, max_pixels: int | None) -> tuple[int, in
 
 
 class Pages(Sequence[NDArray[np.uint8]]):
-    """A sequence of pages of documents. A page is read or rendered on access, and not kept.
+    """A sequence of pages of documents. A page is read or rendered each time it is accessed.
 
-    `DocumentFile`, `read_pdf`, slices (``pages[2:5]``) and sums (``pages + others``) make them. They can be pickled,
-    and read from several threads and from forked processes. A page that cannot be read raises `PageError`; the other
-    pages are not affected, and an iterator continues after it.
+    `DocumentFile`, `read_pdf`, slices (``pages[2:5]``) and sums (``pages + others``) create such sequences. They can be
+    pickled, and read from several threads and from forked processes. A page that cannot be read raises `PageError`.
+    This does not affect other pages, and an iteration can continue after it.
 
     Args:
         documents: The documents, in order.
-        numbers: The numbers of the pages, from 0, counted through all documents; ``None`` for all pages.
+        numbers: Page numbers, from 0, counted across all documents; ``None`` for all pages.
 
     Example:
         >>> import io
@@ -197,7 +197,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
     def __getitem__(self, index: slice) -> Pages: ...
 
     def __getitem__(self, index: int | slice) -> NDArray[np.uint8] | Pages:
-        """Return a page, (H, W, 3) uint8; for a slice, `Pages` that are not read yet.
+        """Return a page, (H, W, 3) uint8; for a slice, `Pages` that have not been read yet.
 
         Raises:
             PageError: if the page cannot be read.
@@ -215,7 +215,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return map(self.__getitem__, range(len(self)))
 
     def __add__(self, other: Iterable[NDArray[np.uint8]]) -> Any:
-        """Return the pages of both: `Pages` if ``other`` is `Pages`, otherwise a list of arrays."""
+        """Return the pages of both operands: as `Pages` if ``other`` is `Pages`, otherwise as a list of arrays."""
         if isinstance(other, Pages):
             shift = self._starts[-1]
             numbers = (*self._numbers, *(number + shift for number in other._numbers))
@@ -233,12 +233,12 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """Select pages.
 
         Args:
-            pages: A number from 0 (negative: from the end), or a range, a slice or a sequence of numbers; ``None`` for
-                all.
+            pages: A number, a range, a slice or a sequence of numbers. Numbers start from 0; negative ones count from
+                the end. ``None`` selects all pages.
 
         Raises:
-            InvalidArgumentError: if it is not a selection, or an empty one.
-            OutOfRangeError: if one of the numbers is out of range.
+            InvalidArgumentError: if ``pages`` is empty, or is not a selection.
+            OutOfRangeError: if a number is out of range.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -247,7 +247,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """
         numbers = selected(pages, len(self))
         if isinstance(numbers, range):
-            # A range that counts down to 0 has the stop -1, which would stand for the last page.
+            # For a range that counts down to 0, the stop is -1, which in a slice would mean the last page.
             stop = numbers.stop if numbers.stop >= 0 else None
             return self if pages is None else self[numbers.start : stop : numbers.step]
         return Pages(self._documents, tuple(self._numbers[number] for number in numbers))
@@ -256,7 +256,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """Return a page as a tensor, (3, H, W) uint8, contiguous.
 
         Raises:
-            PageError, OutOfRangeError: as for indexing.
+            PageError, OutOfRangeError: as when indexing.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -266,15 +266,15 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return torch.from_numpy(self[index]).permute(2, 0, 1).contiguous()
 
     def text_layer(self, index: int) -> list[Word]:
-        """Return the words that the file itself stores for a page: the text of a PDF page; none for images.
+        """Return the words that the file stores for a page: the text of a PDF page, or no words for images.
 
-        Words are separated by spaces. The box of a word encloses its letters, which are its ``characters``, and is
-        relative to the rendered page. The words are in the order of the file; words of form fields and annotations
-        that are drawn on the page come last. Hidden text is included, as in a scan that was made searchable; text
-        outside the page is not. The words need not be what the page shows.
+        Words are separated by spaces. The box of a word is relative to the rendered page and encloses the letters,
+        which are ``word.characters``. Words are in the order of the file, followed by the words of form fields and
+        annotations that are drawn on the page. Hidden text is included, such as the text of a scan that was made
+        searchable. Text outside the page is not included. The words need not match what the page shows.
 
         Raises:
-            PageError, OutOfRangeError: as for indexing.
+            PageError, OutOfRangeError: as when indexing.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -285,16 +285,16 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.text_layer(number)
 
     def page_content(self, index: int) -> PageContent | None:
-        """Return the content of a page according to the file, for finding its structure; ``None`` for images.
+        """Return what the file stores for a page, for finding the structure of the page; ``None`` for images.
 
-        It has the words of `text_layer`, in the same order, with their font size and weight. Its rules are lines, thin
-        rectangles, and the edges of other rectangles. Its pictures are embedded pictures, and drawings with curves
-        and slanting lines. The unit is the point (1/72 inch), whatever the resolution; the page is turned and
-        cropped as it is rendered. A picture that covers nearly the whole page is left out: such a page is a scan, and
-        its rules must be found in the picture, see `mediatensor.ocr.structure.content_of_picture`.
+        The content has the words of `text_layer`, in the same order, with font size and weight. Its rules are lines,
+        thin rectangles, and the edges of other rectangles. Its pictures are embedded images, and drawings with curves
+        or slanting lines. The unit is the point (1/72 inch), whatever the resolution. The page is rotated and cropped
+        as when it is rendered. An image that covers nearly the whole page is left out. Such a page is a scan, whose
+        rules must be found in the image; see `mediatensor.ocr.structure.content_of_picture`.
 
         Raises:
-            PageError, OutOfRangeError: as for indexing.
+            PageError, OutOfRangeError: as when indexing.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -306,7 +306,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.page_content(number)
 
     def pixels_per_point(self, index: int) -> float:
-        """Return the scale at which a page of a PDF file is rendered; 1 for images.
+        """Return the scale at which a page of a PDF file is rendered, in pixels per point; 1 for images.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -317,7 +317,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.pixels_per_point
 
     def origin(self, index: int) -> tuple[str, int]:
-        """Return the name of the document that a page comes from, and the number of the page in it, from 0.
+        """Return the name of the document that contains a page, and the number of the page in it, from 0.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -335,7 +335,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
 
 @dataclass(frozen=True)
 class PageOfFile:
-    """A function that reads the image of page ``index`` of `Pages`; an empty image if not ``is_readable``."""
+    """A function that reads the image of page ``index`` of `Pages`; an empty image unless ``is_readable``."""
 
     pages: Any
     index: int
@@ -347,6 +347,6 @@ class PageOfFile:
 
     @property
     def location(self) -> tuple[PageSource, int]:
-        """The document of the page, and the number of the page in this document, from 0."""
+        """The document that contains the page, and the number of the page in this document, from 0."""
         place: tuple[PageSource, int] = self.pages._locate(self.index)
         return place

@@ -1,8 +1,8 @@
-"""PDF files as documents: pages rendered on access, and the words that the file stores for them.
+"""PDF files as documents: pages that are rendered when accessed, and the words that the file stores for them.
 
-PDFium cannot be interrupted while it reads the content of a page or draws a pattern, and a thread would have to wait
-for it. With a time limit, it therefore runs in a separate process, which is ended when a page takes too long. One
-process serves all documents of this process. It starts when the first document is opened.
+PDFium cannot be interrupted while it reads a page or draws a pattern, and a thread could only wait for it. With a time
+limit, PDFium therefore runs in a separate process, which is ended when a page takes too long. One such process serves
+all documents. It starts when the first document is opened.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from .pdfium import (
     rendered,
 )
 
-# PDFium's code for a hyphen at the end of a line, where the word continues on the next line.
+# PDFium's code for a hyphen at the end of a line, if the word continues on the next line.
 _BROKEN_HYPHEN = 0x02
-# Codes of characters for which the font defines no Unicode value.
+# Codes of characters that the font does not map to Unicode.
 _UNKNOWN = (0x0, 0xFFFE, 0xFFFF)
 _REPLACEMENT = 0xFFFD
 
@@ -52,8 +52,8 @@ _REPLACEMENT = 0xFFFD
 class PageCharacters(NamedTuple):
     """Characters in the order of the file.
 
-    Codes (N,) are uint32: Unicode code points, or halves of surrogate pairs. Boxes (N, 4) are float64: xmin, ymin,
-    xmax, ymax relative to the page; NaN for a character without a box.
+    ``codes`` (N,), uint32, are Unicode code points, or halves of surrogate pairs. ``boxes`` (N, 4), float64, are xmin,
+    ymin, xmax, ymax relative to the page; NaN for a character without a box.
     """
 
     codes: NDArray[np.uint32]
@@ -61,12 +61,12 @@ class PageCharacters(NamedTuple):
 
 
 def words_of(characters: PageCharacters) -> list[Word]:
-    """Split characters into words at spaces and line ends; words that lie entirely outside the page are left out."""
+    """Split characters into words at spaces and line ends, and leave out words that lie entirely outside the page."""
     return [word for _, _, word in places_of_words(characters)]
 
 
 def places_of_words(characters: PageCharacters) -> list[tuple[int, int, Word]]:
-    """Return (index of the first character, index after the last character, word) for each word of `words_of`."""
+    """Return (index of the first character, one past the last, word) for each word that `words_of` returns."""
     codes = characters.codes.copy()
     codes[np.isin(codes, _UNKNOWN)] = _REPLACEMENT
     is_hyphen = codes == _BROKEN_HYPHEN
@@ -102,7 +102,7 @@ def _word(codes: NDArray[np.uint32], boxes: NDArray[np.float64]) -> Word | None:
 
 
 def _letters(codes: NDArray[np.uint32]) -> list[str]:
-    """Return the text of each character; for a surrogate pair, its text for the first half and "" for the second."""
+    """Return the text of each character. The text of a surrogate pair is at its first half, and "" at its second."""
     letters = [chr(code) for code in codes.tolist()]
     for number in range(len(letters) - 1):
         if "\ud800" <= letters[number] <= "\udbff" and "\udc00" <= letters[number + 1] <= "\udfff":
@@ -112,10 +112,10 @@ def _letters(codes: NDArray[np.uint32]) -> list[str]:
 
 
 class PdfDocument(PageSource):
-    """One PDF file. A document that was opened by path keeps only the path; any other document keeps all bytes.
+    """One PDF file. If it was opened by path, only the path is kept; otherwise, all its bytes.
 
-    With ``timeout_seconds``, PDFium may work on a page for this time, in a separate process; otherwise it runs in this
-    process, without limit. Errors are those of `read_pdf`.
+    With ``timeout_seconds``, PDFium runs in a separate process, and may work on each page for this time. Otherwise it
+    runs in this process, without a limit. Errors are raised as in `read_pdf`.
     """
 
     def __init__(
@@ -165,20 +165,20 @@ class PdfDocument(PageSource):
 
 
 def _placed(characters: Characters) -> PageCharacters:
-    """Return characters with their boxes relative to the page."""
+    """Return characters with boxes relative to the page."""
     boxes = np.asarray(characters.boxes, np.float64).reshape(-1, 4)
     matrix = np.asarray(characters.matrix, np.float64).reshape(3, 2)
     return PageCharacters(np.asarray(characters.codes, np.uint32), _moved(boxes, matrix))
 
 
 def _moved(boxes: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Map boxes (N, 4) of left, right, bottom, top by ``matrix`` to boxes of xmin, ymin, xmax, ymax."""
+    """Map boxes (N, 4) with ``matrix``, from (left, right, bottom, top) to (xmin, ymin, xmax, ymax)."""
     corners = boxes[:, [[0, 2], [1, 2], [1, 3], [0, 3]]] @ matrix[:2] + matrix[2]
     return boxes_around(corners)
 
 
 def _content_of(drawn: DrawnPage) -> PageContent:
-    """Return the content of a page. Coordinates are points from its top left corner."""
+    """Return the content of a page, with coordinates in points from the top left corner of the page."""
     characters = _placed(drawn.characters)
     size = np.array([drawn.width, drawn.height])
     matrix = np.asarray(drawn.characters.matrix, np.float64).reshape(3, 2) * size
@@ -205,7 +205,7 @@ def _content_of(drawn: DrawnPage) -> PageContent:
 
 
 def _usual_style(styles: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the style of the character with the median size among those of a word; NaN if no size is known."""
+    """Return the style of the character whose size is the median of a word's characters; NaN if no size is known."""
     known = styles[np.isfinite(styles[:, 0])]
     if not len(known):
         return np.full(NUM_STYLE_VALUES, np.nan)
@@ -214,7 +214,7 @@ def _usual_style(styles: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _page_of(pixels: Pixels) -> NDArray[np.uint8]:
-    """Return a rendered page as a contiguous array (H, W, 3); `DecodeError` if the sizes of picture and data differ."""
+    """Return a rendered page as a contiguous array (H, W, 3). Raise `DecodeError` if the data do not fit the size."""
     height, width, num_channels = pixels.height, pixels.width, pixels.num_channels
     data = np.frombuffer(pixels.data, np.uint8)
     if (
@@ -231,17 +231,17 @@ def _page_of(pixels: Pixels) -> NDArray[np.uint8]:
     return np.ascontiguousarray(rows[..., :3])
 
 
-#: Maximum seconds that PDFium works on a page in datasets and the command, where files are usually untrusted.
+#: Maximum seconds per page in datasets and the command, where files are usually untrusted.
 DEFAULT_TIMEOUT_SECONDS = 60
 
-# Memory that both processes see: an A4 page at 450 dpi.
+# Bytes of the memory that both processes share: enough for an A4 page at 450 dpi.
 _SHARED_BYTES = 64 << 20
 
-# Documents that the process keeps open; each may hold a file, or all its bytes.
+# Number of documents that the process keeps open. Each may hold an open file, or all its bytes.
 _MAX_OPEN = 4
 
-# Stub packages replace the packages of this library, so that their ``__init__`` is not run: importing torch takes
-# seconds. The list has every package of which the process imports a module.
+# Stub packages replace the packages of this library, so that their ``__init__`` does not run: importing torch takes
+# seconds. The list must have every package from which the process imports a module.
 _PROGRAM = """\
 import sys, types
 descriptors = [int(text) for text in sys.argv[1:4]]
@@ -259,15 +259,16 @@ _FOLDER = str(Path(__file__).resolve().parents[3])
 
 _lock = ForkSafeLock()
 _process: _PdfProcess | None = None
-# Keys of documents that were freed, maybe during a request, which must not be disturbed.
+# Keys of freed documents. A document may be freed during a request, so its key is sent with the next request.
 _forgotten: list[int] = []
 
 
 class _PdfProcess(Process):
     """The separate process in which PDFium runs.
 
-    ``known`` has the keys of its documents, the most recently used last. The process draws pages into the shared
-    memory ``page``, uint8, which is empty if the system has no shared memory. It sends pages that do not fit.
+    ``known`` has the keys of the documents that it has opened, the most recently used last. The process draws pages
+    into the shared memory ``page``, uint8, and sends only pages that do not fit. ``page`` is empty if the system has no
+    shared memory.
     """
 
     def __init__(self) -> None:
@@ -286,7 +287,7 @@ class _PdfProcess(Process):
 
 
 class IsolatedPdf(KeyedPdf):
-    """A PDF file that is opened in the PDF process."""
+    """A PDF file that is opened in the separate PDF process."""
 
     def __init__(
         self, source: str | bytes, name: str, password: str | None, options: PdfOptions, timeout_seconds: float
@@ -301,7 +302,7 @@ class IsolatedPdf(KeyedPdf):
         _forgotten.append(key)
 
     def num_pages(self) -> int:
-        """Return the number of pages; `OpenError` if PDFium cannot open the file in time."""
+        """Return the number of pages. Raise `OpenError` if PDFium cannot open the file in time."""
         try:
             (count,), _ = self._call("open", 0)
         except (DecodeError, IsolatedWorkerError) as error:
@@ -310,13 +311,13 @@ class IsolatedPdf(KeyedPdf):
         return int(count)
 
     def rendered(self, number: int) -> Pixels:
-        """Render a page like `pdfium.rendered`. Raise `DecodeError` if rendering fails or times out."""
+        """Render a page like `pdfium.rendered`. Raise `DecodeError` if that fails or takes too long."""
         (*sizes, has_alpha, _), data = self._call("render", number)
         width, height, num_channels, row_bytes = map(int, sizes)
         return Pixels(width, height, num_channels, row_bytes, bool(has_alpha), data)
 
     def characters(self, number: int) -> Characters:
-        """Return the text layer as from `pdfium.characters`; `DecodeError` if it cannot be read in time."""
+        """Return the text layer like `pdfium.characters`. Raise `DecodeError` if that fails or takes too long."""
         (count,), data = self._call("characters", number)
         if not 0 <= count <= MAX_PAGE_CHARACTERS or len(data) != 36 * count + 48:
             raise DecodeError("its process sent data of the wrong size")
@@ -327,7 +328,7 @@ class IsolatedPdf(KeyedPdf):
         return Characters(codes, boxes, matrix)
 
     def drawn(self, number: int) -> DrawnPage:
-        """Return the drawing as from `pdf_drawing.drawn_page`; `DecodeError` if it cannot be read in time."""
+        """Return the drawing like `pdf_drawing.drawn_page`. Raise `DecodeError` if that fails or takes too long."""
         (width, height, count, *lengths), data = self._call("drawing", number)
         limits = (5 * MAX_DRAWN_LINES, 5 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES)
         if (
@@ -344,7 +345,7 @@ class IsolatedPdf(KeyedPdf):
         return DrawnPage(float(width), float(height), Characters(codes, boxes, matrix), *drawn)
 
     def _call(self, task: str, number: int) -> tuple[Any, Any]:
-        """Send a request; return the values of the response, and the bytes that come with them as uint8 (N,)."""
+        """Send a request. Return the values in the response, and the bytes that come with them as uint8 (N,)."""
         options = pickle.dumps(self._options)
         with _lock:
             process = _running()
@@ -353,14 +354,14 @@ class IsolatedPdf(KeyedPdf):
                 values = json.loads(response.body)
                 if response.kind == VALUE:
                     if task == "render" and values[-1]:
-                        # The next page is drawn on the same memory.
+                        # The next page will be drawn into the same memory.
                         return values, process.page[: int(values[1]) * int(values[3])].copy()
                     return values, response.contents.numpy()
             except IsolatedWorkerError as error:
                 process.close()
                 raise DecodeError(self._reason(error)) from error
             except BaseException:
-                # Ctrl-C: the pending response would be taken for the response of the next call.
+                # After Ctrl-C, the next call would take the pending response for its own.
                 process.close()
                 raise
         kind, text = values
@@ -393,7 +394,7 @@ class IsolatedPdf(KeyedPdf):
 
 
 def _running() -> _PdfProcess:
-    """Return the running process; start a process if none is running."""
+    """Return the running process. If there is none, start it."""
     global _process
     if _process is None or not _process.is_alive:
         if _process is not None:

@@ -1,6 +1,6 @@
-"""What else PDFium finds on a page, as plain data: how its characters are set, lines, areas and pictures.
+"""What PDFium finds on a page besides text, as plain data: the style of characters, lines, areas and images.
 
-The separate PDF process runs this module: it imports neither torch nor numpy.
+The separate PDF process runs this module, so it imports neither torch nor numpy.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from .pdfium import (
     relative_matrix,
 )
 
-#: Maximum number of lines, of filled rectangles, of areas and of pictures of a page; what comes after them is left out.
+#: Maximum number of lines on a page, and of filled rectangles, of areas and of images. Further ones are left out.
 MAX_DRAWN_LINES = 50_000
 
-#: Numbers for each character in `DrawnPage.styles`.
+#: Number of values for each character in `DrawnPage.styles`.
 NUM_STYLE_VALUES = 7
 
-# Maximum number of objects of a page that are read, including objects of forms, and depth of forms within forms.
+# Maximum number of objects that are read on a page, including objects in forms; and maximum depth of forms in forms.
 _MAX_OBJECTS = 200_000
 _MAX_DEPTH = 8
-# Maximum number of points of a path; maps and scanned outlines, which have more, are not tables.
+# Maximum number of points of a path. Maps and outlines of scans have more, but are not tables.
 _MAX_POINTS = 2000
-# Filled areas that are thinner, in points, are drawn lines.
+# A filled area is taken for a line if it is thinner, in points.
 _MAX_THICKNESS = 3.0
-# How far a line may rise over its length.
+# Maximum rise of a level line, as a share of its length.
 _MAX_SLOPE = 0.02
-# Filled areas that are kept in mind, on which white lines can be seen.
+# Maximum number of filled areas to remember. White lines are visible on them.
 _MAX_TINTED = 1000
-# Pictures that are searched for words under them.
+# Maximum number of images under which words are searched.
 _MAX_COVERS = 64
-# Where every channel is at least this bright, it is white.
+# A colour is white if every channel is at least this bright.
 _WHITE = 250
 
 _HEAVY_NAME = re.compile(r"bold|black|heavy|demi|[-,]bd\b|^(?:\w+\+)?cm\w*bx", re.IGNORECASE)
@@ -53,9 +53,9 @@ _OTHER_NAME = re.compile(r"regular|light|book|roman\b|italic|oblique", re.IGNORE
 _HEAVY_WEIGHT = 600
 _FORCE_BOLD = 1 << 18
 _INVISIBLE_TEXT = 3  # FPDF_TEXTRENDERMODE_INVISIBLE
-_STROKED_TEXT = 2  # FPDF_TEXTRENDERMODE_FILL_STROKE: how programs thicken a font that has no heavy face
+_STROKED_TEXT = 2  # FPDF_TEXTRENDERMODE_FILL_STROKE: a way to embolden a font that has no bold face
 
-# a, b, c, d, e, f: (x, y) becomes (ax + cy + e, bx + dy + f)
+# a, b, c, d, e, f, where (x, y) becomes (ax + cy + e, bx + dy + f)
 _Matrix = tuple[float, float, float, float, float, float]
 # left, bottom, right, top
 _Box = tuple[float, float, float, float]
@@ -65,15 +65,16 @@ class DrawnPage(NamedTuple):
     """The drawing of a page, in points, in the coordinates of the file.
 
     Attributes:
-        width, height: The size of the page as it is shown, in points.
+        width, height: The size in points of the page as it is shown.
         characters: The text layer.
-        styles: float64 (N, 7): for each character, its size in points, 1 if it is heavy, x and y of its origin on the
-            base line, x and y of the direction of the base line, and 1 if it is invisible or lies under a picture;
-            NaN for characters that are not drawn, such as most spaces.
+        styles: float64 (N, 7), for each character: the size in points; 1 if it is bold; x and y of its origin on the
+            baseline; x and y of the direction of the baseline; 1 if it is invisible or lies under an image. NaN for
+            characters that are not drawn, such as most spaces.
         lines: float64 (M, 5): x and y of both ends, and the thickness, which is 0 for the edge of an area.
-        fills: float64 (F, 5): left, bottom, right, top of filled rectangles, and a number for their colour.
-        areas: float64 (K, 4): left, bottom, right, top of drawings with curves, slanting lines or shades.
-        pictures: float64 (P, 4): left, bottom, right, top of embedded pictures.
+        fills: float64 (F, 5), for each filled rectangle: left, bottom, right, top, and a number that stands for its
+            colour.
+        areas: float64 (K, 4), for each drawing with curves, slanting lines or shades: left, bottom, right, top.
+        pictures: float64 (P, 4), for each embedded image: left, bottom, right, top.
     """
 
     width: float
@@ -112,8 +113,8 @@ def _styles(
 ) -> array[float]:
     """Return the styles of the characters of a text page, as in `DrawnPage`.
 
-    ``places`` maps the address of each object to its number in the drawing order; ``covers`` has such a number and a
-    box for each picture.
+    ``places`` maps the address of each object to the object's number in the drawing order. ``covers`` has, for each
+    image, its number in the drawing order and its box.
     """
     raw = import_pdfium().raw
     styles = array("d")
@@ -131,7 +132,7 @@ def _styles(
         mode = raw.FPDFTextObj_GetTextRenderMode(item)
         is_heavy = fonts[key] or mode == _STROKED_TEXT
         size = raw.FPDFText_GetFontSize(text, index) * math.hypot(matrix.c, matrix.d)
-        # Type of a negative size is turned by 180 degrees.
+        # Text of negative size is rotated by 180 degrees.
         a, b = (matrix.a, matrix.b) if size >= 0 else (-matrix.a, -matrix.b)
         is_hidden = mode == _INVISIBLE_TEXT or any(
             place > places.get(_address(item), 0) and left <= x.value <= right and bottom <= y.value <= top
@@ -146,7 +147,7 @@ def _address(handle: Any) -> int | None:
 
 
 def _is_heavy(font: Any) -> bool:
-    """Return whether a font is heavy, according to its name, or to its weight if the name does not tell."""
+    """Return whether a font is bold, judged by its name or, if the name does not tell, by its weight."""
     raw = import_pdfium().raw
     buffer = ctypes.create_string_buffer(256)
     raw.FPDFFont_GetBaseFontName(font, buffer, len(buffer))
@@ -157,10 +158,10 @@ def _is_heavy(font: Any) -> bool:
 
 
 def _objects(page: Any) -> Iterator[tuple[Any, _Matrix]]:
-    """Yield the objects of a page and of its forms, each with its matrix to the coordinates of the file."""
+    """Yield the objects of a page and of its forms, each with the matrix to the coordinates of the file."""
     raw = import_pdfium().raw
     counted = 0
-    # Iterators of containers: the number of the next object, how many there are, how to get one, the matrix.
+    # For each container: the number of its next object, its number of objects, a function to get one, and the matrix.
     pending: list[list[Any]] = [
         [0, raw.FPDFPage_CountObjects(page), partial(raw.FPDFPage_GetObject, page), (1, 0, 0, 1, 0, 0)]
     ]
@@ -192,7 +193,7 @@ def _matrix_of(item: Any) -> _Matrix:
 
 
 def _multiplied(first: _Matrix, second: _Matrix) -> _Matrix:
-    """Return the matrix that applies the first matrix and then the second."""
+    """Return the matrix that applies ``first`` and then ``second``."""
     a, b, c, d, e, f = first
     p, q, r, s, t, u = second
     return a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s, e * p + f * r + t, e * q + f * s + u
@@ -210,7 +211,7 @@ def _moved_box(matrix: _Matrix, box: _Box) -> _Box:
 
 
 class _Found:
-    """Collects lines, areas and pictures within the box ``page``, the visible part of the page."""
+    """Collects the lines, areas and images within the box ``page``, which is the visible part of the page."""
 
     def __init__(self, page: _Box) -> None:
         self.lines, self.fills, self.areas, self.pictures = (array("d") for _ in range(4))
@@ -223,7 +224,7 @@ class _Found:
         self._tinted: list[_Box] = []
 
     def add(self, item: Any, matrix: _Matrix) -> None:
-        """Add the lines, areas and pictures that an object draws."""
+        """Add the lines, areas and images that an object draws."""
         raw = self._raw
         kind = raw.FPDFPageObj_GetType(item)
         if kind not in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_SHADING):
@@ -244,7 +245,7 @@ class _Found:
             self._add_box(self.pictures, seen)
 
     def _clip(self, item: Any, matrix: _Matrix) -> _Box:
-        """Return the visible part of an object, as a box."""
+        """Return the part of the page to which an object is clipped, as a box."""
         raw, clip = self._raw, self._page
         path = raw.FPDFPageObj_GetClipPath(item)
         for number in range(min(8, raw.FPDFClipPath_CountPaths(path)) if path else 0):
@@ -294,7 +295,7 @@ class _Found:
                     self._add_line(*start, *end, thickness, clip)
 
     def _is_seen(self, item: Any, get_color: Any, box: _Box) -> bool:
-        """Return whether a colour is visible on its background."""
+        """Return whether the colour of an object is visible on the background."""
         if not get_color(item, *self._color):
             return True
         *channels, alpha = (channel.value for channel in self._color)
@@ -331,7 +332,7 @@ class _Found:
                 is_line.append(True)
 
     def _add_thin(self, box: _Box) -> bool:
-        """Add a box as a line if it is thin enough; return whether it was."""
+        """Add a box as a line if it is thin enough, and return whether it is."""
         left, bottom, right, top = box
         width, height = right - left, top - bottom
         if min(width, height) > _MAX_THICKNESS or max(width, height) < 3 * min(width, height):
@@ -366,7 +367,7 @@ def _is_level(x0: float, y0: float, x1: float, y1: float) -> bool:
 
 
 def _shared(one: _Box, other: _Box) -> _Box | None:
-    """Return the common part of two boxes, or ``None``; lines have boxes without width."""
+    """Return the common part of two boxes, or ``None`` if there is none. Boxes of lines may have no width."""
     left, bottom = max(one[0], other[0]), max(one[1], other[1])
     right, top = min(one[2], other[2]), min(one[3], other[3])
     return (left, bottom, right, top) if left <= right and bottom <= top else None

@@ -1,4 +1,4 @@
-"""The program of the PDF process, in which PDFium opens and renders documents. It sends plain data, never pickles."""
+"""The program of the separate PDF process, in which PDFium opens and renders documents. It never sends pickles."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ READY, VALUE, FAILURE = b"R", b"V", b"F"
 
 
 class Request(NamedTuple):
-    """A request of the parent process: a task for page ``number`` of the document ``key``.
+    """A request of the parent process: a task for page ``number`` of the document with the key ``key``.
 
-    The task is ``"open"``, ``"render"``, ``"characters"`` or ``"drawing"``. The first request for a document has a
-    pickle of the arguments of `OpenPdf`; each has one of `PdfOptions`, and the keys of documents that are no longer
-    needed. The process ends itself after ``timeout_seconds``.
+    The task is ``"open"``, ``"render"``, ``"characters"`` or ``"drawing"``. ``opening`` is a pickle of the arguments of
+    `OpenPdf`, in the first request for a document. ``options`` is a pickle of `PdfOptions`. ``forgotten`` are the keys
+    of documents that are no longer needed. The process ends itself if the task takes longer than ``timeout_seconds``.
     """
 
     key: int
@@ -41,10 +41,10 @@ class Request(NamedTuple):
 def main(descriptor: int, fault_descriptor: int, memory_descriptor: int) -> None:
     """Serve requests until the parent closes the connection.
 
-    The file descriptors are those of the socket to the parent, of the file that Python writes a traceback to when the
-    process crashes, and of the memory that is shared with the parent; -1 for none.
+    The arguments are file descriptors, -1 for none: of the socket to the parent; of the file to which Python writes a
+    traceback when the process crashes; and of the memory that is shared with the parent.
     """
-    # Nothing that is printed in this process may reach the standard output of the parent.
+    # Output of this process must not reach the standard output of the parent.
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     no_core_dumps()
@@ -52,7 +52,7 @@ def main(descriptor: int, fault_descriptor: int, memory_descriptor: int) -> None
     import_pdfium()
     connection = socket.socket(fileno=descriptor)
     end_with_parent(connection)
-    # Each with a copy, for `page_as_shown`.
+    # Each document has a second copy, which `page_as_shown` changes.
     documents: dict[int, tuple[OpenPdf, OpenPdf]] = {}
     memory = mmap.mmap(memory_descriptor, 0) if memory_descriptor >= 0 else None
     try:
@@ -60,7 +60,7 @@ def main(descriptor: int, fault_descriptor: int, memory_descriptor: int) -> None
         with connection.makefile("rb") as requests:
             while True:
                 request: Request = pickle.load(requests)
-                # A watchdog thread, which ends the process even while PDFium works or after the parent has ended.
+                # A watchdog thread ends the process, even while PDFium works or after the parent has ended.
                 faulthandler.dump_traceback_later(request.timeout_seconds, exit=True, file=fault_descriptor)
                 _channel.send(connection, *_respond(request, documents, memory))
                 faulthandler.cancel_dump_traceback_later()
@@ -97,7 +97,7 @@ def _respond(
 def _rendered(
     pdf: Any, number: int, options: PdfOptions, memory: mmap.mmap | None
 ) -> tuple[bytes, bytes, list[memoryview]]:
-    """Render a page; a page that fits into the shared memory is drawn there instead of being sent."""
+    """Render a page. If the page fits into the shared memory, it is drawn there instead of being sent."""
     is_shared = False
 
     def new_bitmap(width: int, height: int, format: int, rev_byteorder: bool = False) -> Any:
@@ -119,7 +119,7 @@ def _drawn(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> tuple[b
 
 
 def _parts(*arrays: array[Any]) -> list[memoryview]:
-    """Return the bytes of arrays. Arrays of 64-bit numbers come first, so that all numbers are aligned."""
+    """Return the bytes of arrays. Arrays of 64-bit numbers must come first, so that all numbers are aligned."""
     return [memoryview(part).cast("B") for part in arrays if part]
 
 

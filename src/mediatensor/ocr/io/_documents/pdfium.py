@@ -1,9 +1,9 @@
-"""PDFium: documents, opened when a page is needed, and their pages as plain data: pixels, characters with boxes.
+"""PDFium documents that are opened when a page is needed, and pages as plain data: pixels, and characters with boxes.
 
-PDFium is not thread-safe, not even for different documents, so every call, closing included, holds one lock. A document
-stays open until enough other documents were used, or until it is freed.
+PDFium is not thread-safe, even for different documents. Every call, including closing a document, therefore holds one
+lock. A document stays open until it is freed, or until enough other documents have been used.
 
-The separate PDF process runs this module. It imports neither torch nor numpy, so that the process starts in a fifth of
+The separate PDF process runs this module. It imports neither torch nor numpy, so that this process starts in a fifth of
 a second.
 """
 
@@ -30,40 +30,40 @@ from ...._engine.common.locks import ForkSafeLock
 from ...._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
 from ....errors import DecodeError, MissingDependencyError, OpenError, SourceNotFoundError
 
-# Documents that stay open; each may hold a file and what PDFium has read of it.
+# Maximum number of documents that stay open. Each may hold an open file, and what PDFium has read of it.
 _MAX_OPEN = 4
 
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
 
-# Other bytes may come before the signature of a PDF file, but not more than these.
+# The signature of a PDF file may come after up to this many other bytes.
 _SIGNATURE_WITHIN = 1024
 
-#: Maximum number of objects (paths, pictures, pieces of text) on a page that is rendered.
+#: Maximum number of objects (paths, images, pieces of text) on a page that can be rendered.
 MAX_PAGE_OBJECTS = 2_000_000
 
 #: Maximum number of characters in the text layer of a page.
 MAX_PAGE_CHARACTERS = 1_000_000
 
-# A box that is thinner than this share of its length is not ink: PDFium reports lines for glyphs without outlines.
+# A box that is thinner than this share of its length is not ink: for glyphs without outlines, PDFium reports lines.
 _MIN_INK = 0.01
 
 # Flags of annotations (ISO 32000-2, 12.5.3).
 _INVISIBLE, _HIDDEN, _NO_VIEW = 1, 2, 32
 
-# Device units across a page; PDFium rounds device coordinates to whole units.
+# Number of device units across a page. PDFium rounds device coordinates to whole units.
 _STEPS = 1 << 20
 
 #: Held during every call of PDFium.
 pdfium_lock = ForkSafeLock()
 _documents: OrderedDict[int, Any] = OrderedDict()
 _keys = itertools.count()
-# Documents of the parent of a forked process. They share file positions with the parent, and are not closed here before
-# the end.
+# Documents of the parent of this forked process. They share file positions with the parent, so they are closed only at
+# exit.
 _inherited: list[Any] = []
 
 
 def import_pdfium() -> Any:
-    """Import pypdfium2; `MissingDependencyError` if it is not installed."""
+    """Import pypdfium2. Raise `MissingDependencyError` if it is not installed."""
     try:
         return importlib.import_module("pypdfium2")
     except ImportError:
@@ -71,7 +71,7 @@ def import_pdfium() -> Any:
 
 
 def is_pdf(file: str | PathLike[str] | bytes) -> bool:
-    """Return whether a file, given as a path or as bytes, is a PDF according to its first bytes.
+    """Return whether the first bytes of a file, given as a path or as bytes, are those of a PDF.
 
     >>> is_pdf(b"%PDF-1.7 ..."), is_pdf(b"GIF89a")
     (True, False)
@@ -85,7 +85,7 @@ def is_pdf(file: str | PathLike[str] | bytes) -> bool:
 
 
 def save_document(document: Any, file: BinaryIO) -> None:
-    """Write a document of pypdfium2, and raise what writing to the file raises. The caller holds the lock."""
+    """Write a document of pypdfium2. Raise the errors of writing to the file. The caller must hold the lock."""
     kept = _KeepingErrors(file)
     with interrupts_kept():
         document.save(kept)
@@ -94,7 +94,7 @@ def save_document(document: Any, file: BinaryIO) -> None:
 
 
 class _KeepingErrors:
-    """A file that keeps its first error, because PDFium ignores errors and would leave an incomplete file."""
+    """A file that remembers its first error. PDFium ignores errors, and would leave an incomplete file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -109,7 +109,7 @@ class _KeepingErrors:
 
 
 class KeyedPdf:
-    """A PDF file that is opened when needed, under a key: picklable, and safe to use after a fork."""
+    """A PDF file that is opened when needed, and found by a key. It can be pickled, and used after a fork."""
 
     def __init__(self) -> None:
         self._start()
@@ -127,7 +127,7 @@ class KeyedPdf:
 
     @staticmethod
     def _forget(key: int) -> None:
-        """Close the file when this object is freed, which may be at any time."""
+        """Close the file. This is called when the object is freed, which may happen at any time."""
         raise NotImplementedError
 
 
@@ -142,17 +142,17 @@ class OpenPdf(KeyedPdf):
 
     @contextmanager
     def __call__(self) -> Iterator[Any]:
-        """The document of pypdfium2, for a ``with`` block that holds the lock.
+        """Return pypdfium2's document for a ``with`` block, which holds the lock.
 
         Raises:
-            OpenError: if PDFium cannot open it.
+        OpenError: if PDFium cannot open the file.
         """
         with pdfium_lock:
             document = _documents.get(self._key)
             if document is None:
                 _close_at_exit()
                 document = _documents[self._key] = self.opened()
-                # Without this, filled-in form fields are not drawn.
+                # Without this call, filled-in form fields are not drawn.
                 document.init_forms()
                 while len(_documents) > _MAX_OPEN:
                     _documents.popitem(last=False)[1].close()
@@ -160,15 +160,15 @@ class OpenPdf(KeyedPdf):
             yield document
 
     def opened(self) -> Any:
-        """Return a new document of pypdfium2, which the caller may change and must close. The caller holds the lock.
+        """Return a new document of pypdfium2. The caller may change it, must close it, and must hold the lock.
 
-        Raises `SourceNotFoundError` if the file is gone, and `OpenError` if PDFium cannot open it.
+        Raise `SourceNotFoundError` if the file is gone, and `OpenError` if PDFium cannot open it.
         """
         pdfium = import_pdfium()
         with ExitStack() as if_refused:
             source: Any = self._source
             if isinstance(source, str):
-                # PDFium does not close every file that it refuses.
+                # PDFium leaves some files open that it cannot read.
                 try:
                     source = if_refused.enter_context(open(source, "rb"))
                 except FileNotFoundError:
@@ -203,7 +203,7 @@ class OpenPdf(KeyedPdf):
 
 @functools.cache
 def _close_at_exit() -> None:
-    """Close all documents at exit, before pypdfium2's own exit handler, which was registered earlier and runs later."""
+    """Close all documents at exit, earlier than pypdfium2's own exit handler, which was registered first."""
     atexit.register(_close_all)
 
 
@@ -221,14 +221,14 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # No thread may be inside PDFium during a fork: the child would inherit it in the middle of a call.
+    # No thread may be inside PDFium during a fork, because the child would inherit an unfinished call.
     os.register_at_fork(
         before=pdfium_lock.acquire, after_in_parent=pdfium_lock.release, after_in_child=_after_fork_in_child
     )
 
 
 class PdfOptions(NamedTuple):
-    """Options for rendering pages: arguments of `read_pdf`, and of pypdfium2's ``PdfPage.render``."""
+    """Options for rendering pages: arguments of `read_pdf` and of pypdfium2's ``PdfPage.render``."""
 
     scale: float
     rgb_mode: bool
@@ -237,9 +237,10 @@ class PdfOptions(NamedTuple):
 
 
 class Pixels(NamedTuple):
-    """A rendered page: its size in pixels, and its data, uint8, with ``row_bytes`` from one row to the next.
+    """A rendered page: its size in pixels and its data, uint8, with ``row_bytes`` from the start of one row to the
+    next.
 
-    Unless it ``has_alpha``, the fourth of four channels is unused.
+    If there are four channels but not ``has_alpha``, the fourth is unused.
     """
 
     width: int
@@ -256,8 +257,8 @@ class Characters(NamedTuple):
     Attributes:
         codes: uint32 (N,): Unicode code points, or halves of surrogate pairs.
         boxes: float64 (N, 4): left, right, bottom, top in points, in the coordinates of the file; NaN for a character
-            without a box.
-        matrix: float64 (3, 2): maps (x, y, 1) in points to relative positions in the picture, in [0, 1].
+            that has no box.
+        matrix: float64 (3, 2), which maps (x, y, 1) in points to relative positions in the image, in [0, 1].
     """
 
     codes: array[int]
@@ -266,14 +267,14 @@ class Characters(NamedTuple):
 
 
 def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..., Any] | None = None) -> Pixels:
-    """Render page ``number``, from 0, of a document of pypdfium2; `DecodeError` if it has too much on it.
+    """Render page ``number``, from 0, of a document of pypdfium2. Raise `DecodeError` if it has too many objects.
 
-    ``new_bitmap`` makes the bitmap to draw on, as for ``PdfPage.render``; ``bitmap_maker`` in the options takes
-    precedence.
+    ``new_bitmap`` makes the bitmap to draw on, like ``bitmap_maker`` of ``PdfPage.render``. A ``bitmap_maker`` in the
+    options takes precedence.
     """
     sides = pdf.get_page_size(number)
     if not all(sides):
-        with opened_page(pdf, number):  # which gives it a size
+        with opened_page(pdf, number):  # which gives the page a size
             sides = pdf.get_page_size(number)
     width, height = (side * options.scale for side in sides)
     if not (math.isfinite(width) and math.isfinite(height)):
@@ -286,7 +287,7 @@ def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..
             arguments.setdefault("bitmap_maker", new_bitmap)
         bitmap = page.render(scale=options.scale, rev_byteorder=options.rgb_mode, **arguments)
         with closing(bitmap):
-            # The memory of a user's bitmap may be freed together with the bitmap.
+            # The memory of a user's bitmap may be freed when the bitmap is freed.
             data = bytearray(bitmap.buffer) if "bitmap_maker" in options.render else bitmap.buffer
             has_alpha = bitmap.mode.endswith("A")
             return Pixels(bitmap.width, bitmap.height, bitmap.n_channels, bitmap.stride, has_alpha, data)
@@ -300,25 +301,26 @@ def characters(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Cha
 
 @contextmanager
 def opened_page(pdf: Any, number: int) -> Iterator[Any]:
-    """Open a page of a pypdfium2 document. A page with a crop box outside of its media box shows the media box.
+    """Open a page of a pypdfium2 document. If the crop box is outside of the media box, the page shows the media box.
 
-    PDFium reports no size for such a page. Other readers (Poppler, pdf.js) show the media box.
+    PDFium reports no size for such a page. Other programs (Poppler, pdf.js) show the media box.
     """
     with closing(pdf[number]) as page:
         if not all(page.get_size()):
-            page.set_cropbox(0, 0, 0, 0)  # an empty one stands for the media box, which may be inherited
+            page.set_cropbox(0, 0, 0, 0)  # an empty box means the media box, which may be inherited
             page.set_cropbox(*page.get_bbox())
         yield page
 
 
 @contextmanager
 def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Iterator[tuple[Any, Any]]:
-    """Open a page, and the same page with a content that includes the form fields and annotations drawn on it.
+    """Open a page twice: as it is, and with form fields and annotations merged into its content.
 
-    Fields and annotations are separate from the content of a page, and functions that read the content ignore them.
-    PDFium can merge them into the content ("flatten" the page), which changes the document and the boxes of the page.
-    They are therefore merged in a second copy of the document, which ``copy`` opens. Coordinates stay the same. If
-    nothing is drawn on the content, the same page is returned twice. A page with too much on it raises `DecodeError`.
+    Form fields and annotations are separate from the content of a page, and functions that read the content ignore
+    them. PDFium can merge them into the content ("flatten" the page), but this changes the document and the boxes of
+    the page. They are therefore merged in a second copy of the document, which ``copy`` opens. Coordinates stay the
+    same. If no fields or annotations are drawn, both pages are the same object. A page with too many objects raises
+    `DecodeError`.
     """
     with opened_page(pdf, number) as page:
         check_objects(page)
@@ -328,7 +330,7 @@ def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> 
         raw = import_pdfium().raw
         with copy() as second:
             with opened_page(second, number) as changed:
-                # Another call may have merged them.
+                # An earlier call may have merged them.
                 if _hide_unseen_annotations(changed, options, change=True):
                     raw.FPDFPage_Flatten(changed, raw.FLAT_NORMALDISPLAY)
             with opened_page(second, number) as merged:
@@ -337,9 +339,9 @@ def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> 
 
 
 def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) -> bool:
-    """Return whether form fields or annotations are drawn on a page.
+    """Return whether any form fields or annotations are drawn on a page.
 
-    With ``change``, set the flags of annotations so that exactly the drawn annotations get merged.
+    With ``change``, set the flags of annotations so that exactly those that are drawn will be merged.
     """
     raw = import_pdfium().raw
     draws_fields = options.render.get("may_draw_forms", True) and page.formenv is not None
@@ -355,7 +357,7 @@ def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) ->
             (draws_fields if is_field else draws_others)
             and kind != raw.FPDF_ANNOT_POPUP
             and not flags & (_HIDDEN | _NO_VIEW | (_INVISIBLE if is_field else 0))
-            # Most links have no appearance.
+            # Most links are not drawn.
             and bool(raw.FPDFAnnot_HasKey(annotation, b"AP"))
         )
         if change:
@@ -368,7 +370,7 @@ def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) ->
 
 
 def characters_of(text: Any) -> tuple[array[int], array[float]]:
-    """Return the codes and boxes of `Characters` from a text page of pypdfium2; `DecodeError` if there are too many."""
+    """Return the codes and boxes for `Characters` from a text page of pypdfium2. Raise `DecodeError` if too many."""
     raw = import_pdfium().raw
     count = text.count_chars()
     if count > MAX_PAGE_CHARACTERS:
@@ -382,7 +384,7 @@ def characters_of(text: Any) -> tuple[array[int], array[float]]:
         box = [side.value for side in sides]
         sides_of_ink = sorted((box[1] - box[0], box[3] - box[2]))
         if not is_known or sides_of_ink[0] <= _MIN_INK * sides_of_ink[1]:
-            # The character has no ink, as in the text layer of a scan: take its box from the font.
+            # A character without ink, as in the text layer of a scan: take its box from the font.
             is_known = raw.FPDFText_GetLooseCharBox(text, index, loose)
             box = [loose.left, loose.right, loose.bottom, loose.top]
         boxes.extend(box if is_known else [math.nan] * 4)
@@ -390,7 +392,7 @@ def characters_of(text: Any) -> tuple[array[int], array[float]]:
 
 
 def picture_size(page: Any, options: PdfOptions) -> tuple[int, int]:
-    """Return the width and the height of a rendered page in pixels."""
+    """Return (width, height) of the rendered page in pixels."""
     left, bottom, right, top = (math.ceil(side * options.scale) for side in options.render.get("crop", (0, 0, 0, 0)))
     width, height = (math.ceil(side * options.scale) for side in page.get_size())
     if options.render.get("rotation", 0) % 180:
@@ -399,7 +401,7 @@ def picture_size(page: Any, options: PdfOptions) -> tuple[int, int]:
 
 
 def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
-    """Return the matrix (3, 2) from points, in the coordinates of the file, to relative positions in the picture."""
+    """Return the matrix (3, 2) from points in the coordinates of the file to relative positions in the image."""
     raw = import_pdfium().raw
     rotation = options.render.get("rotation", 0)
     left, bottom, right, top = (math.ceil(side * options.scale) for side in options.render.get("crop", (0, 0, 0, 0)))
@@ -414,14 +416,14 @@ def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
             (row.value / _STEPS - top / height) * (height / seen_height),
         )
 
-    # Points that are far apart, so that rounding does not matter, but within the page, so that nothing overflows.
+    # Points that are far apart, to reduce rounding, but within the page, to avoid overflow.
     unit = max(1.0, min(page.get_size()))
     (x0, y0), (x1, y1), (x2, y2) = place(0, 0), place(unit, 0), place(0, unit)
     return array("d", [(x1 - x0) / unit, (y1 - y0) / unit, (x2 - x0) / unit, (y2 - y0) / unit, x0, y0])
 
 
 def check_objects(page: Any) -> None:
-    """Raise `DecodeError` for a page with too many objects."""
+    """Raise `DecodeError` if a page has too many objects."""
     num_objects = import_pdfium().raw.FPDFPage_CountObjects(page)
     if num_objects > MAX_PAGE_OBJECTS:
         raise DecodeError(f"it has {num_objects} objects, more than the {MAX_PAGE_OBJECTS} that are drawn")

@@ -1,4 +1,4 @@
-"""A PDF file of one page with one picture, which is the data of an image file where PDF can show it unchanged."""
+"""A PDF file of one page with one image. If PDF can show them, the data of an image file are used unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-# PDF matrices that place a picture, which is a unit square, on a page of width 1 and height 1, by EXIF orientation.
+# For each EXIF orientation, the PDF matrix that places an image, a unit square, on a page of width 1 and height 1.
 _PLACES = {
     1: (1, 0, 0, 1, 0, 0),
     2: (-1, 0, 0, 1, 1, 0),
@@ -24,16 +24,16 @@ _PLACES = {
 }
 _COLORS = {1: "/DeviceGray", 3: "/DeviceRGB", 4: "/DeviceCMYK"}
 
-# JPEG markers: frames that PDF supports (baseline, extended, progressive), all frames, markers without contents.
+# JPEG markers: frames that PDF supports (baseline, extended, progressive); all frames; markers without contents.
 _KNOWN_FRAMES = frozenset((0xC0, 0xC1, 0xC2))
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _BARE = frozenset((0x01, *range(0xD0, 0xD9)))
 
 
 class Picture(NamedTuple):
-    """A picture as PDF stores it: size in pixels, entries of its dictionary except size and length, and stream.
+    """An image as PDF stores it: size in pixels, the entries of its dictionary except size and length, and its data.
 
-    ``orientation`` is the EXIF orientation in which it is shown.
+    ``orientation`` is the EXIF orientation in which to show it.
     """
 
     width: int
@@ -44,12 +44,12 @@ class Picture(NamedTuple):
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height as shown."""
+        """Width and height of the image as it is shown."""
         return (self.height, self.width) if self.orientation >= 5 else (self.width, self.height)
 
 
 def picture_pdf(picture: Picture | None, width: float, height: float) -> bytes:
-    """Return a PDF file with one page of this size in points, covered by the picture, or empty without a picture."""
+    """Return a PDF file with one page of this size in points. The image covers the page; without one, it is empty."""
     objects = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>"]
     page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 {width:.6f} {height:.6f}]"
     if picture is None:
@@ -76,7 +76,7 @@ def picture_pdf(picture: Picture | None, width: float, height: float) -> bytes:
 
 
 def pixels_as_jpeg(image: NDArray[np.uint8], quality: int) -> Picture:
-    """Return pixels (H, W, 3) as a JPEG without chroma subsampling; a grey picture is stored as one channel."""
+    """Return pixels (H, W, 3) as a JPEG without chroma subsampling. A grey image is stored as one channel."""
     target = io.BytesIO()
     pixels = np.ascontiguousarray(image[..., 0]) if _is_grey(image) else image
     Image.fromarray(pixels).save(target, "JPEG", quality=quality, subsampling=0)
@@ -86,7 +86,7 @@ def pixels_as_jpeg(image: NDArray[np.uint8], quality: int) -> Picture:
 
 
 def pixels_lossless(image: NDArray[np.uint8]) -> Picture:
-    """Return pixels (H, W, 3), losslessly compressed; black and white is stored as bits, grey as one channel."""
+    """Return pixels (H, W, 3) compressed without loss. Black and white is stored as bits, grey as one channel."""
     height, width = image.shape[:2]
     num_channels, num_bits, pixels = 3, 8, image
     if _is_grey(image):
@@ -102,9 +102,9 @@ def _is_grey(image: NDArray[np.uint8]) -> bool:
 
 
 def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
-    """Return the data of a JPEG file unchanged, or ``None`` if PDF readers could show it differently.
+    """Return the data of a JPEG file unchanged; ``None`` if PDF programs might show them differently.
 
-    ITU-T T.81, B.1 defines the markers; PDF 32000-1, 7.4.8 says which of them PDF supports.
+    ITU-T T.81, B.1 defines the markers. PDF 32000-1, 7.4.8 says which of them PDF supports.
     """
     at, is_adobe, is_jfif = 2, False, False
     while at + 4 <= len(data):
@@ -128,7 +128,7 @@ def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
             is_ambiguous = names == b"RGB" and not is_adobe and not is_jfif
             if num_bits != 8 or 0 in (width, height) or num_channels not in _COLORS or is_ambiguous:
                 return None
-            # Adobe's programs store CMYK inverted.
+            # Adobe's programs store inverted CMYK.
             decode = "/Decode[1 0 1 0 1 0 1 0]" if num_channels == 4 and is_adobe else ""
             entries = f"/ColorSpace{_COLORS[num_channels]}/BitsPerComponent 8/Filter/DCTDecode{decode}"
             return Picture(width, height, entries, data, orientation)
@@ -137,7 +137,7 @@ def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
 
 
 def png_picture(data: bytes, orientation: int) -> Picture | None:
-    """Return the data of a PNG file; ``None`` if it is interlaced, transparent or animated, unlike PDF's streams."""
+    """Return the data of a PNG file; ``None`` if it is interlaced, transparent or animated, which PDF cannot show."""
     at, header, palette, packed = 8, b"", b"", []
     while at + 8 <= len(data):
         (length,) = struct.unpack_from(">I", data, at)
@@ -166,9 +166,9 @@ def png_picture(data: bytes, orientation: int) -> Picture | None:
 
 
 def tiff_picture(file: BinaryIO, tags: dict[int, tuple[int, ...]]) -> Picture | None:
-    """Return the data of a TIFF page unchanged; ``None`` if PDF has no such data, as for pages in several strips.
+    """Return the data of a TIFF page unchanged; ``None`` if PDF cannot show them, for example those of several strips.
 
-    ``tags`` has the integer values in the directory of the page (TIFF 6.0).
+    ``tags`` has the integer values in the page's directory (TIFF 6.0).
     """
 
     def first(tag: int, default: int) -> int:

@@ -1,5 +1,5 @@
-"""The tree of a document that was read, as data: `elements` (their base class, and text) and `pages`.
+"""The tree of a recognised document: `elements` has the base class and the elements of text, `pages` the pages.
 
-Elements export themselves into dictionaries as docTR does (`export`, `from_dict`) and render their text. They depend
-neither on the documents that pages are read from, nor on other formats.
+Elements convert themselves to and from the dictionaries that docTR exports (`export`, `from_dict`), and render their
+text. This package depends neither on reading documents nor on other formats.
 """

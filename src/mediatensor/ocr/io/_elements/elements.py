@@ -1,4 +1,4 @@
-"""The base class of all elements, and text: characters, words, lines, blocks with artefacts, and unread lines."""
+"""The base class of all elements; and the elements of text: characters, words, lines, blocks, and unread lines."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _NO_EXTENT = ((0.0, 0.0), (0.0, 0.0))
 
 
 def to_json_safe(value: Any) -> Any:
-    """Turn numpy and torch values, nested in any containers, into plain Python ones that ``json`` can write.
+    """Convert numpy and torch values, nested in any containers, to plain Python values that ``json`` can write.
 
     Args:
         value: Any value. Arrays and tensors become nested tuples, scalars become plain numbers, dictionary keys become
-            strings, and sets become lists. Everything else stays as it is.
+            strings, and sets become lists. Everything else is unchanged.
 
     Returns:
-        The plain value.
+        The converted value.
 
     Example:
         >>> import numpy as np
@@ -53,11 +53,11 @@ def to_json_safe(value: Any) -> Any:
 
 
 def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
-    """Return the geometry around geometries: a box for boxes, otherwise the rectangle of least area.
+    """Return the geometry that encloses geometries: a box if all are boxes, otherwise the rectangle of least area.
 
-    The first side of that rectangle has the average direction of the first sides of ``geometries``, so that a line of
-    upside-down words is an upside-down line. Without geometries, the result is an empty box at the origin. The
-    rectangle is an array if all geometries are arrays.
+    The first side of the rectangle points in the mean direction of the first sides of ``geometries``. A line of
+    upside-down words is therefore an upside-down line. Without geometries, the result is an empty box at the origin.
+    The rectangle is an array if all geometries are arrays.
     """
     if not geometries:
         return _NO_EXTENT
@@ -84,14 +84,14 @@ def mean_score(scores: Iterable[float]) -> float:
 class Element(Nested):
     """A node of the document tree.
 
-    Subclasses list the names of their children in ``_children_names``, and the attributes that ``export`` includes in
+    A subclass lists the names of its children in ``_children_names``, and the attributes that ``export`` includes in
     ``_exported_keys``.
 
     Args:
-        **kwargs: Children by name.
+        **kwargs: The children, by name.
 
     Raises:
-        KeyError: if the class has no children with one of these names.
+        KeyError: if the class has no children with such a name.
 
     Example:
         >>> from mediatensor.ocr.io import Word
@@ -101,7 +101,8 @@ class Element(Nested):
     """
 
     _exported_keys: ClassVar[list[str]] = []
-    # Classes of the children by name, for elements that are restored from their exported keys and children.
+    # Class of the children with each name, for elements that can be restored from their exported keys and children
+    # alone.
     _children_types: ClassVar[Mapping[str, type[Element]]] = {}
 
     def __init__(self, **kwargs: Any) -> None:
@@ -111,10 +112,10 @@ class Element(Nested):
             setattr(self, name, children)
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the element and its descendants into nested dictionaries of plain types.
+        """Export the element and its descendants as nested dictionaries of plain types.
 
         Args:
-            characters: Whether words include their characters, if these are known, under ``"characters"``.
+            characters: Whether words include their characters, if they are known, under ``"characters"``.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``from_dict`` reads.
@@ -133,14 +134,14 @@ class Element(Nested):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore an element from the result of `export`.
+        """Restore an element from a result of `export`.
 
         Args:
             save_dict: The exported dictionary, from this library or from docTR.
             **kwargs: Further arguments of some elements, such as the image of a page.
 
         Raises:
-            InvalidArgumentError: if a key is missing, or has a value of another type; the message names it.
+            InvalidArgumentError: if a key is missing or its value has another type; the message names the key.
         """
         values = cls._stored_values(save_dict)
         for name, child in cls._children_types.items():
@@ -157,7 +158,7 @@ class Element(Nested):
 
 
 class TypedRegion(Element):
-    """A region of the page that has a type and no text."""
+    """A region of the page that has a type but no text."""
 
     _exported_keys: ClassVar[list[str]] = ["geometry", "type", "confidence"]
 
@@ -176,16 +177,16 @@ class TypedRegion(Element):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore the element from the result of `export`."""
+        """Restore the element from a result of `export`."""
         return cls(*(stored(save_dict, key, cls) for key in ("type", "confidence", "geometry")))
 
 
-# Largest coordinate of an export, relative to the page or in pixels.
+# Maximum coordinate in an export, relative to the page or in pixels.
 _MAX_COORDINATE = 1e9
 
 
 def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
-    """Return the value under a key of an export, or raise `InvalidArgumentError` if there is none of its type."""
+    """Return the value of a key in an export; raise `InvalidArgumentError` if it is missing or of another type."""
     if not isinstance(save_dict, Mapping):
         raise InvalidArgumentError(
             f"A stored {owner.__name__} is a dictionary, as from export(); got {type(save_dict).__name__}."
@@ -206,7 +207,7 @@ def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
 
 
 def stored_list(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
-    """Return the list under a key of an exported dictionary, as `stored`; the list may be missing."""
+    """Return the list under a key in an export, like `stored`; an empty tuple if the key is missing."""
     return stored(save_dict, key, owner) if key in save_dict else ()
 
 
@@ -245,7 +246,7 @@ def _is_mapping(value: object) -> bool:
 _Expected = tuple[Callable[[Any], bool], str]
 _ANYTHING: _Expected = (lambda value: True, "anything")
 
-# Keys with the check of their value, and how messages describe it; a key has the same meaning in every element.
+# For each key, the check of its value, and its description in messages. A key means the same in all elements.
 _CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("pages blocks lines words artefacts cells layout tables fields characters unread", _is_list, "a list"),
     ("name key value reason type", lambda value: isinstance(value, str), "a text"),
@@ -261,23 +262,23 @@ _CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 _EXPECTED: dict[str, _Expected] = {key: (fits, words) for keys, fits, words in _CHECKS for key in keys.split()}
 
 
-# The odds that a line is right are the odds of its least sure word, times the product of the other words' confidences
-# to this power, see `Line.confidence`. `benchmarks.calibration.confidences --fit` fits it.
+# The odds that a line is right are computed as the odds of its least certain word, times the product of the other
+# words' confidences to this power; see `Line.confidence`. `benchmarks.calibration.confidences --fit` fits the power.
 OTHER_WORDS_EXPONENT = 1.6
 
 
 def line_confidence(confidences: Iterable[float]) -> float:
-    """Return the probability that a line was read exactly, from the confidences of its words; 0.0 without words."""
+    """Return the probability that a line was read exactly, from its words' confidences; 0.0 if it has no words."""
     known = sorted(min(max(confidence, 0.0), 1.0) for confidence in confidences)
     if not known or not known[0]:
         return 0.0
-    # p / (1 - p) are the odds of p. Written so, a word of 1.0 divides by no zero.
+    # The odds of p are p / (1 - p). In this form, a confidence of 1.0 does not divide by zero.
     least, others = known[0], math.prod(known[1:]) ** OTHER_WORDS_EXPONENT
     return least * others / (least * others + 1 - least)
 
 
 class TextElement(Element):
-    """An element with a text, its confidence and its place."""
+    """An element with a text, a confidence and a geometry."""
 
     value: str
     confidence: float
@@ -297,8 +298,8 @@ class Character(TextElement):
     Args:
         value: The character.
         confidence: The confidence of the recogniser, in [0, 1].
-        geometry: Its position, relative to the page: ((xmin, ymin), (xmax, ymax)), or four points in reading
-            direction.
+        geometry: Position of the character, relative to the page: ((xmin, ymin), (xmax, ymax)), or four points in
+            reading direction.
 
     Example:
         >>> from mediatensor.ocr.io import Character
@@ -319,13 +320,13 @@ class Word(TextElement):
     """One word.
 
     Args:
-        value: Its text.
+        value: The text of the word.
         confidence: The confidence of the recogniser, in [0, 1].
-        geometry: As for `Character`.
+        geometry: Position of the word, as for `Character`.
         objectness_score: The confidence of the detector, in [0, 1].
-        crop_orientation: The rotation of the crop in degrees, with its confidence:
-            ``{"value": 0, "confidence": None}``.
-        characters: Its characters, if the recogniser reports them; `export` includes them on request only.
+        crop_orientation: How far the crop of the word is rotated, in degrees, with the confidence of this: ``{"value":
+            0, "confidence": None}``.
+        characters: The characters, if the recogniser reports them. `export` includes them only on request.
 
     Example:
         >>> from mediatensor.ocr.io import Word
@@ -354,10 +355,10 @@ class Word(TextElement):
         self.characters = tuple(characters)
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the word into a dictionary of plain types.
+        """Export the word as a dictionary of plain types.
 
         Args:
-            characters: Whether to include the characters, if these are known, under ``"characters"``.
+            characters: Whether to include the characters, if they are known, under ``"characters"``.
         """
         exported = super().export()
         if characters and self.characters:
@@ -366,7 +367,7 @@ class Word(TextElement):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a word from the result of `export`, with its characters if they were exported."""
+        """Restore a word from a result of `export`, with its characters if they were exported."""
         values = cls._stored_values(save_dict)
         characters = [Character.from_dict(character) for character in stored_list(save_dict, "characters", cls)]
         return cls(**values, characters=characters)
@@ -386,18 +387,18 @@ class Prediction(Word):
 
 
 class UnreadLine(TextElement):
-    """A line of text that was found on a page, but not read, or not read completely.
+    """A line of text that was detected on a page, but not read, or not read completely.
 
     Args:
-        geometry: Where it is, relative to the page: ((xmin, ymin), (xmax, ymax)), or its four corners, starting at the
-            top left of the text.
-        reason: ``"no text"``: the model read no text, as in scripts that it does not know; ``"low confidence"``: the
-            text that was read is not put on the page, see ``min_confidence``; ``"gaps"``: the text is on the page,
-            but does not cover all ink of the line; ``"script"``: the model cannot read the script of the line.
-        value: The text that was read. For ``"script"``, it is empty or consists of similar-looking characters.
+        geometry: Position of the line, relative to the page: ((xmin, ymin), (xmax, ymax)), or four corners, starting at
+            the top left of the text.
+        reason: ``"no text"``: the model read no text, for example because it does not know the script. ``"low
+            confidence"``: text was read, but is not on the page; see ``min_confidence``. ``"gaps"``: the text is on the
+            page, but does not cover all ink of the line. ``"script"``: the model cannot read the script of the line.
+        value: The text that was read. For ``"script"``, it is empty, or consists of characters that look similar.
         confidence: The confidence of ``value``, in [0, 1].
-        script: The name of the script by ISO 15924, such as "Cyrillic", if ``reason`` is ``"script"``; "Vietnamese"
-            for Latin letters with two marks.
+        script: If ``reason`` is ``"script"``, the ISO 15924 name of the script, such as "Cyrillic"; or "Vietnamese" for
+            Latin letters with two marks. Otherwise ``None``.
 
     Example:
         >>> from mediatensor.ocr.io import UnreadLine
@@ -422,7 +423,7 @@ class UnreadLine(TextElement):
         return f"reason={self.reason!r}, value={self.value!r}, confidence={float(self.confidence):.2}{script}"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Return the line as a dictionary, with the key ``"script"`` if there is one; see `Element.export`."""
+        """Return the line as a dictionary, with the key ``"script"`` if the script is known; see `Element.export`."""
         exported = super().export(characters=characters)
         if self.script is not None:
             exported["script"] = self.script
@@ -430,7 +431,7 @@ class UnreadLine(TextElement):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a line from the result of `export`."""
+        """Restore a line from a result of `export`."""
         values = cls._stored_values(save_dict)
         if "script" in save_dict:
             values["script"] = stored(save_dict, "script", cls)
@@ -438,12 +439,12 @@ class UnreadLine(TextElement):
 
 
 class Artefact(TypedRegion):
-    """Something on the page that is not text: a logo, a bar code, a photograph.
+    """Something on the page that is not text, such as a logo, a bar code or a photograph.
 
     Args:
         artefact_type: The type, such as "qr_code".
-        confidence: The confidence of the type, in [0, 1].
-        geometry: Its position, relative to the page.
+        confidence: The confidence that the type is right, in [0, 1].
+        geometry: Position of the artefact, relative to the page.
 
     Example:
         >>> from mediatensor.ocr.io import Artefact
@@ -460,10 +461,10 @@ class Line(Element):
 
     Args:
         words: The words, in order.
-        geometry: The position on the page, in relative coordinates. By default it encloses the words: a box, or the
-            rectangle of least area, in reading direction, if words have four points.
-        objectness_score: The confidence of the detector, in [0, 1]; by default the mean over the words, 0.0
-            without words.
+        geometry: Position relative to the page. By default, it encloses the words: a box; or, if words have four
+            points, the rectangle of least area, in reading direction.
+        objectness_score: The confidence of the detector, in [0, 1]; by default the mean over the words, 0.0 if there
+            are none.
 
     Example:
         >>> from mediatensor.ocr.io import Line, Word
@@ -492,10 +493,10 @@ class Line(Element):
     def confidence(self) -> float:
         """The probability that the line was read exactly, in [0, 1]; 0.0 without words.
 
-        It grows with the confidence of each word, and equals the confidence of a single word. Words of one line are
-        right or wrong together more often than words of different lines, so that the result for several sure words is
-        more than the product of their confidences. It is a probability only if the confidences of the
-        words are probabilities, as with the default recogniser, but not with docTR's architectures.
+        It grows with the confidence of each word. For a single word, it is the confidence of the word. Words of one
+        line are right or wrong together more often than words of different lines. For several words, the result is
+        therefore more than the product of their confidences. It is a probability only if the confidences of words are
+        probabilities. Those of the default recogniser are; those of docTR's architectures are not.
         """
         return line_confidence(word.confidence for word in self.words)
 
@@ -509,11 +510,11 @@ class Block(Element):
 
     Args:
         lines: The lines, in order.
-        artefacts: The parts that are not text.
-        geometry: The position on the page, in relative coordinates. By default it encloses the words and artefacts; it
-            is an empty box if there are none.
-        objectness_score: The confidence of the detector, in [0, 1]; by default the mean over the words, 0.0
-            without words.
+        artefacts: The parts of the block that are not text.
+        geometry: Position relative to the page. By default, it encloses the words and artefacts; without any, it is an
+            empty box.
+        objectness_score: The confidence of the detector, in [0, 1]; by default the mean over the words, 0.0 if there
+            are none.
 
     Example:
         >>> from mediatensor.ocr.io import Block, Line, Word

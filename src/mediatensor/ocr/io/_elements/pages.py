@@ -1,4 +1,4 @@
-"""Pages: their image, size and orientation, and the regions, tables and fields on them."""
+"""Pages with their image, size and orientation; and the layout regions, tables and fields on them."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     import pandas
 
 
-# Maximum number of cells in a grid, because a stored export may claim any number of rows and columns.
+# Maximum number of positions in the grid of a table. A stored export may state any number of rows and columns.
 _MAX_GRID_SIZE = 1_000_000
 
 
 class LayoutElement(TypedRegion):
-    """A region of a page's layout.
+    """A region in the layout of a page.
 
     Args:
         layout_type: The class of the region, such as 'Title', 'Text', 'Table' or 'Page-header'.
-        confidence: The confidence of the class, in [0, 1].
-        geometry: Its position, relative to the page.
-        level: The level of a section header, from 1 for the sections right below the title; 0 for all other regions,
-            and where it is not known. Exported only if it is known.
+        confidence: The confidence that the class is right, in [0, 1].
+        geometry: Position of the region, relative to the page.
+        level: The level of a section header, from 1 for sections directly under the title. 0 if the level is unknown,
+            and for all other regions. Exported only if it is known.
 
     Example:
         >>> from mediatensor.ocr.io import LayoutElement
@@ -60,12 +60,12 @@ class LayoutElement(TypedRegion):
         return super().extra_repr() + (f", level={self.level}" if self.level else "")
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the region. A heading whose level is unknown has no ``level``."""
+        """Export the region. ``level`` is left out if it is 0."""
         return super().export() | ({"level": self.level} if self.level else {})
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore the element from the result of `export`."""
+        """Restore the region from a result of `export`."""
         region = super().from_dict(save_dict)
         region.level = stored(save_dict, "level", cls) if "level" in save_dict else 0
         return region
@@ -75,15 +75,16 @@ class TableCell(TextElement):
     """One cell of a table.
 
     Args:
-        value: Its text.
-        confidence: The mean confidence of its words, in [0, 1].
-        geometry: Its position, relative to the page.
-        row_start: First row that it spans, from 0.
-        row_end: Last row that it spans, from 0.
-        col_start: First column that it spans, from 0.
-        col_end: Last column that it spans, from 0.
-        is_header: Whether it is part of the head of the table. Exported only if true.
-        words: Its words with their places, in reading order. Exported only if there are any; docTR's cells have none.
+        value: The text of the cell.
+        confidence: The mean confidence of the words, in [0, 1].
+        geometry: Position of the cell, relative to the page.
+        row_start: First row that the cell spans, from 0.
+        row_end: Last row that the cell spans, from 0.
+        col_start: First column that the cell spans, from 0.
+        col_end: Last column that the cell spans, from 0.
+        is_header: Whether the cell belongs to the head of the table. Exported only if true.
+        words: The words with their positions, in reading order. Exported only if there are any. docTR's cells have
+            none.
 
     Example:
         >>> from mediatensor.ocr.io import TableCell
@@ -134,10 +135,10 @@ class TableCell(TextElement):
         return f"value='{self.value}', rows=({self.row_start}, {self.row_end}), cols=({self.col_start}, {self.col_end})"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the cell; ``"is_header"`` only if it is true, ``"words"`` only if the cell has words.
+        """Export the cell, with ``"is_header"`` only if it is true, and ``"words"`` only if there are any.
 
         Args:
-            characters: Whether words include their characters, if these are known, under ``"characters"``.
+            characters: Whether words include their characters, if they are known, under ``"characters"``.
         """
         exported = super().export() | ({"is_header": True} if self.is_header else {})
         if self.words:
@@ -146,21 +147,21 @@ class TableCell(TextElement):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a cell from the result of `export`."""
+        """Restore a cell from a result of `export`."""
         values = cls._stored_values(save_dict)
         words = [Word.from_dict(word) for word in stored_list(save_dict, "words", cls)]
         return cls(**values, is_header=save_dict.get("is_header") is True, words=words)
 
 
 class Table(Element):
-    """A table as a grid of cells. The words of the table are not part of the blocks of the page.
+    """A table as a grid of cells. Its words are not in the blocks of the page.
 
     Args:
         cells: The cells, in any order.
         num_rows: Number of rows.
         num_cols: Number of columns.
-        geometry: The position of the whole table, relative to the page.
-        confidence: The confidence of its structure, in [0, 1].
+        geometry: Position of the whole table, relative to the page.
+        confidence: The confidence that the structure is right, in [0, 1].
 
     Example:
         >>> from mediatensor.ocr.io import Table, TableCell
@@ -187,8 +188,8 @@ class Table(Element):
         """Return the texts of the cells as a list of rows; ``pandas.DataFrame`` accepts it directly.
 
         Returns:
-            ``num_rows`` lists of ``num_cols`` texts. A cell that spans several positions has its text in the top left
-            one. Its other positions, and positions without a cell, are empty.
+            ``num_rows`` lists of ``num_cols`` texts. The text of a cell that spans several positions is at the top left
+            position. Its other positions, and positions without a cell, are empty.
 
         Raises:
             InvalidArgumentError: if the table has more than a million positions.
@@ -206,7 +207,7 @@ class Table(Element):
 
     @property
     def num_header_rows(self) -> int:
-        """The number of rows of the head: rows at the top in which all cells are marked with ``is_header``."""
+        """The number of rows in the head, that is, of rows at the top in which every cell has ``is_header``."""
         bodies = [cell.row_start for cell in self.cells if not cell.is_header]
         heads = [cell.row_end + 1 for cell in self.cells if cell.is_header]
         return max(0, min(min(bodies, default=self.num_rows), max(heads, default=0), self.num_rows))
@@ -214,7 +215,7 @@ class Table(Element):
     def to_dataframe(self) -> pandas.DataFrame:
         """Return the table as a ``pandas.DataFrame`` of texts.
 
-        The head becomes the names of the columns: the texts of all head cells above a column, joined from top to
+        The head becomes the column names: for each column, the texts of all head cells above it, joined from top to
         bottom. Without a head, columns are numbered from 0.
 
         Returns:
@@ -244,7 +245,7 @@ class Table(Element):
         return pandas.DataFrame(self.to_grid()[head:], columns=self.column_names() if head else None)
 
     def column_names(self) -> list[str]:
-        """Return the texts of the head above each column, from top to bottom; empty without a head.
+        """Return, for each column, the texts of the head above it, joined from top to bottom; ``""`` without a head.
 
         Example:
             >>> from mediatensor.ocr.io import Table, TableCell
@@ -263,7 +264,7 @@ class Table(Element):
         return [" ".join(above) for above in texts]
 
     def to_csv(self) -> str:
-        """Return the table as CSV (RFC 4180), in rows that end with ``"\\r\\n"``; line ends within cells become spaces.
+        """Return the table as CSV (RFC 4180). Rows end with ``"\\r\\n"``; line ends within cells become spaces.
 
         Example:
             >>> from mediatensor.ocr.io import Table, TableCell
@@ -284,15 +285,16 @@ class Table(Element):
 
 
 class Field(Element):
-    """A key with its value, on a form, an invoice or a receipt.
+    """A key with its value on a form, an invoice or a receipt.
 
     Args:
-        key: The printed label, such as "Invoice No."; empty if only the pattern of the value was found.
-        value: The value, as it is printed.
+        key: The printed label, such as "Invoice No."; empty if only the value was found, by its pattern.
+        value: The value as printed.
         confidence: The confidence that key and value belong together, in [0, 1].
-        geometry: The position of the value, relative to the page.
-        key_geometry: The position of the key; ``None`` without a key.
-        name: The name of the requested field, such as "total"; empty for fields that were found without a request.
+        geometry: Position of the value, relative to the page.
+        key_geometry: Position of the key; ``None`` without a key.
+        name: The name of the field if it was requested, such as "total"; empty if the field was found without a
+            request.
 
     Example:
         >>> from mediatensor.ocr.io import Field
@@ -320,7 +322,7 @@ class Field(Element):
         self.key_geometry = key_geometry
 
     def render(self) -> str:
-        """Return the key and the value; if no key is printed, the name and the value."""
+        """Return the key and the value. If no key is printed, return the name and the value."""
         key = self.key.rstrip().removesuffix(":") or self.name
         return f"{key}: {self.value}" if key else self.value
 
@@ -342,7 +344,7 @@ def page_pixels(image: PageImage) -> NDArray[np.uint8]:
     """Return the image of a page as a contiguous uint8 array (H, W, 3), RGB.
 
     Raises:
-        InvalidArgumentError: if the image is empty, as after ``from_dict`` without one, or of another shape or dtype.
+        InvalidArgumentError: if the image is empty, as after ``from_dict`` without one, or has another shape or dtype.
     """
     if isinstance(image, torch.Tensor):
         if image.ndim == 3 and image.shape[0] == 3 and image.shape[2] != 3:
@@ -360,7 +362,7 @@ def page_pixels(image: PageImage) -> NDArray[np.uint8]:
 
 
 def page_origin(page: PageBase) -> Callable[[], PageImage] | None:
-    """Return the function that reads the image of a page on every access; ``None`` if the image is in memory."""
+    """Return the function that reads the image of a page for each access; ``None`` if the image is in memory."""
     return page._page if callable(page._page) else None
 
 
@@ -395,7 +397,7 @@ class PageBase(Element):
 
     @property
     def page(self) -> PageImage:
-        """The image. An image from a file is read again on every access, so that long documents fit into memory."""
+        """The image. If it comes from a file, every access reads it again, so that long documents fit into memory."""
         return self._page() if callable(self._page) else self._page
 
     @page.setter
@@ -407,7 +409,7 @@ class PageBase(Element):
         return f"dimensions={self.dimensions}{error}" + (f"\nunread={len(self.unread)}" if self.unread else "")
 
     def _export_stored(self, characters: bool) -> dict[str, Any]:
-        """Export the content of the page in its stored order."""
+        """Export the content of the page in the order in which it is stored."""
         exported = Element.export(self, characters=characters)
         if self.error is not None:
             exported["error"] = self.error
@@ -421,9 +423,9 @@ class PageBase(Element):
         """Show the page with its text drawn over it.
 
         Args:
-            interactive: Whether the text of a word appears while the mouse is over it.
+            interactive: Whether the text of a word appears while the mouse pointer is over the word.
             preserve_aspect_ratio: Accepted for compatibility with docTR.
-            **kwargs: ``words_only``, ``display_artefacts`` and ``display_layout`` select the layers; all other
+            **kwargs: ``words_only``, ``display_artefacts`` and ``display_layout`` select what to draw. All other
                 arguments are passed to ``matplotlib.pyplot.show``.
 
         Raises:
@@ -445,7 +447,7 @@ class PageBase(Element):
         raise NotImplementedError
 
     def _repr_png_(self) -> bytes | None:
-        """Return a picture for notebooks: the page with its boxes and the text that was read."""
+        """Return an image for notebooks: the page with its boxes and its recognised text."""
         try:
             picture = Image.fromarray(overlay(self))
         except InvalidArgumentError:  # the page has no image, or one that is not uint8
@@ -455,7 +457,7 @@ class PageBase(Element):
 
     @classmethod
     def _stored_page(cls, save_dict: dict[str, Any], page: PageImage | None) -> dict[str, Any]:
-        """Return the constructor arguments that all kinds of pages share, taken from an export."""
+        """Return those constructor arguments that all kinds of pages have, from an export."""
         values = cls._stored_values(save_dict)
         values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page
@@ -466,7 +468,7 @@ class PageBase(Element):
 
 
 class TextPage(PageBase):
-    """A page of text: blocks of lines, tables, regions of its layout."""
+    """A page of text: blocks of lines, tables, and layout regions."""
 
     blocks: list[Block]
     tables: list[Table]
@@ -474,12 +476,12 @@ class TextPage(PageBase):
 
 
 class PredictionPage(PageBase):
-    """A page of predictions by class (key information extraction)."""
+    """A page of predictions, grouped by class (key information extraction)."""
 
     predictions: dict[str, list[Prediction]]
 
 
 class DocumentBase(Element):
-    """Pages, of text or of predictions."""
+    """A sequence of pages of text or of predictions."""
 
     pages: list[Any]

@@ -1,5 +1,5 @@
-"""Writing documents: text, Markdown, AsciiDoc, HTML, hOCR, ALTO, TSV, searchable PDF, CSV and workbooks of tables.
+"""Write documents: text, Markdown, AsciiDoc, HTML, hOCR, ALTO, TSV, searchable PDF; tables as CSV and workbooks.
 
-Text formats are written from `reading`, the content of a page in reading order. Formats with positions are written from
-`regions`, the same content with positions in pixels. Exporters take elements and do not use the methods of pages.
+Text formats use `reading`, which puts the content of a page into reading order. Formats with positions use `regions`,
+which adds positions in pixels. Exporters take elements, and do not call the export methods of pages.
 """

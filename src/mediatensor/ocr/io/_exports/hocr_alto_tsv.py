@@ -1,4 +1,4 @@
-"""Formats with positions: hOCR 1.2, ALTO 4 and the table of tesseract.
+"""Formats with positions: hOCR 1.2, ALTO 4 and tesseract's TSV.
 
 hOCR is HTML with positions (https://github.com/kba/hocr-spec/blob/master/1.2/spec.md). ALTO is the XML of digital
 libraries (https://www.loc.gov/standards/alto/).
@@ -18,8 +18,8 @@ from .regions import Place, Region, TextRow, Token, document_pages, language_tag
 
 DEFAULT_TITLE = "mediatensor - XML export (hOCR)"
 
-# Up to this angle, in degrees, text counts as skewed and its baseline gets a slope, which tesseract writes and all
-# readers understand. Beyond it, text counts as rotated and gets a textangle.
+# Text rotated by up to this angle, in degrees, counts as skewed. Its baseline has a slope, which tesseract writes and
+# all programs understand. Text with a larger angle has a textangle.
 _MAX_SKEW = 5.0
 
 
@@ -32,7 +32,7 @@ def _number(value: float) -> str:
 
 
 def _line_title(row: TextRow) -> str:
-    """Return the position, the slope or rotation, and the size of a line as hOCR properties."""
+    """Return the hOCR properties of a line: its position, its slope or rotation, and its size."""
     parts = [_bbox(row.place)]
     angle = row.place.angle
     if abs(angle) > _MAX_SKEW:
@@ -52,14 +52,14 @@ def _add(parent: ElementTree.Element, tag: str, kind: str, identifier: str, titl
 class XMLExporter:
     """Export to hOCR.
 
-    White space separates words and lines, so that the text content of the file is the text of the page. The file names
-    the language of the page if it is known.
+    White space separates words and lines, so that the text content of the file is the text of the page. If the language
+    of the page is known, the file states it.
 
-    Rotated text is exported as well: ``bbox`` is its enclosing box, ``baseline`` has the slope of a skewed line, and
-    ``textangle`` the angle of any other rotated line.
+    Rotated text is exported as well: ``bbox`` is the enclosing box. A skewed line has its slope in ``baseline``, and
+    any other rotated line has its angle in ``textangle``.
 
     A line that was not read becomes an area with one line without words. The property ``x_unread`` of the area has the
-    reason, and ``x_script`` the script that could not be read, as in ``x_unread "script"; x_script "Cyrillic"``.
+    reason. If the script could not be read, ``x_script`` has its name: ``x_unread "script"; x_script "Cyrillic"``.
 
     Example:
         >>> import numpy as np
@@ -95,10 +95,10 @@ class XMLExporter:
         return [self.export_page(page, **kwargs) for page in document.pages]
 
     def _new_file(self, title: str, language: str | None) -> tuple[ElementTree.Element, ElementTree.Element]:
-        """Return the root element, which already has its head, and the empty body."""
+        """Return the root element, which already contains its head, and the body, which is still empty."""
         root = ElementTree.Element("html", {"xmlns": "http://www.w3.org/1999/xhtml"})
         if language is not None:
-            # XML readers use the first, browsers the second.
+            # XML programs use the first, browsers the second.
             root.attrib.update({"xml:lang": language, "lang": language})
         head = SubElement(root, "head")
         SubElement(head, "title").text = one_line(title)
@@ -114,16 +114,16 @@ def _area_title(region: Region) -> str:
     if region.unread is None:
         return _bbox(region.place)
     values = {"x_unread": region.unread.reason, "x_script": region.unread.script}
-    # Readers split properties at these characters.
+    # In a value, programs would take these characters for the end of a property.
     texts = {name: re.sub(r'[";]', "_", one_line(value)) for name, value in values.items() if value is not None}
     quoted = [f'{name} "{text}"' for name, text in texts.items()]
     return "; ".join([_bbox(region.place), *quoted])
 
 
 def _add_area(page_node: ElementTree.Element, region: Region, counters: dict[str, int]) -> None:
-    """Add an area with one paragraph and its lines; the identifiers are the same as in docTR."""
+    """Add an area with one paragraph and its lines. Identifiers are made as in docTR."""
     number = counters[region.kind]
-    # Of identifiers, all characters except letters, digits, ".", "-" and "_" become "_".
+    # In identifiers, all characters except letters, digits, ".", "-" and "_" become "_".
     prefix = re.sub(r"[^\w.-]", "_", region.class_name)
     names = {
         "block": (f"block_{number}", f"par_{number}"),
@@ -141,7 +141,7 @@ def _add_area(page_node: ElementTree.Element, region: Region, counters: dict[str
 def _add_line(
     paragraph: ElementTree.Element, row: TextRow, area: tuple[str, str, int], counters: dict[str, int]
 ) -> None:
-    """Add a line with its words. ``area`` is the kind, the prefix and the number of its area."""
+    """Add a line with its words. ``area`` has the kind, the prefix and the number of the area around it."""
     kind, prefix, number = area
     counters["line"] += kind == "block"
     line_name = {
@@ -175,10 +175,10 @@ _SCHEMA = "http://www.loc.gov/standards/alto/v4/alto-4-2.xsd"
 class AltoExporter:
     """Export to ALTO 4.2.
 
-    Positions are in pixels. Rotated text has its enclosing box and its outline (``Shape``). Lines have a baseline, and
-    words a confidence and, where they are known, characters (``Glyph``). A line that was not read is a ``TextBlock``
-    without lines. Its tag (``OtherTag`` of the type "unread") has the reason as its label, and as its description the
-    script that could not be read.
+    Positions are in pixels. Rotated text has its enclosing box and its outline (``Shape``). Lines have a baseline.
+    Words have a confidence and, if known, their characters (``Glyph``). A line that was not read is a ``TextBlock``
+    without lines. Its tag (``OtherTag`` of type "unread") has the reason as label. If the script could not be read, the
+    description of the tag names it.
 
     Example:
         >>> import numpy as np
@@ -192,7 +192,7 @@ class AltoExporter:
     def export(
         self, source: Any, file_name: str | None = None, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree.ElementTree]:
-        """Export a page or a document into one file; arguments and result as for `Page.export_as_alto`."""
+        """Export a page or a document as one file; arguments and result as for `Page.export_as_alto`."""
         root = ElementTree.Element(
             "alto",
             {
@@ -230,7 +230,7 @@ class AltoExporter:
 
 
 def _add_tags(root: ElementTree.Element, pages: Sequence[Any]) -> dict[tuple[str, str | None], str]:
-    """Add a tag for each pair of reason and script of lines that were not read; return the identifiers of the tags."""
+    """Add a tag for each (reason, script) of lines that were not read; return the tag identifiers by this pair."""
     kinds = dict.fromkeys((line.reason, line.script) for page in pages for line in unread_lines(page))
     if not kinds:
         return {}
@@ -264,7 +264,7 @@ def _add_string(line: ElementTree.Element, token: Token, name: str, size: tuple[
     string = _placed(line, "String", name, token.place, attributes)
     glyphs = [(one_line(character.value), character) for character in token.characters]
     if any(len(text) != 1 for text, _ in glyphs):
-        return  # The schema allows glyphs of exactly one character.
+        return  # The schema allows only glyphs of exactly one character.
     for index, (text, character) in enumerate(glyphs, start=1):
         attributes = {"CONTENT": text, "GC": f"{percent(character.confidence) / 100:.4f}"}
         _placed(string, "Glyph", f"{name}_glyph_{index}", Place.of(character.geometry, *size), attributes)
@@ -273,7 +273,7 @@ def _add_string(line: ElementTree.Element, token: Token, name: str, size: tuple[
 def _placed(
     parent: ElementTree.Element, tag: str, name: str, place: Place, attributes: dict[str, str] | None = None
 ) -> ElementTree.Element:
-    """Add an element with its box and, if it is rotated, its outline, which must be the first child."""
+    """Add an element with its box. If it is rotated, add its outline as well, which must be the first child."""
     left, top, right, bottom = place.box
     box = {"HPOS": left, "VPOS": top, "WIDTH": right - left, "HEIGHT": bottom - top}
     texts = {key: str(value) for key, value in box.items()}
@@ -296,10 +296,10 @@ _COLUMNS = (
 class TSVExporter:
     """Export to the table that ``tesseract image out tsv`` writes.
 
-    Pages (level 1), blocks (2), paragraphs (3), lines (4) and words (5) have a row each. A row has the numbers of
-    its page, block, paragraph, line and word, from 1 (0 below its own level), and its enclosing box in pixels. Words
-    have their confidence in percent and their text, without tabs and line breaks; other rows have -1 and an empty
-    text. A line that was not read has no words.
+    Each page (level 1), block (2), paragraph (3), line (4) and word (5) is a row. A row has the numbers of its page,
+    block, paragraph, line and word, counted from 1; numbers of lower levels are 0. It also has the enclosing box in
+    pixels. The row of a word has the confidence in percent and the text, without tabs and line breaks. All other rows
+    have -1 and an empty text. A line that was not read has no words.
 
     Example:
         >>> import numpy as np

@@ -15,14 +15,14 @@ from .reading import one_line
 from .regions import Place
 from .text import TextFormat
 
-# A number that Markdown takes for the number of an item.
+# Text that Markdown would take for a numbered item.
 _NUMBERED = re.compile(r"^\d{1,9}[.)]\s+\S")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):))")
 
 
 def _one_head(table: Table) -> list[list[str]]:
-    """Return the grid of a table with its head in one row, for formats whose tables have one head row."""
+    """Return the grid of a table with its whole head in one row, for formats with only one head row."""
     grid, num_rows = table.to_grid(), table.num_header_rows
     return grid if num_rows < 2 else [table.column_names(), *grid[num_rows:]]
 
@@ -42,7 +42,7 @@ class MarkdownExporter(TextFormat):
     headings: ClassVar[dict[str, str]] = {"title": "# ", "section_header": "## "}
     bullet: ClassVar[str] = "- "
     _strong: ClassVar[str] = "**{}**"
-    # Two spaces at the end of a line are a hard line break.
+    # Two spaces at the end of a line make a hard line break.
     _row_break: ClassVar[str] = "  \n"
     page_break: ClassVar[str] = "\n\n---\n\n"
 
@@ -57,14 +57,14 @@ class MarkdownExporter(TextFormat):
         return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
-        """Return a list; numbered items keep their numbers."""
+        """Return a list. Items that are numbered keep their numbers."""
         return "\n".join(
             text if _NUMBERED.match(text) else self.bullet + (self.finalize_line(text) if escape else text)
             for text in texts
         )
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return the table in the syntax of GitHub: its head as one row, or the first row if no head is known."""
+        """Return the table in GitHub's syntax. Its head or, if no head is known, its first row becomes the head row."""
         rows = [[self._cell(value, escape) for value in row] for row in _one_head(table)]
         if not rows or not rows[0]:
             return ""
@@ -77,8 +77,8 @@ class MarkdownExporter(TextFormat):
 class AsciiDocExporter(TextFormat):
     """Export to AsciiDoc.
 
-    Special characters become character references instead of backslash escapes, because AsciiDoc shows a backslash
-    that precedes a character without a special meaning in its context.
+    Special characters become character references instead of backslash escapes. AsciiDoc shows a backslash if the
+    character after it has no special meaning in its context.
 
     Example:
         >>> import numpy as np
@@ -106,26 +106,26 @@ class AsciiDocExporter(TextFormat):
         return _ASCIIDOC_MARKER.sub("{empty}", line)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return the table: its head as one row, or the first row if no head is known."""
+        """Return the table. Its head or, if no head is known, its first row becomes the head row."""
         rows = [" ".join("|" + self._cell(value, escape) for value in row) for row in _one_head(table)]
         if not rows or not rows[0]:
             return ""
         return "\n".join(["|===", rows[0], "", *rows[1:], "|==="])
 
     def _cell(self, value: str, escape: bool) -> str:
-        # In a table, a backslash always escapes a bar.
+        # Within a table, a backslash always escapes a bar.
         return (
             self.escape_text(value).replace("&#124;", r"\|") if escape else one_line(value).replace("|", r"\|")
         ).strip()
 
 
 class HTMLExporter(TextFormat):
-    """Export to a fragment of HTML: headings, paragraphs, lists and tables, without ``<html>``.
+    """Export to an HTML fragment: headings, paragraphs, lists and tables, without ``<html>``.
 
-    Text is escaped. With ``escape=False``, text on the page becomes markup, and the result must not reach a browser.
+    Text is escaped. With ``escape=False``, text of the page could become markup, so never give the result to a browser.
 
-    A line that was not read is an empty paragraph of the class "unread", with the reason, the script and the box in
-    pixels: ``<p class="unread" data-reason="script" data-script="Cyrillic" data-bbox="10 20 200 40"></p>``.
+    A line that was not read becomes an empty paragraph of class "unread" with reason, script and box in pixels: ``<p
+    class="unread" data-reason="script" data-script="Cyrillic" data-bbox="10 20 200 40"></p>``.
 
     Example:
         >>> from mediatensor.ocr.io import HTMLExporter
@@ -160,7 +160,7 @@ class HTMLExporter(TextFormat):
         return self.render_paragraph([row.strip() for row in rows], escape)
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
-        """Return an empty ``<p class="unread">``."""
+        """Return an empty ``<p class="unread">`` that describes the line."""
         height, width = dimensions
         attributes = {"class": "unread", "data-reason": line.reason, "data-script": line.script}
         attributes["data-bbox"] = "{} {} {} {}".format(*Place.of(line.geometry, width, height).box)
@@ -168,7 +168,7 @@ class HTMLExporter(TextFormat):
         return f"<p {' '.join(named)}></p>"
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return a ``<table>`` with its head, or the first row if no head is known, as ``<th>`` cells.
+        """Return a ``<table>``. The cells of its head, or of its first row if no head is known, are ``<th>``.
 
         Spanning cells have ``rowspan`` and ``colspan``.
         """
@@ -177,7 +177,7 @@ class HTMLExporter(TextFormat):
         if not grid or not grid[0]:
             return ""
         starts = {(cell.row_start, cell.col_start): cell for cell in table.cells}
-        # How many cells cover each position, but for the first of each.
+        # How many cells cover each position, not counting the first cell that covers it.
         covered = np.zeros((table.num_rows, table.num_cols), dtype=np.int32)
         for cell in table.cells:
             rows = slice(max(cell.row_start, 0), max(cell.row_end + 1, 0))

@@ -1,6 +1,6 @@
-"""The content of a page in reading order: blocks and tables, the words of a line, predictions.
+"""The content of a page in reading order: blocks and tables; the words of a line; predictions.
 
-The order of boxes itself is computed by `ocr._reading_order`.
+`ocr._reading_order` computes the order of boxes.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from .._elements.elements import Block, Line, Prediction, UnreadLine, Word
 from .._elements.pages import LayoutElement, PageBase, PredictionPage, Table, TextPage
 
 _VERTICAL = ("ttb-rtl", "ttb-ltr")
-# The slope of a page of straight boxes is measured on at least this many lines, each at least this many heights long.
+# Measuring the slope of a page of straight boxes needs this many lines, each this many times as long as it is high.
 _MIN_SLOPES = 3
 _MIN_SLOPE_WIDTH = 5.0
 
 
-# Control characters, surrogates and non-characters. XML 1.0 forbids most of them even as references, HTML the rest.
+# Control characters, surrogates and non-characters. XML 1.0 forbids most of them, even as references; HTML the rest.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _SPACES = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
 
 
-# The indices of elements that are read together, and the label of their layout region.
+# Indices of elements that form one item, and the label of their layout region.
 _Item = tuple[list[int], str | None]
 
 
 def page_language(page: PageBase) -> Any:
-    """Return the language of a page as it is stored; ``None`` without one."""
+    """Return the stored language of a page; ``None`` if it has none."""
     return page.language.get("value") if isinstance(page.language, dict) else None
 
 
@@ -50,7 +50,7 @@ def _extents(geometries: Sequence[Any]) -> NDArray[np.float64]:
 
 
 def _group_segments(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
-    """Turn segments into items: the lines of a list-item region become one item, any other segment is one item."""
+    """Turn segments into items. All lines of a list-item region form one item; any other segment is one item."""
     items: list[_Item] = []
     last_region = -1
     for segment in segments:
@@ -69,17 +69,17 @@ def _group_segments(segments: list[list[int]], labels: Sequence[str | None], reg
 
 
 def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Block | Table], list[str | None], str]:
-    """Put the content of a page into reading order, with lines grouped into paragraphs.
+    """Return the content of a page in reading order, with lines grouped into paragraphs.
 
     Args:
-        page: The page; it is not changed.
+        page: The page. It is not changed.
         direction: 'auto' (from the script of the words), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
 
     Returns:
-        The blocks and tables in order; for each, the type of its layout region or ``None``; the direction.
+        The blocks and tables in order; for each of them, the type of its layout region or ``None``; and the direction.
 
     Raises:
-        InvalidArgumentError: if the direction is not one of these.
+        InvalidArgumentError: if ``direction`` is invalid.
 
     Example:
         >>> import numpy as np
@@ -116,7 +116,7 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
 
 
 def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]]:
-    """Return the blocks of a page in stored order, with the tables inserted, and the types of their layout regions."""
+    """Return the blocks in stored order with the tables inserted, and for each the type of its layout region."""
     items: list[Block | Table] = _insert(page, page.blocks, page.tables)
     labels: list[str | None] = [None] * len(items)
     if page.layout:
@@ -126,7 +126,7 @@ def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]
 
 
 def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
-    """Return the level of each item that is a section header, from 1; 0 for other items and unknown levels."""
+    """Return the level of each item that is a section header, from 1; 0 for other items, or if it is unknown."""
     headers = [region for region in page.layout if region.level]
     if not headers:
         return [0] * len(items)
@@ -136,12 +136,12 @@ def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
 
 
 def unread_lines(page: PageBase) -> list[UnreadLine]:
-    """Return the unread lines of a page, without lines that were read in part, whose text is in the blocks."""
+    """Return the lines of a page that were not read. Lines read in part are left out: their text is in the blocks."""
     return [line for line in page.unread if line.reason != "gaps"]
 
 
 def with_unread_lines(page: PageBase, items: Sequence[Block | Table]) -> list[Block | Table | UnreadLine]:
-    """Insert the lines that were not read into the ordered blocks and tables of a page."""
+    """Insert the lines that were not read among the ordered blocks and tables of a page."""
     return _insert(page, items, unread_lines(page))
 
 
@@ -149,9 +149,10 @@ _Others = TypeVar("_Others", Table, UnreadLine)
 
 
 def _insert(page: PageBase, items: Sequence[Block | Table], others: Sequence[_Others]) -> list[Block | Table | _Others]:
-    """Put other elements among items in reading order.
+    """Insert other elements among items that are in reading order.
 
-    Each element follows the nearest item of its column if this item begins above the element, otherwise precedes it.
+    An element comes after the nearest item of its column if that item begins above the middle of the element. Otherwise
+    it comes before that item.
     """
     ordered: list[Block | Table | _Others] = []
     if not items:
@@ -177,9 +178,9 @@ def _insert(page: PageBase, items: Sequence[Block | Table], others: Sequence[_Ot
 def _upright_geometries(
     page: PageBase, elements: Sequence[Block | Line | Table], regions: Sequence[LayoutElement | Table | UnreadLine] = ()
 ) -> tuple[list[Any], list[Any]]:
-    """Return the geometries of lines, or blocks, and regions on the page turned upright.
+    """Return the geometries of elements and of regions on the page after turning it upright.
 
-    Geometries of four points contain the rotation. For boxes, the rotation is the ``crop_orientation`` of most words.
+    Geometries of four points show the rotation of the page. For boxes, it is the ``crop_orientation`` of most words.
     """
     lines = [line for item in elements for line in (item.lines if isinstance(item, Block) else [item])]
     words = [word for line in lines if isinstance(line, Line) for word in line.words]
@@ -198,14 +199,14 @@ def _upright_geometries(
 
 
 def _quarter_turns(words: Sequence[Word]) -> int:
-    """Return by how many clockwise quarter turns most words are rotated."""
+    """Return the number of clockwise quarter turns by which most words are rotated."""
     turns = [word.crop_orientation.get("value") or 0 for word in words]
     quarters, counts = np.unique(np.round(np.array(turns, dtype=np.float64) / 90).astype(int) % 4, return_counts=True)
     return int(quarters[counts.argmax()]) if len(turns) else 0
 
 
 def _rotate_back(geometry: Any, quarters: int) -> Any:
-    """Return where a relative box lies after the page is turned counter-clockwise by this number of quarter turns."""
+    """Return where a relative box lies after the page was turned counter-clockwise by ``quarters`` quarter turns."""
     points = np.asarray(geometry, dtype=np.float64)
     for _ in range(quarters):
         points = np.stack([points[:, 1], 1 - points[:, 0]], axis=1)
@@ -219,7 +220,7 @@ def _rows(
     kinds: Sequence[tuple[str | None, int]],
     direction: str,
 ) -> list[list[int]]:
-    """Return the rows of elements: level lines of one region form a row, any other element is its own row."""
+    """Group elements into rows. Lines of one region at the same height form a row; any other element is its own row."""
     rows = [[index] for index in range(len(boxes))]
     if direction in _VERTICAL or len(lines) < 2:
         return rows
@@ -240,14 +241,14 @@ def _rows(
 
 
 def line_boxes(page: PageBase, lines: Sequence[Line]) -> NDArray[np.float64]:
-    """Return boxes of lines on the page turned upright: float64 (N, 4), x and y in units of the page's width."""
+    """Return boxes of lines on the page turned upright, float64 (N, 4), as multiples of the page's width."""
     return _without_slope(page, lines, _extents(_upright_geometries(page, lines)[0]))
 
 
 def _without_slope(page: PageBase, lines: Sequence[Line], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return upright boxes of lines in units of the page's width, with a remaining slope removed.
+    """Return upright boxes of lines, as multiples of the page's width, after removing a slight slope.
 
-    The straight boxes of a slightly rotated page contain no angle. The positions of words in long lines show the slope.
+    The straight boxes of a slightly rotated page do not show its angle, but the positions of words in long lines do.
     """
     height, width = page.dimensions
     quarters = _quarter_turns([word for line in lines for word in line.words])
@@ -276,7 +277,7 @@ def _without_slope(page: PageBase, lines: Sequence[Line], boxes: NDArray[np.floa
 
 
 def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: Sequence[Block]) -> list[Block | Table]:
-    """Make a block from the lines of each item; the artefacts of a stored block go where its first line goes."""
+    """Make a block from the lines of each item. Artefacts of a stored block go with the first of its lines."""
     owners = {id(line): index for index, block in enumerate(blocks) for line in block.lines}
     waiting = {index: block.artefacts for index, block in enumerate(blocks) if block.artefacts}
     built: list[Block | Table] = []
@@ -298,8 +299,8 @@ def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: S
 def line_direction(line: Line, direction: str, auto: bool) -> str:
     """Return the reading direction of a line.
 
-    With ``auto``, the direction of the page was detected from its text. The direction of the line is then detected as
-    well: it may differ, as for a Latin quotation on a Hebrew page.
+    With ``auto``, the direction of the page was detected from its text. The direction of the line is then detected in
+    the same way. It may differ, for example for a Latin quotation on a Hebrew page.
     """
     if direction in _VERTICAL or not auto or len(line.words) < 2:
         return direction
@@ -311,13 +312,13 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
     """Return the words of a line in reading order.
 
     Args:
-        line: The line, with its words from left to right.
+        line: The line, whose words must be stored from left to right.
         direction: The direction of the page.
-        auto: Whether the direction of the page was detected from its text; the line's direction is then detected as
-            well.
+        auto: Whether the direction of the page was detected from its text. If so, the direction of the line is detected
+            as well.
 
     Returns:
-        The words.
+        The words, in reading order.
 
     Example:
         >>> from mediatensor.ocr.io import Line, Word
@@ -332,7 +333,7 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
     if direction == "ltr" or not line.words:
         return list(line.words)
     centers = np.array([np.asarray(word.geometry, dtype=np.float64).mean(axis=0) for word in line.words])
-    # Right to left means against the top side of a word: on an upside-down page, the first word has the smallest x.
+    # "Left" is relative to the top of a word: on an upside-down page, the first word from the right has the smallest x.
     points = np.asarray(line.words[0].geometry, dtype=np.float64)
     top_side = points[1] - points[0] if len(points) == 4 else np.array([1.0, 0.0])
     distances = centers[:, 1] if direction in _VERTICAL else -centers @ top_side
@@ -340,9 +341,9 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
 
 
 def cell_lines(words: Sequence[Word]) -> list[list[Word]]:
-    """Divide the words of a table cell, which come in reading order, into lines.
+    """Divide the words of a table cell, given in reading order, into lines.
 
-    A word starts a line if its middle is not level with the previous word, seen in reading direction.
+    A word starts a new line if its middle, seen in reading direction, is not level with the previous word.
     """
     lines: list[list[Word]] = []
     before: NDArray[np.float64] | None = None
@@ -366,15 +367,15 @@ def predictions_in_reading_order(
     """Return the predictions of one class in reading order.
 
     Args:
-        page: The page of the predictions, for its size and its language.
+        page: The page of the predictions, whose size and language are used.
         predictions: The predictions.
         direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
 
     Returns:
-        The predictions, in order.
+        The predictions, in reading order.
 
     Raises:
-        InvalidArgumentError: if the direction is not one of these.
+        InvalidArgumentError: if ``direction`` is invalid.
 
     Example:
         >>> import numpy as np
@@ -401,7 +402,7 @@ def predictions_in_reading_order(
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line, for any format: breaks and tabs become a space, control characters are removed.
+    """Return a text as one line, for any format. Line breaks and tabs become a space; control characters are removed.
 
     >>> one_line("a\\tb\\x00c")
     'a bc'

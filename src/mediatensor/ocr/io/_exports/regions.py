@@ -1,4 +1,4 @@
-"""The content of a page as regions of lines of words, with positions in pixels: the view for formats with positions."""
+"""The content of a page for formats with positions: regions with lines and words, and positions in pixels."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ from .reading import (
     with_unread_lines,
 )
 
-# Latin, Greek and Cyrillic letters, and punctuation, that reach below the baseline.
+# Letters (Latin, Greek, Cyrillic) and punctuation that extend below the baseline.
 _DESCENDING = frozenset("gjpqyçşţķļņģŗþQJ,;()[]{}|/\\@_$§¶ßƒµβγζημξρςφχψрудцщфЏ„¿")
 
 # A language tag of BCP 47, such as "en" or "zh-cn".
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 
-# Relative coordinates are clipped to this range, because stored exports may have any, and formats cannot write all.
+# Relative coordinates are clipped to this range: stored exports may have any numbers, but formats cannot write all.
 _REACH = (-1.0, 2.0)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A position on the page, in pixels: TL, TR, BR, BL in reading direction, (4, 2); maybe given as a straight box."""
+    """A position in pixels: TL, TR, BR, BL in reading direction, (4, 2). ``straight`` if it was given as a box."""
 
     quad: NDArray[np.float64]
     straight: bool
 
     @classmethod
     def of(cls, geometry: Geometry, width: int, height: int) -> Place:
-        """Return the place of a relative geometry on a page of this size."""
+        """Return the place of a relative geometry on a page of this size in pixels."""
         points = np.nan_to_num(np.asarray(geometry, dtype=np.float64).reshape(-1, 2), nan=0.0)
         return cls.at(np.clip(points, *_REACH) * (width, height))
 
     @classmethod
     def at(cls, points: NDArray[np.float64]) -> Place:
-        """Return the place of two or four points in pixels."""
+        """Return the place of two or four points that are in pixels."""
         return cls(to_quad(points), len(points) != 4)
 
     @property
     def box(self) -> tuple[int, int, int, int]:
-        """Left, top, right, bottom of the enclosing box, rounded."""
+        """Left, top, right and bottom of the enclosing box, rounded to pixels."""
         left, top, right, bottom = box_around(self.quad).tolist()
         return round(left), round(top), round(right), round(bottom)
 
@@ -84,9 +84,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Token:
-    """One word, or the text of a table cell whose words are not known.
+    """One word; or the text of a table cell whose words are not known.
 
-    In tables, ``cell`` has two numbers from 0: that of the cell in its row, and that of the word in its cell.
+    In tables, ``cell`` has the number of the cell in its row and the number of the word in its cell, both from 0.
     """
 
     text: str
@@ -98,9 +98,9 @@ class Token:
 
 @dataclass(frozen=True)
 class TextRow:
-    """One line of text or row of a table, with its words in reading order, cell by cell.
+    """One line of text, or one row of a table with its words in reading order, cell by cell.
 
-    ``index`` is the index of the line in its region or of the row in its table, from 0.
+    ``index`` is the number of the line in its region, or of the row in its table, from 0.
     """
 
     tokens: tuple[Token, ...]
@@ -112,7 +112,7 @@ class TextRow:
     def descent(self) -> float:
         """The distance from the baseline to the bottom of the line's box, in pixels.
 
-        The box of a word without descenders ends on the baseline. If every word has descenders, the result is 0.0.
+        Words without descenders end at the baseline, so their boxes show where it is. Without such words, this is 0.0.
         """
         below = [
             (self.place.quad[[3, 2]].mean(axis=0) - token.place.quad[[3, 2]].mean(axis=0)) @ self._down
@@ -123,7 +123,7 @@ class TextRow:
 
     @property
     def baseline(self) -> NDArray[np.float64]:
-        """The start and the end of the baseline, in pixels: float64 (2, 2)."""
+        """The start and the end of the baseline in pixels, float64 (2, 2)."""
         baseline: NDArray[np.float64] = self.place.quad[[3, 2]] - self._down * self.descent
         return baseline
 
@@ -136,9 +136,9 @@ class TextRow:
 
 @dataclass(frozen=True)
 class Region:
-    """One block, table, prediction (with its class), or line that was not read (with one row without words).
+    """One block, table, prediction, or line that was not read, which has one row without words.
 
-    ``kind`` is 'block', 'table', 'prediction', or 'unread'.
+    ``kind`` is 'block', 'table', 'prediction' or 'unread'. ``class_name`` is the class of a prediction.
     """
 
     kind: str
@@ -149,12 +149,12 @@ class Region:
 
 
 def document_pages(source: Any) -> Sequence[Any]:
-    """Return the pages of a document; for a page, a list with this page."""
+    """Return the pages of a document; for a page, a list with only this page."""
     return source.pages if hasattr(source, "pages") else [source]
 
 
 def language_tag(page: Any) -> str | None:
-    """Return the language of a page as a tag such as "en"; ``None`` if it is unknown."""
+    """Return the language of a page as a BCP 47 tag such as "en"; ``None`` if it is unknown or not such a tag."""
     value = page_language(page)
     return value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else None
 
@@ -174,10 +174,10 @@ def tool_version() -> str:
 def page_regions(
     page: Any, direction: str = "auto", reading_order: bool = True, size: tuple[int, int] | None = None
 ) -> Iterator[Region]:
-    """Yield the regions of a page, in pixels of an image of ``size`` (height, width), by default the page's size.
+    """Yield the regions of a page, in pixels of an image of ``size`` (height, width), by default the size of the page.
 
-    With ``reading_order``, lines that were not read come in reading order; otherwise, and on pages of predictions, they
-    come last.
+    With ``reading_order``, lines that were not read are in their place in reading order. Otherwise, and on pages of
+    predictions, they come last.
     """
     height, width = size or page.dimensions
     if hasattr(page, "predictions"):
@@ -225,7 +225,7 @@ def _text_row(line: Line, index: int, direction: str, auto: bool, size: tuple[in
 
 
 def _turn_of(words: Sequence[Word]) -> object:
-    """Return the rotation, in degrees, that most characters of the words have."""
+    """Return the rotation in degrees of the words that have most characters; 0 without words."""
     turns: Counter[Any] = Counter()
     for word in words:
         turns[word.crop_orientation.get("value")] += len(word.value)

@@ -1,6 +1,6 @@
-"""Searchable PDF: pages of PDF files unchanged, other pages as images, each with an invisible text layer.
+"""Searchable PDF: pages of PDF files unchanged, and other pages as images, each with an invisible text layer.
 
-The invisible words have a font whose glyphs show nothing. They are placed over the words of the page.
+The font of the invisible words has glyphs that show nothing. The words are placed over the words of the page.
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ from .._elements.pages import page_origin, page_pixels
 from .reading import one_line
 from .regions import TextRow, document_pages, page_regions
 
-# Programs that extract text take the height of a glyph from the font, and ignore a descent of 0. The box of this one is
-# as wide as the em, from 0.2 below the baseline to 0.8 above it; the space is a twentieth of the em wide.
+# Programs that extract text take the height of a glyph from the font, and ignore a descent of 0. The box glyph of this
+# font is as wide as the em, and extends from 0.2 below the baseline to 0.8 above it. The space is a twentieth of the em
+# wide.
 _FONT = Path(__file__).with_name("glyphless.ttf")
 _NAME = "Invisible00000000"
 
 _ASCENT = 0.8
 _SPACE_CODE = 1
 _FIRST_FREE = 2
-# A code takes two bytes.
+# Maximum number of codes in a font, because a code takes two bytes.
 _MAX_CODES = 65_000
-# UTF-16 code units; an entry of the CMap may have 512 bytes.
+# Maximum length of a text in UTF-16 code units, because an entry of the CMap may have 512 bytes.
 _MAX_UNITS = 200
 _ENTRIES_PER_SECTION = 100
 _UNICODE_MAP = """\
@@ -70,15 +71,16 @@ end"""
 
 
 def _font_file(name: str) -> bytes:
-    """Return the glyphless font as a TrueType file: the missing glyph, a box for text, and a space.
+    """Return the glyphless font as a TrueType file. It has three glyphs: the missing glyph, a box for text, and a
+    space.
 
-    ``name`` replaces the stored name, which has the same length: PDFium merges fonts of the same name on a page.
+    ``name`` replaces the stored name, and must have the same length. PDFium merges fonts of the same name on a page.
     """
     font = _FONT.read_bytes()
     names = _NAME.encode("utf-16-be"), name.encode("utf-16-be")
     assert len(names[0]) == len(names[1])
     font = font.replace(*names)
-    # The checksum of the table of names: the sum of its 32-bit words (OpenType 1.9, chapter 'OpenType font file').
+    # The checksum of the table of names is the sum of its 32-bit words (OpenType 1.9, 'OpenType font file').
     entry = font.index(b"name") + 4
     start, length = struct.unpack_from(">II", font, entry + 4)
     words = struct.unpack_from(f">{(length + 3) // 4}I", font, start)
@@ -86,7 +88,7 @@ def _font_file(name: str) -> bytes:
 
 
 def _unicode_map(codes: Mapping[str, int]) -> bytes:
-    """Return the CMap (``ToUnicode``) that maps codes to their texts, of 1 to `_MAX_UNITS` UTF-16 code units."""
+    """Return the CMap (``ToUnicode``) that maps codes to texts of 1 to `_MAX_UNITS` UTF-16 code units."""
     entries = [f"<{_SPACE_CODE:04X}> <0020>"]
     entries += [f"<{code:04X}> <{text.encode('utf-16-be').hex()}>" for text, code in codes.items()]
     lines = []
@@ -96,23 +98,23 @@ def _unicode_map(codes: Mapping[str, int]) -> bytes:
     return _UNICODE_MAP.format("\n".join(lines)).encode("ascii")
 
 
-# Minimum side of a word in points: a thinner word cannot be selected, and one of size 0 cannot be written.
+# Minimum side of a word in points. A thinner word could not be selected, and a word of size 0 cannot be written.
 _MIN_SIDE = 0.1
-# Programs that extract text start a new word if a glyph is off the line of the previous glyph, measured across the
-# nearest axis, and drop glyphs that nearly overlap as printed twice. A word is therefore written as a single glyph if
-# it drifts by more than this number of points, or if its glyphs are narrower than this share of its height.
+# Programs that extract text start a new word at a glyph that is off the line of the previous glyph, measured across the
+# nearest axis. If glyphs nearly overlap, they drop one as printed twice. A word is therefore written as a single glyph
+# if it is off by more than this number of points, or if its glyphs are narrower than this share of its height.
 _MAX_DRIFT = 0.4
 _MIN_ADVANCE = 0.2
-# They also ignore written spaces and rely on gaps: Poppler needs 0.15 of the height between words, and 0.4 on a line of
-# single letters, which could be one widely spaced word. Boxes of words may touch or overlap. Words that are closer than
-# this share of the height are therefore narrowed, in proportion to their widths, by at most the last share of their
-# width.
+# These programs ignore written spaces, and rely on gaps. Poppler needs a gap of 0.15 of the height between words. On a
+# line of single letters, which could be one widely spaced word, it needs 0.4. Boxes of words may touch or overlap. If
+# words are closer than this share of the height, both are narrowed, in proportion to their widths, by at most
+# `_MAX_YIELD` of their width.
 _MIN_GAP = 0.2
 _MIN_LETTER_GAP = 0.45
 _MAX_YIELD = 0.45
-# They treat words as neighbours if their baselines start within this share of the height, measured across the nearest
-# axis. Skewed lines rise into each other, so that words of two lines may qualify, unless they overlap by more. Text of
-# skewed lines is therefore written with a smaller height.
+# The programs take words for neighbours if their baselines start within this share of the height, measured across the
+# nearest axis. Skewed lines rise into each other, so words of two lines may meet this condition. Skewed words that
+# overlap by more than the third number are not neighbours. Skewed text is written with a smaller height.
 _MAX_OFFSET = 0.6
 _MAX_SKEWED_OFFSET = 1.5
 _MAX_SKEWED_OVERLAP = 1.0
@@ -123,9 +125,9 @@ _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 
 class _PlacedText(NamedTuple):
-    """The texts of glyphs of equal width, from left to right, and their place on the page.
+    """The texts of glyphs of equal width, from left to right, and where they are on the page.
 
-    ``matrix`` maps text space at font size 1 to points of the page: a, b, c, d, e, f of the operator ``Tm``.
+    ``matrix`` has the operands a, b, c, d, e, f of the operator ``Tm``, which map text space at font size 1 to points.
     """
 
     glyphs: tuple[str, ...]
@@ -135,18 +137,19 @@ class _PlacedText(NamedTuple):
 def _place_words(
     rows: Iterable[TextRow], matrix: NDArray[np.float64], own_letters: NDArray[np.float64] | None = None
 ) -> list[_PlacedText]:
-    """Place the words of a page where they were found.
+    """Return the words of a page with their places.
 
-    In a table cell whose words have unknown places, the words share the box of the cell in proportion to their lengths.
-    ``matrix`` (3, 2) maps (x, y, 1) in pixels, with y down, to points, with y up. ``own_letters`` (N, 2) are the
-    centres, in points, of the letters that the page already has as text. A word is left out if its box contains at
-    least half as many of them as it has characters.
+    If the places of the words in a table cell are unknown, the words share the box of the cell in proportion to their
+    lengths. ``matrix`` (3, 2) maps (x, y, 1) in pixels, with y down, to points, with y up. ``own_letters`` (N, 2) are
+    the centres, in points, of the letters that the page already has as text. A word is left out if its box contains at
+    least half as many of these letters as the word has characters.
     """
     words: list[str] = []
     quads: list[NDArray[np.float64]] = []
     tokens = [token for row in rows for token in row.tokens]
     if own_letters is not None and len(own_letters):
-        # Before cells are divided: their words are elsewhere in the cell, but their letters are all in it.
+        # Check this before cells are divided: the places of their words are only estimates, but the cell has all
+        # letters.
         boxes = [token.place.quad @ matrix[:2] + matrix[2] for token in tokens]
         are_known = _are_known([token.text.replace(" ", "") for token in tokens], boxes, own_letters)
         tokens = [token for token, known in zip(tokens, are_known, strict=True) if not known]
@@ -174,7 +177,7 @@ def _place_words(
 
 
 def _are_known(words: list[str], quads: list[NDArray[np.float64]], letters: NDArray[np.float64]) -> list[bool]:
-    """Return for each word whether its box contains at least half as many letters as it has characters."""
+    """Return for each word whether its box contains at least half as many letters as the word has characters."""
     letters = letters[letters[:, 1].argsort()]
     are_known = []
     for word, quad in zip(words, quads, strict=True):
@@ -190,14 +193,14 @@ def _are_known(words: list[str], quads: list[NDArray[np.float64]], letters: NDAr
 
 
 def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the vectors of quads (..., 4, 2) along the text and upwards, each the mean of two opposite sides."""
+    """Return two vectors for each quad (..., 4, 2): along the text, and upwards. Each is the mean of opposite sides."""
     top_left, top_right, bottom_right, bottom_left = np.moveaxis(quads, -2, 0)
     along, up = top_right - top_left + bottom_right - bottom_left, top_left - bottom_left + top_right - bottom_right
     return along / 2, up / 2
 
 
 def _move_apart(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Move the quads (N, 4, 2) of words apart, so that programs that extract text keep the words separate."""
+    """Move the quads (N, 4, 2) of words apart until programs that extract text recognise them as separate words."""
     along, up = _mean_sides(quads)
     is_skewed = np.abs(along).min(axis=1) > _MAX_DRIFT
     quads = quads.copy()
@@ -238,7 +241,7 @@ def _move_apart(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArr
 
 
 def _sides(along: NDArray[np.float64], up: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the sides of a quad, lengthened if they are too short for text."""
+    """Return both sides of a quad, lengthened if they are too short for text."""
     if np.hypot(*along) < _MIN_SIDE:
         along = np.array([up[1], -up[0]]) if np.hypot(*up) >= _MIN_SIDE else np.array([1.0, 0.0])
         along = along * (_MIN_SIDE / np.hypot(*along))
@@ -260,9 +263,9 @@ def _place_word(
 
 
 def _visual_order(text: str) -> str:
-    """Return the text in visual order, from left to right, the order in which programs extract text from a PDF.
+    """Return the text in visual order, from left to right, because programs extract text from a PDF in this order.
 
-    Text with right-to-left letters is reversed, except for its numbers and left-to-right words. This is the
+    Text with right-to-left letters is reversed, except for numbers and left-to-right words in it. This is the
     bidirectional algorithm (UAX #9) for a single word.
     """
     if not any(unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text):
@@ -273,19 +276,19 @@ def _visual_order(text: str) -> str:
 
 
 _POINTS_PER_INCH = 72.0
-# The largest side of a page that readers accept, and (height, width) in pixels of a page of unknown size.
+# Maximum side of a page in points, which programs accept; and (height, width) in pixels for a page of unknown size.
 _MAX_SIDE = 14_400.0
 _BLANK_PAGE = (842, 595)
-# Pixels; libjpeg refuses larger pictures, which are stored without loss.
+# Maximum side in pixels that libjpeg accepts. Larger images are stored without loss.
 _MAX_JPEG_SIDE = 65_500
 
 
 class _Sheet(NamedTuple):
     """A page of the PDF to write, before its text is added.
 
-    It is copied from the page with this number of a PDF file, its ``origin``, or made from an image: ``image_pdf`` is
-    then a PDF file with only this page, and ``scale`` the points per pixel. ``size`` is the height and width in pixels,
-    to which the positions of words refer.
+    ``origin`` is the PDF file from which the page is copied, and its number there. For a page made from an image,
+    ``origin`` is ``None``, ``image_pdf`` is a PDF file with only this page, and ``scale`` is in points per pixel.
+    ``size`` is the (height, width) in pixels to which the positions of words refer.
     """
 
     page: Any
@@ -298,24 +301,25 @@ class _Sheet(NamedTuple):
 class PDFExporter:
     """Export to searchable PDF.
 
-    * A page of a PDF file is copied with its text, drawings, pictures and links, and the result keeps the file's title,
-      bookmarks and password. Words that the page already has as text are not written again.
-    * The data of an image file are embedded unchanged if PDF can show them: JPEG, PNG that is not interlaced, and TIFF
-      in one strip, if not transparent. The pixels of other lossless files are embedded without loss.
-    * All other pages, such as video frames and straightened pages, are stored as images. Pages that could not be read,
-      and do not come from a PDF file, are blank.
+    * A page of a PDF file is copied with its text, drawings, images and links. The result keeps the title, bookmarks
+      and password of the file. Words that the page already has as text are not written again.
+    * The data of an image file are embedded unchanged if PDF can show them: JPEG; PNG unless interlaced or transparent;
+      and TIFF in one strip unless transparent. The pixels of other lossless files are embedded without loss.
+    * All other pages, such as video frames and straightened pages, are stored as images. A page that could not be read
+      is blank, unless it comes from a PDF file.
 
-    Words are placed where they were found, straight or turned, in any script. The original files are read again and
+    Words are placed where they were found, at any angle and in any script. The original files are read again, so they
     must not have changed.
 
     Args:
-        dpi: Pixels of an image per inch of paper; the default, 144, is the default resolution of rendered PDF pages. It
-            is raised for pages that would be too large for a PDF, and has no effect on pages of PDF files.
+        dpi: Pixels of an image per inch of paper. The default, 144, is the default resolution of rendered PDF pages.
+            For pages that would be too large for a PDF, a higher value is used. It does not apply to pages of PDF
+            files.
         quality: Quality of JPEG images, from 1 to 100.
-        lossless: Whether images are stored without loss instead of as JPEG; the file is then several times larger.
+        lossless: Whether images are stored without loss instead of as JPEG. The file is then several times as large.
         direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-        keep_pages: Whether pages and images of files are copied; otherwise each page is stored as the image that was
-            read.
+        keep_pages: Whether pages and images are copied from their files. If ``False``, each page is stored as the image
+            that was read.
 
     Raises:
         InvalidArgumentError: if ``dpi`` is not positive, or ``quality`` is not from 1 to 100.
@@ -352,15 +356,15 @@ class PDFExporter:
         """Export a page or a document.
 
         Args:
-            source: A `Page`, `KIEPage`, `Document` or `KIEDocument`; pages need their images.
+            source: A `Page`, `KIEPage`, `Document` or `KIEDocument`, whose pages must have their images.
 
         Returns:
-            The file.
+            The contents of the file.
 
         Raises:
-            InvalidArgumentError: if a page has no image, as after ``from_dict`` without images.
+            InvalidArgumentError: if a page has no image, as after ``from_dict`` without an image.
             SourceNotFoundError: if the file of a page no longer exists.
-            PageError: if the file of a page has changed, or the page cannot be read.
+            PageError: if the file of a page has changed, or a page cannot be read.
             MissingDependencyError: if pypdfium2 is not installed.
             EncodeError: if PDFium refuses the text.
         """
@@ -405,7 +409,7 @@ class PDFExporter:
         return (document, number) if isinstance(document, PdfDocument) else None
 
     def _image_page(self, page: Any) -> _Sheet:
-        """Return a page made from its image. This needs no PDFium, and so no lock."""
+        """Return a page made from its image. This needs neither PDFium nor, therefore, the lock."""
         origin, picture = page_origin(page), None
         is_lossless = self.lossless
         if self.keep_pages and isinstance(origin, PageOfFile) and origin.is_readable:
@@ -435,7 +439,7 @@ class PDFExporter:
             if any(token.text.strip() for token in row.tokens)
         ]
         if not rows:
-            return  # Without PDFium, which may take forever to read the page.
+            return  # without calling PDFium, which may take forever to read the page
         with pdfium_lock, opened_page(document, index) as page:
             if sheet.origin is None:
                 matrix = np.array([[sheet.scale, 0], [0, -sheet.scale], [0, sheet.size[0] * sheet.scale]])
@@ -448,7 +452,7 @@ class PDFExporter:
 
 
 def _base_file(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
-    """Return the PDF file that the result is based on: the first source, if its pages keep their order, else None."""
+    """Return the PDF file on which the result is based: the first one if its pages are in order, otherwise ``None``."""
     first = next((origin[0] for origin in origins if origin is not None), None)
     numbers = [number for document, number in filter(None, origins) if document is first]
     return first if all(before < after for before, after in pairwise(numbers)) else None
@@ -463,7 +467,7 @@ def _check_number(document: Any, source: PdfDocument, number: int) -> None:
 
 
 def _pixels_to_points(page: Any, sheet: _Sheet) -> NDArray[np.float64]:
-    """Return the matrix (3, 2) from pixels of the image that was read to points in the coordinates of the file."""
+    """Return the matrix (3, 2) from pixels of the page's image to points in the coordinates of the file."""
     assert sheet.origin is not None
     source, number = sheet.origin
     options, (height, width) = source.options, sheet.size
@@ -481,23 +485,23 @@ def _pixels_to_points(page: Any, sheet: _Sheet) -> NDArray[np.float64]:
 
 
 class _OwnLetters:
-    """Finds the letters that pages of PDF files have as text, in content, form fields and annotations.
+    """Finds the letters that pages of PDF files have as text, in their content, form fields and annotations.
 
-    It opens the files again, because they may have changed since the documents that are kept open were read.
+    It opens the files again, because a file may have changed since its document was opened.
     """
 
     def __init__(self) -> None:
         self._files: dict[PdfDocument, tuple[OpenPdf, OpenPdf]] = {}
 
     def of_page(self, source: PdfDocument, number: int) -> NDArray[np.float64]:
-        """Return the centres (N, 2) of the letters of a page, in points. The caller holds the lock."""
+        """Return the centres (N, 2) of the letters of a page in points. The caller must hold the lock."""
         if source not in self._files:
             self._files[source] = copy.copy(source.file), copy.copy(source.copy)
         file, second = self._files[source]
         with file() as pdf:
             text = characters(pdf, number, source.options, second)
         codes, boxes = np.asarray(text.codes), np.asarray(text.boxes).reshape(-1, 4)
-        # Without spaces, codes that are not characters, and the private use area.
+        # Leave out spaces, codes that are not characters, and the private use area.
         has_meaning = (codes > 0x20) & (codes < 0xFFF0) & ~((codes >= 0xE000) & (codes < 0xF900)) & (codes != 0xA0)
         middles = np.stack([boxes[:, :2].mean(axis=1), boxes[:, 2:].mean(axis=1)], axis=1)
         known: NDArray[np.float64] = middles[has_meaning & np.isfinite(middles).all(axis=1)]
@@ -505,7 +509,7 @@ class _OwnLetters:
 
 
 def _font_groups(texts: Sequence[_PlacedText]) -> list[list[_PlacedText]]:
-    """Divide texts into groups that each need at most `_MAX_CODES` codes, the number of codes in one font."""
+    """Divide texts into groups that each need at most `_MAX_CODES` codes, which is the limit of one font."""
     groups: list[list[_PlacedText]] = []
     known: set[str] = set()
     for text in texts:
@@ -525,9 +529,10 @@ def _insert_texts(document: Any, page: Any, texts: Sequence[_PlacedText]) -> Non
         for glyph in text.glyphs:
             codes.setdefault(glyph, len(codes) + _FIRST_FREE)
     unicode_map = _unicode_map(codes)
-    # The missing glyph, the space, and the box for all other codes.
+    # For code 0 the missing glyph, for code 1 the space, and for all other codes the box.
     glyph_map = struct.pack(f">{_FIRST_FREE + len(codes)}H", 0, 2, *[1] * len(codes))
-    # PDFium merges fonts of the same name on a page, and the page may have invisible fonts of an earlier run.
+    # PDFium merges fonts of the same name on a page, and the page may already have invisible fonts from an earlier
+    # export.
     file = _font_file(f"Invisible{zlib.crc32(unicode_map):08x}")
     font = raw.FPDFText_LoadCidType2Font(
         document.raw, _bytes(file), len(file), unicode_map, _bytes(glyph_map), len(glyph_map)

@@ -1,4 +1,4 @@
-"""The tables of a document as CSV, as sheets of a workbook, and joined across pages."""
+"""The tables of a document: as CSV, as sheets of a workbook, and joined across pages."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ...utils.geometry import box_around
 from .._elements.elements import Element
 from .._elements.pages import DocumentBase, Table, TableCell, TextPage
 
-# Numbers in every country: no separators of thousands, no decimal comma, no leading zeros, which codes have. A point
-# before exactly three digits may be a separator of thousands.
+# What is a number in every country: without separators of thousands, decimal commas, and leading zeros, which codes
+# have. A point before exactly three digits may be a separator of thousands.
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.(\d{1,2}|\d{4,10}))?")
-# Placeholders for a missing number.
+# Marks that are printed in place of a number.
 _NO_NUMBER = re.compile(r"[-\u2013\u2014.\u2026/]*|n\.?/?a\.?|x", re.IGNORECASE)
-# The height of usual type as a share of the page.
+# Usual height of letters as a share of the page's height.
 _TYPE_HEIGHT = 0.012
-# The rows and columns of a sheet.
+# Maximum numbers of rows and columns of a sheet.
 _MAX_SHEET = (1_048_576, 16_384)
-# A workbook shows no more characters in a cell.
+# Maximum number of characters that a workbook shows in a cell.
 _MAX_CELL = 32_767
-# Characters that XML cannot hold (XML 1.0, 2.2).
+# Characters that XML cannot contain (XML 1.0, 2.2).
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def _tables(item: Element) -> Iterator[tuple[int, int, Table]]:
-    """Yield the tables of a page or document, each after its page number and its number on the page, from 1."""
+    """Yield (page number, number on the page, table) for each table; both numbers start from 1."""
     pages: list[Any] = item.pages if isinstance(item, DocumentBase) else [item]
     for page in pages:
         for number, table in enumerate(getattr(page, "tables", ()), 1):
@@ -39,12 +39,12 @@ def _tables(item: Element) -> Iterator[tuple[int, int, Table]]:
 
 
 def tables_csv(item: Element) -> str:
-    """Return the tables as CSV, one after the other, with an empty line between two."""
+    """Return the tables as CSV, one after the other, with an empty line between them."""
     return "\r\n".join(table.to_csv() for _, _, table in _tables(item))
 
 
 def tables_xlsx(item: Element) -> bytes:
-    """Return the tables as an Excel workbook with a sheet for each, or an empty sheet; needs openpyxl."""
+    """Return the tables as an Excel workbook: a sheet for each table, or one empty sheet. Needs openpyxl."""
     try:
         from openpyxl import Workbook
     except ImportError as error:
@@ -73,7 +73,7 @@ def _fill(sheet: Any, table: Table) -> None:
     num_header_rows = table.num_header_rows
     grid = table.to_grid()
     bodies = list(zip(*grid[num_header_rows:], strict=True))
-    # A column holds numbers only or texts only: if some cells are not numbers everywhere, others may not be either.
+    # A column has only numbers or only texts: if one cell is not a number in every country, others may not be either.
     are_numbers = [all(_NUMBER.fullmatch(text) or _NO_NUMBER.fullmatch(text) for text in body) for body in bodies]
     for row, texts in enumerate(grid, 1):
         for column, text in enumerate(texts, 1):
@@ -86,7 +86,7 @@ def _fill(sheet: Any, table: Table) -> None:
                     place.number_format = f"0.{'0' * decimals}"  # 1.10 stays 1.10
             else:
                 place.value = _NOT_XML.sub("", text)[:_MAX_CELL]
-                # Always text: "=..." on a page is not a formula.
+                # Force text: "=..." on a page is not a formula.
                 place.data_type = "s"
             place.alignment = Alignment(wrap_text="\n" in text, vertical="top")
             if row <= num_header_rows:
@@ -96,7 +96,7 @@ def _fill(sheet: Any, table: Table) -> None:
         rows = max(cell.row_start, 0), min(cell.row_end, table.num_rows - 1)
         columns = max(cell.col_start, 0), min(cell.col_end, table.num_cols - 1)
         area = merged[rows[0] : rows[1] + 1, columns[0] : columns[1] + 1]
-        # Merged cells that overlap would make the file unreadable.
+        # Overlapping merged cells would make the file unreadable.
         if area.size > 1 and not area.any():
             area[:] = True
             sheet.merge_cells(
@@ -107,7 +107,7 @@ def _fill(sheet: Any, table: Table) -> None:
 
 
 def joined_tables(document: DocumentBase) -> list[Table]:
-    """Return new tables of a document, see `Document.joined_tables`."""
+    """Return the tables of a document, joined across pages, as new tables; see `Document.joined_tables`."""
     pages: list[TextPage] = [page for page in document.pages if hasattr(page, "tables")]
     tables = []
     for parts in join_tables([_as_found(page) for page in pages]):
@@ -137,7 +137,7 @@ def joined_tables(document: DocumentBase) -> list[Table]:
 
 
 def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
-    """Return a page and its tables as `join_tables` takes them; the text of each cell is a single word."""
+    """Return a page and its tables in the form that `join_tables` takes; the text of each cell counts as one word."""
     height, width = page.dimensions
     words = [word for block in page.blocks for line in block.lines for word in line.words]
     boxes, texts = [box_around(word.geometry) for word in words], [word.value for word in words]
@@ -151,7 +151,7 @@ def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
             cells.append(FoundCell((left, top, right, bottom), *spans, members, cell.is_header))
             if cell.value:
                 texts.append(cell.value)
-                # A cell is higher than its type, which tolerances are measured in.
+                # A cell is higher than its letters, on whose height tolerances are based.
                 box = box_around(cell.geometry)
                 middle, half = (box[1] + box[3]) / 2, min(box[3] - box[1], _TYPE_HEIGHT) / 2
                 boxes.append(np.array([box[0], middle - half, box[2], middle + half]))

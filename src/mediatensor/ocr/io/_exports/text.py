@@ -1,4 +1,4 @@
-"""Plain text, laid out as on the page or block by block, and the base class of all text formats."""
+"""Plain text, in the layout of the page or block by block; and the base class of all text formats."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from .reading import (
     with_unread_lines,
 )
 
-# Two cells are on one line if they overlap vertically by this share of the smaller height.
+# Two cells are on one line if they overlap vertically by at least this share of the smaller height.
 _LEVEL_OVERLAP = 0.5
-# The minimum number of spaces between cells; a single one if their gap on the page is below this number of letters.
+# Minimum number of spaces between cells. If their gap on the page is below `_CLOSE_GAP` letters, one space is enough.
 _MIN_SPACES = 2
 _CLOSE_GAP = 0.75
-# Edges within this number of letter widths belong to one column.
+# Edges belong to one column if they are at most this many letter widths apart.
 _COLUMN_WITHIN = 1.0
-# Only cells up to this number of letters are right-aligned, such as numbers: justified text also ends in one column.
+# Only cells with up to this many letters, such as numbers, can be right-aligned: justified text also ends in a column.
 _MAX_RIGHT_ALIGNED = 24
-# For long cells, a line of the grid may have up to this factor more letters than a line of the page.
+# If cells are long, a line of the grid may have up to this many times the letters of a line on the page.
 _MAX_STRETCH = 1.5
 _USUAL = 0.9
-# Maximum number of characters of a line, because a stored page may claim any positions.
+# Maximum number of characters in a line. A stored page may have any positions.
 _MAX_COLUMNS = 400
 # Maximum number of consecutive empty lines.
 _MAX_EMPTY_LINES = 3
@@ -49,7 +49,7 @@ _MAX_EMPTY_LINES = 3
 
 @dataclass(frozen=True)
 class Cell:
-    """A text and its box, in a unit that both axes share; x grows in reading direction."""
+    """A text and its box. Both axes have the same unit, and x increases in reading direction."""
 
     text: str
     left: float
@@ -59,7 +59,7 @@ class Cell:
 
     @property
     def width(self) -> int:
-        """The width in terminal columns: East Asian characters take two, combining marks none."""
+        """The width in terminal columns. East Asian characters take two columns, combining marks none."""
         return sum(
             0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
             for character in self.text
@@ -67,7 +67,7 @@ class Cell:
 
 
 def level_rows(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Group cells, in reading order, into rows: a cell joins the previous one if level with it and to its right."""
+    """Group cells in reading order into rows. A cell joins the previous one if it is level with it and to its right."""
     rows: list[list[Cell]] = []
     for cell in cells:
         last = rows[-1][-1] if rows else None
@@ -84,7 +84,7 @@ def _is_level(one: Cell, other: Cell) -> bool:
 
 
 def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """Return one line of text for each row, with its cells aligned to the cells of other rows as on the page."""
+    """Return a line of text for each row. Cells of different rows are aligned to each other as on the page."""
     cells = [cell for row in rows for cell in row if cell.text]
     if not cells:
         return ["" for _ in rows]
@@ -97,28 +97,28 @@ def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
     ends = _edges(np.array([cell.right - origin for cell in cells]), letter)
     columns = {}
     for cell, (start, starting), (end, ending) in zip(cells, starts, ends, strict=True):
-        # Numbers are right-aligned and text is left-aligned: take the edge that more cells share.
+        # Align a cell by the edge that more cells share: numbers are right-aligned, text is left-aligned.
         ends_in_column = ending > starting and cell.width <= _MAX_RIGHT_ALIGNED
         columns[id(cell)] = round(end * scale) - cell.width if ends_in_column else round(start * scale)
     return [_line([cell for cell in row if cell.text], columns, letter) for row in rows]
 
 
 def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> float:
-    """Return the number of characters per unit of length: that of the page, or more if long cells need more."""
+    """Return how many characters to write per unit of length: as on the page, or more if long cells need more."""
     needed = [
         (first.width + _MIN_SPACES) / (second.left - first.left)
         for row in rows
         for first, second in pairwise(row)
         if second.left - first.left > letter
     ]
-    # The needs of a few extreme cells are ignored: these cells move their neighbours.
+    # A few extreme cells are ignored. They will move their neighbours instead.
     usual = float(np.quantile(needed, _USUAL, method="higher")) if needed else 0.0
     scale = min(max(1 / letter, usual), _MAX_STRETCH / letter)
     return min(scale, _MAX_COLUMNS / extent) if extent > 0 else scale
 
 
 def _edges(places: np.ndarray[tuple[int], np.dtype[np.float64]], letter: float) -> list[tuple[float, int]]:
-    """Return for each edge the mean and the number of all edges in its column."""
+    """Return for each edge the mean position and the number of all edges in its column."""
     order = np.argsort(places, kind="stable")
     groups = np.concatenate(([0], np.cumsum(np.diff(places[order]) > _COLUMN_WITHIN * letter)))
     sizes = np.bincount(groups)
@@ -141,11 +141,11 @@ def _line(row: Sequence[Cell], columns: dict[int, int], letter: float) -> str:
 
 
 def page_grid(cells: Sequence[Cell]) -> str:
-    """Return all cells of a page, placed as on the page."""
+    """Return a text with all cells of a page placed as on the page."""
     cells = [cell for cell in cells if cell.text]
     rows: list[list[Cell]] = []
     for cell in sorted(cells, key=lambda cell: (cell.top + cell.bottom, cell.left)):
-        # Compare with the first cell of the row, so that a stack of slightly overlapping cells does not become a row.
+        # Compare with the first cell of the row. Otherwise a stack of slightly overlapping cells would become one row.
         if rows and _is_level(rows[-1][0], cell) and not any(_collide(cell, other) for other in rows[-1]):
             rows[-1].append(cell)
         else:
@@ -157,7 +157,7 @@ def page_grid(cells: Sequence[Cell]) -> str:
     middles = np.array([np.mean([cell.top + cell.bottom for cell in row]) / 2 for row in rows])
     heights = [cell.bottom - cell.top for cell in cells]
     steps = np.diff(middles)
-    # The line pitch of the page, from lines that follow each other closely.
+    # The usual distance between lines, measured on lines that follow each other closely.
     close = steps[(steps > 0) & (steps < 2.5 * np.median(heights))]
     pitch = float(np.median(close)) if len(close) else 1.5 * float(np.median(heights))
     text = lines[0]
@@ -172,9 +172,9 @@ def _collide(one: Cell, other: Cell) -> bool:
     return common > 0.5 * min(one.right - one.left, other.right - other.left)
 
 
-# Formats write their own bullets.
+# Bullets to remove, because formats write their own.
 _BULLET = re.compile(r"^[•‣◦▪■□●○\u2013\u2014*·∙➢-]\s+(?=\S)")
-# Headings go down to this level.
+# Maximum level of headings.
 _DEEPEST = 6
 _FURNITURE = ("header", "footer", "footnote")
 
@@ -193,7 +193,7 @@ class _Part:
 
 
 def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[_Part]:
-    """Yield the content of the page in reading order, with unread lines and without blocks that have no text."""
+    """Yield the content of the page in reading order, including unread lines but not blocks without text."""
     content = list(_page_items(page, direction, include_furniture))
     levels = heading_levels(page, [item for item, _, _ in content])
     contents = {id(item): (label, cells, level) for (item, label, cells), level in zip(content, levels, strict=True)}
@@ -208,7 +208,7 @@ def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iter
             yield _Part("table", table=item)
         elif rows:
             lines = grid_lines(rows) if has_rows else [cell.text for cell in cells]
-            # Text at the place of a table that is in none of its cells is ordinary text.
+            # Text at the place of a table, but in none of its cells, is ordinary text.
             kind = normalize_layout_label(label)
             kind = "text" if kind == "table" else kind
             yield _Part(kind, lines, None, has_rows, level=level, is_region=label is not None)
@@ -217,9 +217,9 @@ def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iter
 def _page_items(
     page: TextPage, direction: str, include_furniture: bool
 ) -> Iterator[tuple[Block | Table, str | None, list[Cell]]]:
-    """Yield blocks and tables in reading order, each with its label and, for blocks, its lines of text.
+    """Yield blocks and tables in reading order, each with its label; for a block, also its lines of text as cells.
 
-    Positions are on the upright page, in units of its width. For right-to-left pages, x is mirrored.
+    Positions are on the page turned upright, in units of its width. On right-to-left pages, x is mirrored.
     """
     auto = direction == "auto"
     items, labels, direction = page_reading_order(page, direction)
@@ -238,7 +238,7 @@ def _page_items(
 
 
 def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
-    """Return a `Cell` for each line in a table's cells; a table cell whose words are unknown has one line."""
+    """Return a `Cell` for each line of text in the cells of a table; one line for a cell whose words are unknown."""
     lines = [Line(words) for cell in table.cells for words in cell_lines(cell.words)]
     texts = [line.render() for line in lines]
     boxes = line_boxes(page, lines).tolist() if lines else []
@@ -260,9 +260,9 @@ class TextFormat:
     headings: ClassVar[dict[str, str]] = {}
     bullet: ClassVar[str] = ""
     _strong: ClassVar[str] = "{}"
-    # Ends a row of cells before another row.
+    # Separates two rows of cells.
     _row_break: ClassVar[str] = "\n"
-    # Whether the lines of a region become one line, without the hyphens of words that were divided.
+    # Whether to join the lines of a region into one line, and words that were divided by hyphens.
     joins_lines: ClassVar[bool] = True
     block_break: ClassVar[str] = "\n\n"
     page_break: ClassVar[str] = "\n\n"
@@ -284,7 +284,7 @@ class TextFormat:
         raise NotImplementedError
 
     def render_heading(self, kind: str, text: str, level: int = 1) -> str:
-        """Return a heading of a kind in `headings`; deeper levels have longer marks, of up to six characters."""
+        """Return a heading. ``kind`` is a key of `headings`. Deeper levels have longer marks, up to six characters."""
         mark = self.headings[kind]
         return mark[:1] * min(level - 1, _DEEPEST - len(mark) + 1) + mark + text
 
@@ -301,11 +301,11 @@ class TextFormat:
         return self._row_break.join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
-        """Return the markup for a line that was not read; most formats write nothing. ``dimensions`` are the page's."""
+        """Return the markup for an unread line on a page of (height, width) pixels; empty in most formats."""
         return ""
 
     def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
-        """Render consecutive parts of one kind."""
+        """Render consecutive parts that are of one kind."""
         if kind == "table":
             return [self.render_table(part.table, escape) for part in parts if part.table is not None]
         texts = [[self.escape_text(line) if escape else line for line in part.lines] for part in parts]
@@ -334,12 +334,12 @@ class TextFormat:
         Args:
             page: The `Page`.
             direction, escape, include_furniture: As for `Page.export_as_markdown`.
-            block_break: The separator between two blocks; by default the format's own.
+            block_break: The separator between blocks; by default that of the format.
 
         Returns:
             The text.
         """
-        # Lines without a mark must not separate the items of a list.
+        # A line for which the format writes nothing must not split a list.
         marks = {id(line): self.render_unread(line, page.dimensions) for line in unread_lines(page)}
         parts = [
             part
@@ -372,7 +372,7 @@ class TextFormat:
         return self.block_break.join([*sections, *filter(None, marks)])
 
     def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
-        """Return a class of predictions: its header and the list of its escaped values."""
+        """Return the text for a class of predictions: a header, and a list of the escaped values."""
         return self.block_break.join([self.class_header(class_name, escape), self.render_list(values, escape)])
 
     def export_document(self, document: DocumentBase, page_break: str | None = None, **kwargs: Any) -> str:
@@ -380,7 +380,7 @@ class TextFormat:
 
         Args:
             document: A `Document` or `KIEDocument`.
-            page_break: The separator between two pages; by default the format's own.
+            page_break: The separator between pages; by default that of the format.
             **kwargs: Arguments of `export_page` or `export_kie_page`.
         """
         return (self.page_break if page_break is None else page_break).join(
@@ -414,7 +414,7 @@ class TextExporter(TextFormat):
         *,
         layout: bool = False,
     ) -> str:
-        """Export a page in reading order, with the arguments of `Page.render`; ``escape`` has no effect."""
+        """Export a page in reading order; arguments as for `Page.render`. ``escape`` has no effect."""
         if not layout:
             return super().export_page(page, direction, escape, include_furniture, block_break)
         cells = []
@@ -423,9 +423,9 @@ class TextExporter(TextFormat):
         return page_grid(cells)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return the table with tabs between columns and one line for each row."""
+        """Return the table as one line for each row, with tabs between columns."""
         return table.render()
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Return the rows unchanged, which keeps the columns aligned."""
+        """Return the rows unchanged, because their spaces keep the columns aligned."""
         return "\n".join(rows)
