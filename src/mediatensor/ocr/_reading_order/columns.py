@@ -129,7 +129,8 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
     cells are short or have different lengths. Each gap is decided by a majority vote of the gap and the gaps near it.
 
     Args:
-        boxes: float64 ``(N, 4)``: upright lines, x and y in one unit, in a frame that is read from left to right.
+        boxes: float64 ``(N, 4)``: upright lines, x and y in one unit, mirrored if necessary so that text reads from
+            left to right.
 
     Returns:
         int64 ``(N,)``: the row number of each line.
@@ -261,7 +262,7 @@ def _connect(number: int, links: np.ndarray) -> np.ndarray:
 
 
 class Relations:
-    """Relative positions of boxes, in a frame that is read from left to right and from top to bottom.
+    """Relative positions of boxes that are read from left to right and from top to bottom.
 
     Args:
         boxes: float64 ``(N, 4)``.

@@ -36,7 +36,7 @@ _DECIMALS = 9
 
 
 def reading_angle(quads: np.ndarray) -> float:
-    """Return the angle of a page's text in degrees, in (-180, 180], counter-clockwise as seen; 0.0 without a direction.
+    """Return the angle of a page's text in degrees, in (-180, 180], counter-clockwise as seen; 0.0 if undefined.
 
     Quads ``(N, 4, 2)`` have corners in reading direction, with x and y in one unit. Words vote for a quarter turn,
     weighted by their length. The angle is this quarter turn plus the median slope of the words. The result is

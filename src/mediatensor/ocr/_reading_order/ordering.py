@@ -200,8 +200,8 @@ def resolve_reading_segments(
         direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance: See ``sort_reading_order``.
         paragraph_gap: Maximum vertical gap within a segment, in median heights of the lines.
         page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
-        rows: Lists of line indices in reading order, one for each row that is read across, as in a table. Every line
-            must be in one row. Lines side by side in different rows count as columns of text. None if unknown.
+        rows: For each row that is read across, as in a table, a list of line indices in reading order. Every line must
+            be in one row. Lines side by side in different rows count as columns of text. None if unknown.
 
     Returns:
         A list of line indices for each segment. Segments and lines are in reading order.
@@ -233,7 +233,7 @@ def _cut_into_paragraphs(
     paragraph_gap: float,
     is_row: np.ndarray | None = None,
 ) -> list[list[int]]:
-    """Split ordered boxes, in a frame that is read from left to right, into paragraphs."""
+    """Split ordered boxes, converted by `to_left_to_right`, into paragraphs."""
     if not order:
         return []
     first, second = boxes[order[:-1]], boxes[order[1:]]
@@ -279,7 +279,7 @@ def _order_labelled(
     caption_max_distance: float,
     knows_rows: bool = False,
 ) -> list[int]:
-    """Order boxes, in a frame that is read from left to right: headers, body with captions, footnotes, footers.
+    """Order boxes, converted by `to_left_to_right`: headers, body with captions, footnotes, footers.
 
     With ``knows_rows``, each box is a whole row, so boxes side by side are columns of text.
     """
@@ -340,7 +340,7 @@ def _order(
     y_overlap_threshold: float,
     knows_rows: bool = False,
 ) -> list[int]:
-    """Order boxes topologically, in a frame that is read from left to right, and follow columns of text."""
+    """Order boxes, converted by `to_left_to_right`, topologically, and follow columns of text."""
     number = len(boxes)
     if number <= 1:
         return list(range(number))

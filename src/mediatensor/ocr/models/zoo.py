@@ -104,8 +104,8 @@ def ocr_predictor(
         fields: The keys and values to find for ``page.fields``: ``"invoice"``, ``"receipt"``, or `FieldRule` objects.
             True or ``"all"`` finds every key-value pair, false none. ``None`` means true with ``detect_layout``, else
             false.
-        text_layer: Use the text of PDF pages instead of reading them. Pages without text are read, and so are pictures
-            on pages with text, and scans whose only text is in stamps or filled-in fields.
+        text_layer: Use the text that PDF pages contain instead of recognising it. Recognition is still used for pages
+            without text, for pictures on other pages, and for scans whose only text is in stamps or filled-in fields.
         preserve_original_coords: Return boxes relative to the original page even if it was straightened.
         disable_page_orientation: Do not detect turned pages; only small angles are corrected.
         disable_crop_orientation: Do not detect turned lines; lines are read in the direction of their page.
@@ -135,8 +135,7 @@ def ocr_predictor(
     Returns:
         The predictor, a module that any number of threads may share. ``predictor.to("cuda")`` moves it to a device.
         Pages on that device, such as frames of a decoder, stay there; other pages are copied once. The CPU waits for
-        the device once for each detector batch and once for each page that is read, or a few times if lines may be
-        turned.
+        the device once per detector batch, and once per page, or a few times if lines may be turned.
 
     Raises:
         InvalidArgumentError: An architecture or an argument is unknown, or a value is not accepted.

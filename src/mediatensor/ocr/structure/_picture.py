@@ -1,7 +1,7 @@
 """Find pictures and heavy type on a page image. `_picture_rules` finds the rules.
 
-Lengths are measured in ems (the median word height), so they are independent of the resolution. Large images are
-reduced first, because two megapixels are enough to show every visible rule.
+Lengths are measured in ems (the median word height), so they are independent of the resolution. Large images are scaled
+down first, because two megapixels are enough to show every visible rule.
 """
 
 from __future__ import annotations

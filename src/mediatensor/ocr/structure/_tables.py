@@ -32,10 +32,10 @@ _RELATION_SHARE = 0.05
 def find_tables(content: PageContent) -> list[FoundTable]:
     """Find the tables of a page: ruled tables, partly ruled tables, and open tables with only gaps between columns.
 
-    Connected rules form a lattice, and each opening of the lattice is a cell. Stacked rules with the same ends bound
-    tables with gaps between columns, as in scientific papers. The remaining words are searched for rows of short texts
-    with gaps at the same places; running text, lists and tables of contents are excluded. Tables inside other tables
-    are not returned.
+    Connected rules form a lattice, and each opening of the lattice is a cell. Stacked rules with the same ends enclose
+    tables whose columns are separated by gaps, as in scientific papers. The remaining words are searched for rows of
+    short texts with gaps at the same places; running text, lists and tables of contents are excluded. Tables inside
+    other tables are not returned.
 
     Args:
         content: The page.

@@ -212,7 +212,7 @@ def cropped_page(
         crop_size: Side of the crop in pixels.
 
     Returns:
-        The crop, uint8 (3, crop_size, crop_size), and the boxes, cut off at its edges and relative to the crop.
+        The crop, uint8 (3, crop_size, crop_size), and the boxes, cut off at the edges of the crop and relative to it.
 
     Example:
         >>> import numpy as np, torch
@@ -338,7 +338,7 @@ def _scores_of(confusion: LocalizationConfusion) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Turning:
-    """Rotates an image clockwise by one of ``degrees``, at random. ``extra["turn"]`` is its index in ``degrees``."""
+    """Rotates an image clockwise by a random angle in ``degrees``; ``extra["turn"]`` is the index of the angle."""
 
     degrees: tuple[int, ...]
 

@@ -74,7 +74,8 @@ class Learner(ABC):
 class TextBatch:
     """A batch of images, (N, 3, H, W), with their texts.
 
-    Lines are RGB from 0 to 1, and NaN outside the images. Words are as the network needs them, with their placements.
+    Lines are RGB from 0 to 1, and NaN outside the images. Words are normalised inputs of the network, with their
+    placements.
     """
 
     data: Tensor

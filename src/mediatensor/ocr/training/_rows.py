@@ -1,4 +1,4 @@
-"""Datasets of lines with their texts, and of pages with text boxes, from files, and random changes of their rows."""
+"""Datasets of text lines and of pages with text boxes, read from files, and random changes of their rows."""
 
 from __future__ import annotations
 

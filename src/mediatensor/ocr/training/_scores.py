@@ -331,8 +331,8 @@ class DetectionEvaluation(Evaluation):
 
     Attributes:
         pages: Scores of all pages, in the order of the dataset.
-        iou_threshold: Smallest intersection over union of a found and a true box that makes them a pair. Each box is
-            in at most one pair.
+        iou_threshold: Smallest intersection over union at which a found and a true box are a pair. Each box is in at
+            most one pair.
         mean_iou: Mean, over all found boxes, of the largest overlap with any true box; ``None`` without found boxes.
         worst: The worst pages with their boxes, worst first.
 

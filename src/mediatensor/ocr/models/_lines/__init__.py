@@ -6,17 +6,17 @@
          |
          v
     turning ............... which way up is the page, and each line?                    turning
-         |                  its shape, a classifier, how well it reads both ways: a vote
+         |                  a vote of shapes, a classifier, and readings in two directions
          v
     cutting ............... each line upright, at one height, in batches of one width   cutting
          |
          v
     reading ............... the network scores a class at each step of the line         reading
-         |                  repeated classes become one character, blanks none          characters
-         |                  doubtful characters: the one that fits its neighbours       characters
-         |                  is it a script that the network cannot read?                reading
+         |                  repeated classes become one character, blanks are dropped   characters
+         |                  doubtful characters are chosen to fit their neighbours      characters
+         |                  lines in scripts that the network cannot read are detected  reading
          v
-    spacing ............... missed spaces, where the ink has a gap                      words, ink
+    spacing ............... missed spaces are added where the ink has a gap             words, ink
          |
          v
     splitting ............. spaces end words, ink gives their boxes                     words, ink

@@ -1,7 +1,7 @@
 """Decode the class probabilities of a line into characters, and resolve uncertain characters.
 
 Best path decoding follows A. Graves, "Supervised Sequence Labelling with Recurrent Neural Networks" (2012), section
-7.5.1: take the likeliest label of each step, merge repetitions, drop blanks. It runs on the whole batch at once.
+7.5.1: take the likeliest label of each step, merge repetitions, drop blanks. The whole batch is decoded at once.
 
 For an uncertain position the network gives a few likely characters, such as ``0`` or ``O``, ``c`` or ``e``. Counts of
 character sequences in eighteen languages and in numbers decide between them. Only words with some certain characters
@@ -29,7 +29,7 @@ from .._networks.transfers import download
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BLANK = 0
-"""The CTC blank class of networks that read lines; the characters are the classes after it."""
+"""Index of the CTC blank class of line recognisers; the classes after it are characters."""
 FIRST_EAST_ASIAN = 0x2E80
 """The first code point of the Chinese, Japanese and Korean blocks."""
 LAST_EAST_ASIAN = 0xFFF0

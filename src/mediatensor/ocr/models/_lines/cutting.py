@@ -1,7 +1,7 @@
 """Handle quads of lines and words, and crop many lines of a page at once on the page's device.
 
 A quad has four corners (4, 2), clockwise on the page, starting with the top left corner of its text. Coordinates are
-relative to the page unless a function says pixels.
+relative to the page unless pixels are mentioned.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ TALL_RATIO = 1.5
 MAX_FLOAT_PIXELS = 32_000_000
 """Larger pages are not converted to floats as a whole (384 MB); their lines are cropped one by one."""
 MAX_BATCH_PIXELS = {"cpu": 48 * 4_096, "": 48 * 32_768}
-"""Limit on the pixels of a batch of lines, by device type, to bound the memory of activations.
+"""Limit on the pixels of a batch of lines, by device type (``""`` for other devices), to bound the memory of
+activations.
 
 Small batches are efficient on a CPU core; other devices are faster with large batches.
 """
@@ -103,7 +104,7 @@ def longest_lines(quads: npt.NDArray[np.float64], page_shape: tuple[int, int]) -
 
 
 def turn_quads(quads: npt.NDArray[np.float64], turns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Reorder the corners of quads (N, 4, 2), clockwise on the page, so that the first one is where the text starts.
+    """Reorder the corners of quads (N, 4, 2), clockwise on the page, so that the first corner is where the text starts.
 
     ``turns`` (N,) are degrees clockwise, multiples of 90: a line turned by 90 degrees starts at its top right corner.
     """
@@ -152,8 +153,8 @@ def line_cuts(
 ) -> list[Callable[[], LineBatch]]:
     """Return functions that each crop a batch of lines of equal padded width; they may be called in any thread.
 
-    ``page`` is (3, H, W), uint8 or floats in [0, 1]; ``quads`` (N, 4, 2) are in pixels, in reading direction from the
-    top left. Lines wider than ``max_width`` are compressed.
+    ``page`` is (3, H, W), uint8 or floats in [0, 1]; ``quads`` (N, 4, 2) are in pixels; their corners follow the
+    reading direction, from the top left of the text. Lines wider than ``max_width`` are compressed.
     """
     cuts = _plan_cuts(page, np.asarray(quads, dtype=np.float64), height, max_width)
     if not cuts:
@@ -269,8 +270,8 @@ def cut_words(
 
     Args:
         page: (3, H, W), uint8 or floats in [0, 1].
-        boxes: Relative boxes: straight (N, 4), which include their last row and column; or quads (N, 4, 2) that start
-            at the start of the text.
+        boxes: Relative boxes: straight (N, 4), which include their last row and column; or quads (N, 4, 2) whose first
+            corner is at the start of the text.
         beyond: For quads, the value of pixels outside the page: black, as in docTR, or the nearest border pixel.
 
     Returns:

@@ -11,7 +11,7 @@ FloatArray = npt.NDArray[np.float64]
 INK_CONTRAST = 0.4
 """Pixels with at least this share of the line's strongest contrast are ink."""
 STRONG_PERCENTILE = 98
-"""Percentile of contrasts that is used as the strongest contrast."""
+"""Percentile of a line's contrasts that counts as the strongest contrast."""
 LEAST_CONTRAST = 0.05
 """Least contrast of ink, as a share of the contrast of black and white; weaker contrasts are paper noise."""
 BAND_DENSITY = 0.08

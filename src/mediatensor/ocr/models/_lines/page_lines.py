@@ -37,7 +37,7 @@ FloatArray = npt.NDArray[np.float64]
 WEAK_READING = 0.8
 """Lines with a lower confidence are also read upside down; on upright pages this is one line in fifty."""
 READS_SURELY = 0.95
-"""A reading with at least this confidence gives way to another recogniser's only if the latter is more confident."""
+"""A reading with at least this confidence is replaced only by a more confident reading of another recogniser."""
 LETTER_ASPECT = 3.0
 """Boxes whose long side is more than this many times the short side are lines, not letters along a margin."""
 LETTER_GAP = 0.6
@@ -56,8 +56,8 @@ class FoundLine:
     """A line or word box that was cropped and read.
 
     Attributes:
-        place: The box for `cut_words`, relative to the page that was read: corners (4, 2) from the start of the text,
-            or a straight box (4,).
+        place: The box for `cut_words`, relative to the page that was read: corners (4, 2), the first at the start of
+            the text, or a straight box (4,).
         value: The text.
         confidence: The probability that the text is right.
         unread: If the page's text lacks all or part of this text, the reason, as in `UnreadLine`.
@@ -74,7 +74,7 @@ class ClassWords:
     """Words of one class on a page; all fields but ``unread`` and ``found`` have one item for each word.
 
     Attributes:
-        boxes: Relative, (N, 4), or (N, 4, 2) from the start of the text.
+        boxes: Relative, (N, 4), or (N, 4, 2) with the first corner at the start of the text.
         scores: Scores of the detector, (N,).
         texts: Texts with their confidences.
         orientations: The turn of each word, ``{"value": degrees, "confidence": ...}``.
@@ -117,7 +117,7 @@ def read_page_words(
     scores: npt.NDArray[np.floating],
     turns: IntArray,
 ) -> ClassWords:
-    """Read the words in boxes; words without pixels are dropped.
+    """Return the words read in boxes; boxes without pixels are dropped.
 
     ``boxes`` are relative: straight (N, 4), or (N, 4, 2), clockwise on the page. ``turns`` (N,) are in degrees.
     """

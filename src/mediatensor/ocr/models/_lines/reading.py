@@ -1,10 +1,10 @@
 """Read text lines of a page: crop them, recognise them in batches of equal width, and split them into words.
 
 A recogniser reads letters of an unknown script as similar letters, often with high confidence. A small classifier on
-the recogniser's features detects such lines. It was fitted on rendered lines (``benchmarks/calibration/scripts.py``)
-and is valid only for the published weights; see `script_classifier_for`. Scripts have names of ISO 15924, such as
-"Cyrillic", "Greek", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Thai", "Hangul", "Georgian" and "Armenian".
-"Vietnamese" means Latin letters with two diacritics.
+the recogniser's features detects lines in such scripts. It was fitted on rendered lines
+(``benchmarks/calibration/scripts.py``) and is valid only for the published weights; see `script_classifier_for`.
+Scripts have names of ISO 15924, such as "Cyrillic", "Greek", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil",
+"Thai", "Hangul", "Georgian" and "Armenian". "Vietnamese" means Latin letters with two diacritics.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .words import LineCharacters, LineWord, find_missing_spaces, leaves_ink_ove
 FILE = Path(__file__).with_name("scripts.npz")
 FILE_SHA256 = "bf2a8d0e6b563ded8df77beeadbac874b26add2bc048fefc6c09ebaf95ef4589"
 SURE_OF_SCRIPT = 1.0
-"""Limit on the log odds of unreadable against readable scripts; lines above it are unreadable."""
+"""Lines are unreadable if the log odds of unreadable against readable scripts exceed this limit."""
 SURE_OF_SHORT = 1.25
 """Limit on the same log odds for short lines, which give less evidence."""
 SHORT_STEPS = 28
 """Lines with fewer steps (about seven characters) are short."""
 READABLE_BONUS = 2.0
-"""Increase of the limit, multiplied by the expected share of correct words beyond one half. This share is rarely high
-if letters of another script are read as similar letters.
+"""The limit rises by this number times the excess of the expected share of correct words over one half. This share is
+rarely high if letters of another script are read as similar letters.
 """
 FEWEST_STEPS = 12
 """Lines with fewer steps (about three characters) are always treated as readable."""
@@ -157,7 +157,7 @@ class LineReading:
     """The recognised text of one line.
 
     Attributes:
-        words: Words, whose boxes are fractions of the line.
+        words: Words with boxes in fractions of the line.
         confidence: Mean confidence of the characters, 0 if there are none; used to compare several readings of a line.
         has_gaps: Whether there is ink without a recognised character.
         script: The script of a line that the recogniser cannot read, whose words then consist of similar letters;
@@ -184,8 +184,8 @@ def read_lines(
 ) -> list[LineReading]:
     """Read lines of a page (3, H, W), uint8 or floats in [0, 1].
 
-    ``quads`` (N, 4, 2) are corners in pixels, in reading direction from the top left. ``split_after`` are characters
-    that end a word in addition to spaces. The result has one reading for each line.
+    ``quads`` (N, 4, 2) are in pixels; their corners follow the reading direction, from the top left of the text.
+    ``split_after`` are characters that end a word in addition to spaces. The result has one reading for each line.
     """
     cuts = line_cuts(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH)
 

@@ -66,7 +66,7 @@ LINES_READ_TWICE = 6
 READS_WELL = 0.85
 """A page whose long lines reach this confidence is not upside down: upside-down pages rarely exceed 0.75."""
 READS_TURNED = 0.8
-"""Least confidence of the turned readings for a page or line to be turned; they must also be clearly better."""
+"""A page counts as turned only if the turned readings have at least this confidence and are clearly better."""
 MIN_ADVANTAGE = 0.1
 LONG_LINE = 3.0
 """On an upright page, a box with at least this ratio of height to width is a rotated line, not a character."""
@@ -309,7 +309,7 @@ def turns_of_straight_lines(
 
 
 def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:
-    """Return turn and probability if most text of the page is in tall boxes, otherwise (0, 0.0).
+    """Return turn and probability of a page whose text is mostly in tall boxes; (0, 0.0) for other pages.
 
     Only a few lines are read, to avoid reading every tall box at three turns.
     """

@@ -5,15 +5,15 @@ edges, but does not show which character they belong to. Spaces end words, the c
 words, and the ink on each side determines the boxes. Boxes of detectors are not used because they are about 1.5 times
 as high as the ink.
 
-Missed spaces are added. A logistic function decides from two numbers: the greatest probability of a space between two
-characters, which rarely exceeds 0.001 inside words, and the ink gap between them. The gap is scaled so that 0 is the
-line's usual gap between letters and 1 its usual gap between words. The weights were fitted on rendered lines in
-fourteen languages and about fifty fonts.
+Missed spaces are added. A logistic function decides where, from two numbers: the greatest probability of a space
+between two characters, which rarely exceeds 0.001 inside words, and the ink gap between them. The gap is scaled so that
+0 is the line's usual gap between letters and 1 its usual gap between words. The weights were fitted on rendered lines
+in fourteen languages and about fifty fonts.
 
-The confidence of a word is computed from its characters. Networks are overconfident (Guo et al., "On Calibration
-of Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599), so a logistic function maps confidences to the
-share of correct words (Platt, "Probabilistic Outputs for Support Vector Machines", 1999). ``python -m
-benchmarks.calibration.confidences --fit`` fits its parameters and shows their accuracy.
+The confidence of a word is computed from its characters. Networks are overconfident (Guo et al., "On Calibration of
+Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599), so a logistic function maps confidences to the share
+of correct words (Platt, "Probabilistic Outputs for Support Vector Machines", 1999).
+``python -m benchmarks.calibration.confidences --fit`` fits the parameters of this function and shows its accuracy.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ limit. Both are in character widths. The widest letters, and the leftover ink of
 the limits.
 """
 LINE_SHARE, LOW_LINE_SHARE = 0.25, 0.75
-"""Share of the distance from a word's ink to its line's top and bottom by which boxes grow; the second is for low
-words.
+"""Boxes grow from the word's ink towards top and bottom of the line by this share of the distance; the second value is
+for low words.
 
-Some annotators draw boxes around the word's ink, others at the height of its line; dashes almost always get the latter.
+Some annotators draw boxes around the ink of a word, others at the height of the line. Around dashes, almost all use the
+height of the line.
 """
 LOW_INK = 0.5
 """A word is low if its ink is lower than this share of its line's ink."""

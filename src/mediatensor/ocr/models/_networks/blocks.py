@@ -67,7 +67,7 @@ def _is_plain(x: Tensor, weight: Tensor) -> bool:
 
 @lru_cache(maxsize=1)
 def _has_fused_calls() -> bool:
-    """Return whether this build of PyTorch has the fused calls, which are not public, with the expected results."""
+    """Return whether this build of PyTorch has the fused calls, which are private, and their results are right."""
     x, weight, bias = torch.linspace(-3, 3, 64).view(1, 4, 4, 4), torch.linspace(-1, 1, 16).view(4, 4), torch.ones(4)
     kernel = weight.view(4, 4, 1, 1)
     shape = ([0, 0], [1, 1], [1, 1], 1)

@@ -9,13 +9,13 @@ stage                up                                              down, at on
 ===================  ==============================================  ================================================
 pages                pages on the CPU, in one piece                  least and greatest value of floating pages
 detection            nothing                                         probability maps and grey pages of a batch; then,
-                                                                     once for each page with letters left over, the
-                                                                     maps of their windows
+                                                                     once for each page with letters outside all
+                                                                     boxes, the maps of windows around these letters
 turns of lines       corners of lines                                a probability for each line
 reading lines        corners of lines                                for each step of each line the class and its
-                                                                     probability, a space's, and alternatives;
-                                                                     the scores of scripts of each line; the ink, one
-                                                                     bit per pixel
+                                                                     probability, the probability of a space, and
+                                                                     alternative classes; for each line the scores of
+                                                                     scripts, and the ink, one bit per pixel
 reading words        corners of rotated words; crops on the CPU      for each step of each word the class and its
                                                                      probability, batch by batch
 ===================  ==============================================  ================================================
@@ -102,7 +102,7 @@ def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
 
 @lru_cache(maxsize=256)
 def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Return numbers as a cached float32 tensor on a device, which must not be modified."""
+    """Return numbers as a float32 tensor on a device; the tensor is cached and must not be modified."""
     # An inference tensor could not be used in a computation with gradients.
     with torch.inference_mode(False):
         return torch.tensor(values, dtype=torch.float32, device=device)

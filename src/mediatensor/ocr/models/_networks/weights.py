@@ -100,7 +100,7 @@ def load_weights(
         model: The model.
         arch: The architecture of the model.
         path: The file; ``None`` finds it with `find_weights`.
-        ignore_keys: Names of the state dict that are not loaded, such as a head with other classes.
+        ignore_keys: Names in the state dict that are not loaded, such as those of a head with other classes.
     """
     if path is not None:
         file = check_file(path)
@@ -130,8 +130,8 @@ def load_pretrained_params(
     Args:
         model: The model, on any device.
         path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
-        hash_prefix: The beginning of the file's SHA-256 in hexadecimal; by default the checksum in its name.
-        ignore_keys: Names of the state dict that are not loaded, such as a new head.
+        hash_prefix: The beginning of the file's SHA-256 in hexadecimal; by default the checksum in the file's name.
+        ignore_keys: Names in the state dict that are not loaded, such as those of a new head.
 
     Raises:
         InvalidArgumentError: ``path_or_url`` is a URL.
@@ -410,7 +410,8 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
         path: A file written by training.
         task: The required task: ``"recognition"``, ``"detection"``, ``"classification"``, ``"layout"`` or
             ``"table_structure"``; ``None`` for any.
-        archs: Architectures, with default options, to try if the file is a bare state dict, as docTR publishes them.
+        archs: Architectures, with default options, to try if the file is a bare state dict, the form in which docTR
+            publishes weights.
 
     Returns:
         The network as created by the factory of its architecture.

@@ -1,7 +1,7 @@
 """PP-OCR's small classifier of upside-down text lines.
 
-This is PaddleOCR's network (Apache-2.0): MobileNetV3 small (Howard et al., 2019, https://arxiv.org/abs/1905.02244) at
-0.35 of its width, whose strides reduce the height of a line but not its width.
+This is PaddleOCR's network (Apache-2.0): MobileNetV3 small (Howard et al., 2019, https://arxiv.org/abs/1905.02244) with
+0.35 of the channels. Its strides reduce the height of a line but not the width.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ def crop_orientation_predictor(
     """Return a predictor of the orientation of word or line crops.
 
     Args:
-        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``), or a model. The default treats each crop as a line,
-            which is turned by 90 degrees if it is taller than wide, and detects upside-down lines. docTR's architecture
-            distinguishes all four turns of a word.
+        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``), or a model. The default treats crops as lines: it
+            detects upside-down lines, and assumes that a crop much taller than wide is turned by 90 degrees. docTR's
+            architecture distinguishes all four turns of a word.
         pretrained: Load weights from this machine; see `find_weights`.
         batch_size: Crops in a batch.
         **kwargs: ``disabled``: treat all crops as upright, and load nothing.

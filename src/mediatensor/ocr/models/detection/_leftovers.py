@@ -1,12 +1,12 @@
 """Improve the lines of a detector without a network: text to detect again, colons, and long strips.
 
 A detector processes the whole page at once, and other parts of the page weaken its scores. The middle or the first
-letters of a long line, or a whole line of small letters, may stay below the threshold. The detector finds the same
-line in a crop around it. After the first detection
+letters of a long line, or a whole line of small letters, may stay below the threshold. In a crop around the line, the
+detector does find it. Therefore, after the first detection
 
 * ink outside all boxes is grouped into pieces, and letters are separated from other ink (`ink_left_over`);
 * letters near each other or near a box define windows of the page (`windows_around`), on which the detector runs again;
-* the boxes found there that contain such letters are merged with boxes of their line or added (`add_found_boxes`).
+* boxes found there are merged with boxes of their line, or added, if they contain such letters (`add_found_boxes`).
 
 A page without leftover letters needs no second run. Photos, rules and specks may be searched again, without result.
 
@@ -49,8 +49,8 @@ WIDEST_DASH, DASH_FILL = 1.4, 0.75
 their box.
 """
 FEWEST_DASHES, DASH_WIDTH, DASH_SPREAD, DASH_SHARE = 6, 1.3, 0.35, 0.7
-"""Criteria for a dashed rule: least number of pieces, least ratio of width to height, greatest deviation from the
-median width, and least share of pieces that satisfy these.
+"""Criteria for a dashed rule: least number of pieces, least ratio of the median width to the median height, greatest
+deviation from the median width, and least share of pieces within this deviation.
 """
 FEWEST_ALIKE, ALIKE_SHARE = 60, 0.97
 """At least this many pieces are a pattern if this share of them has the same size within a pixel; letters vary more."""
@@ -59,8 +59,8 @@ LEAST_FILL, MOST_FILL = 0.12, 0.92
 GROWN_ALONG, GROWN_ACROSS = 0.1, 0.0
 """Boxes are enlarged by these shares of their height, along and across the line, because letters may extend beyond."""
 MOST_COVERED = 0.5
-"""A piece of ink belongs to boxes that cover at least this share of it. Boxes of large lines may overlap small lines
-between them.
+"""A piece of ink belongs to boxes that cover at least this share of it. The share is not smaller, because boxes of
+large lines may overlap small lines between them.
 """
 REACH, REACH_SIDEWAYS = 1.0, 3.0
 """Greatest vertical and horizontal distance of letters in one group, in letter heights. The horizontal limit is
@@ -87,8 +87,9 @@ LEAST_FILLED = 0.3
 MOST_FATTER = 1.4
 """Greatest ratio of a merged box's height to the height of the taller of the two boxes."""
 FEWEST_SCREEN, SCREEN_SHARE, SCREEN_SCORE, SCREEN_SHAPE = 1000, 0.9, 0.7, 1.5
-"""Criteria for a screen of dots: at least this many boxes, of which this share is nearly square (ratio of sides at
-most the fourth number), and half of the scores are below the third number. Single letters have better scores.
+"""Boxes are dots of a halftone screen if there are at least this many, this share of them is nearly square (ratio of
+sides at most the fourth number), and half of their scores are below the third number. Single letters have better
+scores.
 """
 SAME_LINE = 0.5
 """Boxes are on one line if they overlap vertically by this share of the lower height."""
@@ -109,13 +110,15 @@ START_ADVANTAGE = 0.4
 COLON_CLEAR = 0.12
 """Margin around the dots that must contain no other ink."""
 RULE_APART = 1.3
-"""Distance above and below a colon without other dots, in distances between its two dots."""
+"""Other dots must be farther above or below a colon than this many times the distance between its two dots."""
 COLON_MARGIN = 0.2
 """Margin of the extended box after the dots."""
 LONGEST_LINE = 70.0
-"""Longer lines, in line heights, are cut; this is about 160 characters. A recogniser compresses longer lines."""
+"""Lines longer than this many line heights (about 160 characters) are cut, because a recogniser would compress them."""
 CUT_REACH, GAP_WIDTH = 4.0, 0.2
-"""Greatest distance of a cut from an equal division, and approximate width of the gap, in line heights."""
+"""Greatest distance of a cut from the place that divides the line equally, and width of a gap to cut at, in line
+heights.
+"""
 
 
 @dataclass(frozen=True)
@@ -358,7 +361,7 @@ def _merge_windows(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
 
 
 def remove_screens(boxes: FloatArray) -> FloatArray:
-    """Drop the boxes of a screen of dots from the boxes (N, 5, 2) of the first detection."""
+    """Return the boxes (N, 5, 2) of the first detection without boxes that are dots of a screen."""
     if len(boxes) < FEWEST_SCREEN:
         return boxes
     sides = np.hypot(*(boxes[:, 1:4:2] - boxes[:, :1]).transpose(2, 0, 1))
@@ -370,10 +373,10 @@ def remove_screens(boxes: FloatArray) -> FloatArray:
 
 
 def add_found_boxes(boxes: FloatArray, found: FloatArray, letters: IntArray) -> FloatArray:
-    """Add the boxes of a second detection to the first boxes, both (N, 5, 2): corners, then (0, score).
+    """Add the boxes ``found`` by a second detection to ``boxes``, both (N, 5, 2): corners, then (0, score).
 
-    A new box is accepted if it contains a leftover letter. An accepted box that overlaps boxes of
-    its line is merged with them.
+    New boxes without leftover letters are ignored. Other new boxes are merged with the boxes of their line that they
+    overlap. If there are none, they are added if they have several letters and a high score.
     """
     middles = (letters[:, :2] + letters[:, 2:]) / 2
     result = list(boxes)
@@ -497,8 +500,8 @@ def join_tiles(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], ax
     """Join the boxes of a long page that was searched in overlapping tiles.
 
     Each box is taken from the tile with the larger margin around the box. If a line crosses the middle of the overlap,
-    both tiles contain a part of it, and the parts are merged into one box. Boxes (N, 5, 2) and ``tiles``, their start
-    and stop along ``axis`` (0 for x, 1 for y), are in pixels of the whole page.
+    both tiles contain a part of it, and the parts are merged into one box. Boxes (N, 5, 2) are in pixels of the whole
+    page, as are ``tiles``, the start and stop of each tile along ``axis`` (0 for x, 1 for y).
     """
     result: list[FloatArray] = []
     meeting = -np.inf

@@ -67,7 +67,7 @@ class FAST(SegmentationDetector):
     Args:
         feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution.
         dropout_prob: Dropout probability in the head.
-        pooling_size: How far text extends beyond its kernel, in pixels; even.
+        pooling_size: How far text extends beyond its kernel, in pixels; must be even.
 
     Example:
         >>> import torch

@@ -72,7 +72,7 @@ def _boxes_of_quads(quads: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _overlap_boxes(ones: Tensor, others: Tensor, scale: float) -> Tensor:
-    """Return the overlap, in (0, 1), of boxes (..., 6) as normal distributions; it has a gradient even without overlap.
+    """Return the overlap, in (0, 1), of boxes (..., 6) as normal distributions; boxes that are apart have gradients.
 
     The overlap is the ProbIoU of Llerena et al., "Gaussian Bounding Boxes and Probabilistic Intersection-over-Union for
     Object Detection", 2021, https://arxiv.org/abs/2106.06072: one minus the Hellinger distance. ``scale`` converts the

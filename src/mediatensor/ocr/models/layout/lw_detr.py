@@ -33,7 +33,7 @@ Found = tuple[list[int], NDArray[np.float32], list[float]]
 
 
 def move_boxes(boxes: Tensor, steps: Tensor) -> Tensor:
-    """Return boxes (..., 6), at least float32, moved by steps (..., 6) that are relative to their sizes and directions.
+    """Return boxes (..., 6), at least float32, moved by steps (..., 6) relative to the boxes' sizes and directions.
 
     Boxes have center, width and height relative to the page, and sine and cosine of their direction. Steps have the
     shift of the center in box widths and heights, logarithms of the growth, and unnormalized sine and cosine of the
@@ -163,7 +163,7 @@ class _DeformableAttention(nn.Module):
         self.value_proj, self.output_proj = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(self, queries: Tensor, boxes: Tensor, features: Tensor, valid: Tensor) -> Tensor:
-        """Let queries (N, Q, D) with boxes (N, Q, 6) attend to features (N, D, h, w) where ``valid`` (N, h, w)."""
+        """Let queries (N, Q, D) with boxes (N, Q, 6) attend to the ``valid`` (N, h, w) features (N, D, h, w)."""
         values = self.value_proj(features.permute(0, 2, 3, 1)).masked_fill(~valid[..., None], 0.0)
         shape = (self.num_heads, self.num_points)
         by_head = values.reshape(*values.shape[:3], self.num_heads, values.shape[3] // self.num_heads)
@@ -344,7 +344,7 @@ class LWDETRPostProcessor:
         return labels[kept].tolist(), clipped, scores[best][kept].astype(np.float32).tolist()
 
     def _drop_overlaps(self, members: NDArray[np.intp], quads: NDArray[np.float64]) -> list[int]:
-        """Return ``members``, given by descending score, except those that overlap a better one too much."""
+        """Return ``members``, given by descending score, without those that overlap an earlier one too much."""
         too_near = polygon_iou(quads[members], quads[members]) >= self.iou_thresh
         kept: list[int] = []
         for position in range(len(members)):
@@ -459,8 +459,8 @@ class LWDETR(nn.Module):
         """Find the regions of pages.
 
         Args:
-            input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64,
-                with at least ``num_queries`` squares of 16 x 16 pixels.
+            input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64, and
+                a page must have at least ``num_queries`` squares of 16 x 16 pixels.
             masks: False in the padding, bool (N, H, W); ``None`` if there is no padding.
             target: For each page, the relative boxes of each class, (K, 4) or (K, 4, 2), to compute the loss.
             return_model_output: Also return ``logits`` (N, Q, C), the scores of classes before the sigmoid.
@@ -572,7 +572,7 @@ def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
 
 
 def _places(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a small box (h * w, 6) at each position of features (N, D, h, w), and a mask of those off the rim."""
+    """Return a small box (h * w, 6) at each position of features (N, D, h, w), and a mask of those not at the rim."""
     height, width = features.shape[-2:]
     # Explicit types, because exporters would use float64.
     rows, columns = (

@@ -469,7 +469,7 @@ class TextPredictor(nn.Module):
         return readings, *turn_of_read_page(model, image, quads, of_all)
 
     def _turn(self, image: Tensor, located: Located) -> tuple[int, float | None]:
-        """Return the turn of the page, a multiple of 90 degrees, and its probability."""
+        """Return the turn of the page, a multiple of 90 degrees, and its probability; (0, None) if undetermined."""
         if self.disable_page_orientation:
             return 0, None
         if self.page_orientation_predictor is not None:

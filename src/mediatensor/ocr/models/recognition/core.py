@@ -288,8 +288,8 @@ def make_patch_features(
 class _PathLoss(torch.autograd.Function):
     """Minus the log probability of all CTC paths of a text, with its gradient with respect to the log probabilities.
 
-    torch's ``ctc_loss`` returns the gradient with respect to the scores before a softmax over all classes, which is
-    wrong if only some of the classes are given.
+    The gradient of torch's ``ctc_loss`` is with respect to the scores before a softmax over all classes. It is wrong if
+    only some of the classes are given.
     """
 
     @staticmethod

@@ -42,7 +42,8 @@ def split_crops(
     """Cut crops (..., H, W) into overlapping pieces without copying pixels; also return each crop's range of pieces.
 
     A crop with a ratio of width to height of at most ``max_ratio`` is not cut. Other pieces have the ratio
-    ``target_ratio`` and overlap the previous piece by a share of their width. The last piece may overlap more.
+    ``target_ratio`` and overlap the previous piece by ``split_overlap_ratio`` of their width. The last piece may
+    overlap more.
 
     >>> import torch
     >>> pieces, of_crop = split_crops([torch.zeros(3, 10, 100)], max_ratio=8, target_ratio=6, split_overlap_ratio=0.5)

@@ -168,7 +168,7 @@ def _interpolate_cells(quads: Floats, logic: Indices, size: tuple[int, int]) -> 
 
 
 def _triangles(quad: NDArray[np.float64]) -> list[list[int]]:
-    """Divide a quadrangle into two Delaunay triangles, or into three around a corner that is inside the other three."""
+    """Divide a quadrangle into two Delaunay triangles, or into three around a corner that the other corners enclose."""
     turns = [_cross(quad[corner - 1], quad[corner], quad[(corner + 1) % 4]) for corner in range(4)]
     if min(turns) * max(turns) < 0:
         odd = int(np.argmax(turns) if sum(turn > 0 for turn in turns) == 1 else np.argmin(turns))

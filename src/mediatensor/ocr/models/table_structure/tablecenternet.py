@@ -279,8 +279,9 @@ def _look_up(logical: Floats, points: Floats) -> Floats:
 def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]:
     """Return first and last column, first and last row of a cell, counted from 0.
 
-    ``places`` (4, 2) are column and row coordinates, from 1, of the corners of a cell, clockwise from the top left. The
-    right and bottom corners have the next column and row. ``span`` is the expected number of columns and rows.
+    ``places`` (4, 2) are column and row coordinates, from 1, of the corners of a cell, clockwise from the top left. At
+    the right and bottom corners, they are one past the last column and row of the cell. ``span`` is the expected number
+    of columns and rows.
     """
     top_left, top_right, bottom_right, bottom_left = places
     columns = _range((top_left[0], bottom_left[0]), (top_right[0], bottom_right[0]), span[0])

@@ -13,7 +13,7 @@ from ...video import Alternative, TextKind
 from ._tracking import MAX_GAP, WHOLE_STROKES, LineTrack, letters_of
 from ._watching import Box
 
-FEWEST_SECONDS = 0.2  # still texts shown for less time are too short to read
+FEWEST_SECONDS = 0.2  # still texts shown for less time are too short to read, and are ignored
 # Lines are one text if their first and last frames differ by at most this many frames; the lines of one text may fade
 # at slightly different times.
 TOGETHER_FRAMES = 3
@@ -294,7 +294,7 @@ def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
 
 
 def is_better(other: LineTrack, line: LineTrack) -> bool:
-    """Return whether ``other`` has ``line``'s position and most of its frames, and clearly more or surer letters."""
+    """Return whether ``other`` is at the position of ``line`` in most frames, with clearly more or surer letters."""
     if other is line or other.places or line.places or not other.readings:
         return False
     together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1

@@ -120,7 +120,7 @@ class LineTrack:
 
     @property
     def root(self) -> LineTrack:
-        """The first of the line's stages."""
+        """The first line in `stages`."""
         return self.stages[0]
 
     @property
@@ -130,7 +130,7 @@ class LineTrack:
 
     @property
     def confidence(self) -> float:
-        """The greatest confidence of the readings with the text that has the most votes; 0 for an unreadable script."""
+        """The greatest confidence among the readings with the winning text; 0 for an unreadable script."""
         best = self.text
         return max(reading.confidence * reading.is_readable for reading in self.readings if reading.text == best)
 
@@ -458,7 +458,7 @@ def letters_of(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _agree(one: str, other: str) -> bool:
-    """Return whether two readings have the same letters or, if the readings are long, nearly the same."""
+    """Return whether two readings have the same letters or, if they are long, nearly the same letters."""
     if min(len(one), len(other)) < FEWEST_LETTERS_TO_AGREE:
         return one == other
     return SequenceMatcher(None, one, other).ratio() >= MOSTLY_EQUAL

@@ -326,7 +326,7 @@ class TextStream(Iterator[TextTrack]):
         }
 
     def _identity(self) -> tuple[Any, ...]:
-        """Return an identity of the video and the predictor's settings, without decoding."""
+        """Return values that identify the video and the predictor's settings, without decoding."""
         stated, predictor = self._decoder.metadata, self._predictor
         rates = (stated.codec, stated.average_fps_from_header, stated.num_frames_from_header)
         characters = hashlib.sha256(predictor.reco_predictor.model.vocab.encode()).hexdigest()
