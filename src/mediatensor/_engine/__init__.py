@@ -1,1 +1,1 @@
-"""The private engine of the public packages: from the bytes of a source to frames and samples."""
+"""The private engine of the public packages: it turns the bytes of a source into frames and samples."""

@@ -1,6 +1,6 @@
-"""Read a range of an audio stream: join slices of decoded frames into one tensor with the requested format.
+"""Join slices of decoded frames into one tensor in the requested format.
 
-An `AudioHandle` is used by one call at a time, and reads a range in three steps: plan, stream, batch.
+An `AudioHandle` serves one call at a time. The modules `plan`, `stream` and `batch` are the three steps of a call.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .plan import SamplePlan, rescale_up
 from .reader import SeekMissedError, SoundReader, UnknownPositionError
 from .stream import AudioStream, FrameSlice
 
-# Memory that is allocated at once; longer streams get more blocks.
+# Size of the first block of memory. Longer streams get more blocks.
 _MIN_CAPACITY_BYTES = 1 << 16
 _MAX_CAPACITY_BYTES = 1 << 31
 
-# Samples that are converted at once: a large block needs few calls, and a small block fits in the processor's cache.
+# Number of samples that are converted at once. Large blocks need few calls; small blocks fit in the processor's cache.
 _QUEUE_LENGTH = 1 << 15
 
 # Largest number of leaps in time in one call. In damaged streams, time may leap at every frame.
@@ -40,7 +40,8 @@ _MAX_LEAPS = 1000
 def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Tensor:
     """Return samples [plan.first, plan.last) of the output as float32 (channels, samples).
 
-    ``slices`` have the samples [plan.start, plan.stop) of the stream, in order: probably ``expected_length`` samples.
+    ``slices`` have the samples [plan.start, plan.stop) of the stream, in order. ``expected_length`` is an estimate of
+    their number.
     """
     parts = [run.part(plan.first, plan.last) for run in _runs(slices, plan, expected_length)]
     if len(parts) == 1:
@@ -50,7 +51,7 @@ def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: 
 
 
 def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Iterator[_CopiedRun | _ResampledRun]:
-    """Yield runs of consecutive samples of one `SampleForm`. In resampled audio, a leap in time also starts a run."""
+    """Yield runs of consecutive samples of one `SampleForm`. If audio is resampled, a gap in time also ends a run."""
     output = plan.output
     run: _CopiedRun | _ResampledRun | None = None
     num_leaps = 0
@@ -80,7 +81,7 @@ def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) 
 class _Run(ABC):
     """Consecutive samples with the same `SampleForm`, to be copied or resampled into the result.
 
-    ``position`` is the number of the run's first sample, counted as in its slices.
+    ``position`` is the number of the first sample of the run, counted in the same way as in a `FrameSlice`.
     """
 
     is_resampled: bool
@@ -127,19 +128,20 @@ class _Run(ABC):
             self._take(memory)
 
     def part(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """Return the run's part of the output's samples [first, last), up to its limit. Call this only once."""
+        """Return the samples of this run in [first, last) of the output, up to `limit`. Call this only once."""
         self._empty_queue()
         samples = self._finish(first, last)
         if self.limit is None:
             return samples
         end = self.limit if last is None else min(self.limit, last)
         missing = max(0, end - max(first, self.output_begin)) - samples.shape[1]
-        # If the rates differ, sample counts are rounded, but the next run still starts at its own position.
+        # If the rates differ, the number of samples was rounded. Cut or pad it, so that the next run starts in its
+        # place.
         return samples[:, :missing] if missing < 0 else np.pad(samples, ((0, 0), (0, missing)))
 
     @abstractmethod
     def _memory(self, length: int) -> NDArray[np.float32]:
-        """Return memory for the next ``length`` samples, (channels, length)."""
+        """Return memory of shape (channels, length) for the next samples."""
 
     @abstractmethod
     def _take(self, samples: NDArray[np.float32]) -> None:
@@ -147,11 +149,11 @@ class _Run(ABC):
 
     @abstractmethod
     def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """Return the run's part of the output's samples [first, last)."""
+        """Return the samples of this run in [first, last) of the output."""
 
 
 class _CopiedRun(_Run):
-    """Samples that need no resampling, and whose slices are already cut to the range of the output."""
+    """Samples that need no resampling. Their slices are already cut to the range of the output."""
 
     is_resampled = False
     _max_queued_frame = 2048
@@ -184,7 +186,7 @@ class _CopiedRun(_Run):
 
 
 class _ResampledRun(_Run):
-    """Samples for FFmpeg's resampler, which first gets some silence that aligns its phase."""
+    """Samples for FFmpeg's resampler. Some silence before them aligns the resampler's phase."""
 
     is_resampled = True
     # A call of the resampler takes longer than a copy into the queue.
@@ -218,7 +220,7 @@ class _ResampledRun(_Run):
 
 
 def _compact(block: NDArray[np.float32], length: int) -> NDArray[np.float32]:
-    """Return the first ``length`` samples of each channel as a contiguous array, in the same memory."""
+    """Return the first ``length`` samples of each channel as a contiguous array that reuses the memory of ``block``."""
     num_channels, capacity = block.shape
     if length == capacity:
         return block
@@ -231,17 +233,18 @@ def _compact(block: NDArray[np.float32], length: int) -> NDArray[np.float32]:
 # Handles
 
 
-# Shorter audio is decoded before its threads have started.
+# Decoding of shorter audio ends before threads would have started.
 _MIN_SECONDS_FOR_THREADS = 10.0
 
-# Largest length in a header for which memory is allocated: ten hours at 48 kHz.
+# Largest length according to a header for which memory is allocated: ten hours at 48 kHz.
 _MAX_EXPECTED_SAMPLES = 36_000 * 48_000
 
 
 class AudioHandle:
-    """An open stream and the threads of its codec. ``num_threads=None`` chooses by the length of a range."""
+    """An open stream and its decoder's threads. ``num_threads=None`` takes threads only for long ranges."""
 
-    # Most calls read to the end of the stream, and PyAV may drop a signal's exception while it raises that end.
+    # Most calls read to the end of the stream. PyAV may drop a signal's exception while it raises its end-of-file
+    # error.
     keeps_interrupts = True
 
     def __init__(self, open_reader: Callable[[int], AudioReader], num_threads: int | None) -> None:
@@ -259,8 +262,8 @@ class AudioHandle:
     def read(self, plan: SamplePlan, duration_seconds: float | None) -> Tensor:
         """Return the samples of a plan as float32 (channels, samples); fewer if the stream ends early.
 
-        ``duration_seconds`` is the stream's duration according to its header. Raises `DecodeError` if a packet with
-        wanted samples cannot be decoded.
+        ``duration_seconds`` is the stream's duration according to the file's header. Raises `DecodeError` if a packet
+        with wanted samples cannot be decoded.
         """
         start = plan.start or 0
         if plan.stop is None:
@@ -276,8 +279,8 @@ class AudioHandle:
             try:
                 samples = samples_of(stream.slices(plan), plan, length)
             except UnknownPositionError:
-                # The second stream has its own reader. The first stream still seeks, so that the samples of a range do
-                # not depend on earlier ranges.
+                # A second stream with its own reader decodes this range. The first stream can still seek for later
+                # ranges, so that their samples do not depend on this call.
                 if self._sequential_stream is None:
                     self._sequential_stream = AudioStream(self._open_reader(self._num_threads), is_sequential=True)
                 stream = self._sequential_stream
@@ -302,7 +305,7 @@ class AudioHandle:
 
 @dataclass(frozen=True)
 class AudioHandleSpec:
-    """The arguments for opening a handle; picklable."""
+    """The arguments for opening an `AudioHandle`; picklable."""
 
     source: Source
     stream_index: int | None

@@ -1,13 +1,13 @@
-"""Convert seconds to samples of the output, these to samples of the stream, and time stamps to samples. Pure; no I/O.
+"""Convert seconds to samples of the output, output samples to stream samples, and time stamps to samples. Pure; no I/O.
 
-Output and stream differ in sample numbers if they differ in sample rate. FFmpeg's resampling filter then needs some
-more samples on both sides::
+If output and stream differ in sample rate, they number samples differently. FFmpeg's resampling filter then needs some
+additional samples on both sides::
 
     output                  first ............. last
     stream    start [ filter |                   | filter ] stop
 
-Containers round time stamps to their ticks (Matroska to milliseconds). Codecs have a few fixed frame lengths, so a
-frame can only start at certain samples. It starts at the possible sample that is nearest to its rounded time stamp.
+Containers round time stamps to their ticks (Matroska to milliseconds). Because a codec has few frame lengths, frames
+can only start at certain samples. A frame is placed at the possible start nearest to its rounded time stamp.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ..common.checks import check_choice, finite_number, items_of, real_number, 
 from ..common.lazy import cached_property
 from ..pyav.audio import MAX_CHANNELS, MAX_SAMPLE_RATE, Downmix, SampleForm
 
-# Number of taps of FFmpeg's resampling filter, and its cutoff relative to the lower of the two bandwidths.
+# Number of taps of FFmpeg's resampling filter, and its cutoff frequency relative to the lower of the two bandwidths.
 _NUM_TAPS = 32
 _CUTOFF = 0.97
 
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """Sample rate and number of channels of the result, and the method for reducing channels."""
+    """Sample rate and number of channels of the result, and how channels are mixed down."""
 
     sample_rate: int
     num_channels: int
@@ -42,7 +42,8 @@ class OutputFormat:
 
 
 def check_output_format(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
-    """Return both arguments as ints that FFmpeg's resampler accepts. ``None``, for the stream's value, is kept."""
+    """Return both arguments as ints that FFmpeg's resampler accepts. ``None`` stays ``None``: the stream's own value.
+    """
     return (
         _check_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
         _check_count("num_channels", num_channels, MAX_CHANNELS),
@@ -66,7 +67,7 @@ def _check_count(name: str, value: int | None, highest: int, unit: str = "") -> 
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """The samples [start, stop) of the stream to decode for samples [first, last) of the output."""
+    """The samples [start, stop) of the stream that are decoded to make the samples [first, last) of the output."""
 
     output: OutputFormat
     stream_rate: int
@@ -85,7 +86,7 @@ class SamplePlan:
         return cls(output, stream_rate, 0, None, None, None)
 
     def section_range(self, section_start: int, section_rate: int) -> tuple[int, int | None]:
-        """Return the samples to read from a section of another sample rate, counted from the section's start."""
+        """Return the samples [start, stop) to read from a section of another rate, counted from the section's start."""
         begin = rescale_up(section_start, self.stream_rate, self.output.sample_rate)
         last = None if self.last is None else max(0, self.last - begin)
         return input_range(max(0, self.first - begin), last, section_rate, self.output.sample_rate)
@@ -94,8 +95,8 @@ class SamplePlan:
 def input_range(first: int, last: int | None, input_rate: int, output_rate: int) -> tuple[int, int | None]:
     """Return the input samples needed for samples [first, last) of the output.
 
-    The resampler's filter needs additional samples on both sides. The range starts where an input sample and an output
-    sample have the same time, so that the resampler has the same phase as when it starts at sample 0.
+    The resampler's filter needs additional samples on both sides. The range starts at a time that input and output have
+    a sample for. There, the resampler has the same phase as when it starts at sample 0.
 
     >>> input_range(16_000, 32_000, 48_000, 48_000), input_range(16_000, 32_000, 44_100, 16_000)
     ((16000, 32000), (43659, 88382))
@@ -109,7 +110,7 @@ def input_range(first: int, last: int | None, input_rate: int, output_rate: int)
 
 
 def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
-    """Return the first sample at another rate that is not earlier than a given sample.
+    """Convert a sample number to another rate, rounding up: return the first sample that is not earlier.
 
     >>> rescale_up(3, 44_100, 44_100), rescale_up(3, 44_100, 16_000)
     (3, 2)
@@ -118,9 +119,10 @@ def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
 
 
 def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) -> list[list[int]]:
-    """Group ranges (start, stop) that are decoded together, and return lists of range numbers in order of time.
+    """Group ranges (start, stop) in seconds that are close enough to be decoded together.
 
-    ``max_distance`` is the largest distance in seconds between two ranges of a group; negative never groups ranges.
+    Return lists of indices into ``ranges``, in order of time. Ranges of a group are at most ``max_distance`` seconds
+    apart; a negative distance puts each range into its own group.
 
     >>> group_ranges([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (6.1, 7.0)], 0.25)
     [[1, 2], [0, 3]]
@@ -139,9 +141,9 @@ def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) 
 
 
 def sample_offset(seconds: float, begin_seconds: float, sample_rate: int) -> int:
-    """Return the number of the sample nearest to a time, halves rounded up.
+    """Return the number of the sample nearest to a time; halves are rounded up.
 
-    ``round`` would round halves to even, so two chunks that meet at half a sample would share or lose a sample.
+    ``round`` would round halves to even. Two chunks that meet at half a sample would then overlap or leave a gap.
 
     >>> [sample_offset(k / 4, 0.0, 2) for k in range(5)]
     [0, 1, 1, 2, 2]
@@ -150,7 +152,7 @@ def sample_offset(seconds: float, begin_seconds: float, sample_rate: int) -> int
 
 
 def sample_range(start: float, stop: float | None, begin_seconds: float, sample_rate: int) -> tuple[int, int | None]:
-    """Return the samples [first, last) played in a range of seconds; ``None`` is the end of the stream.
+    """Return the samples [first, last) that are played in a range of seconds. ``None`` means the end of the stream.
 
     >>> sample_range(0.5, 1.0, 0.0, 8000), sample_range(-1.0, None, 0.0, 8000)
     ((4000, 8000), (0, None))
@@ -208,18 +210,18 @@ def no_samples_error(start_seconds: float, stop_seconds: float | None, end_secon
 # Time stamps
 
 
-#: Number of first frames that `fit_clock` should get. More frames determine sample 0 more precisely.
+#: Recommended number of frames for `fit_clock`. More frames determine the time of sample 0 more precisely.
 NUM_FRAMES_TO_FIT = 32
 
 _MIN_FRAMES_TO_FIT = 4
 
-# Demuxers that give time stamps to several frames of a packet round down at each frame.
+# Some demuxers compute the time stamps of several frames of a packet and round down at each frame.
 _ROUNDING_SAMPLES = 4.5
 
 
 @dataclass(frozen=True)
 class SampleClock:
-    """Conversion of time stamps to samples."""
+    """Converts time stamps to sample numbers."""
 
     begin_pts: int  # time stamp of the first frame, in ticks
     samples_per_tick: Fraction  # sample rate times time base
@@ -228,14 +230,14 @@ class SampleClock:
     grid_offset: int = 0  # a sample at which a frame starts
     tolerance: float = 0.0  # largest distance in samples between the grid and a rounded time stamp
 
-    # Fractions are slow, and this ratio is used for every frame.
+    # Computed once: fractions are slow, and the ratio is used for every frame.
     @cached_property
     def ratio(self) -> tuple[int, int]:
         """``samples_per_tick`` as (numerator, denominator)."""
         return self.samples_per_tick.numerator, self.samples_per_tick.denominator
 
     def position(self, pts: int) -> int:
-        """Return the first sample of a frame with this time stamp.
+        """Return the number of the first sample of a frame with this time stamp.
 
         >>> clock = SampleClock(0, Fraction(44100, 1000), grid=1024, tolerance=23)
         >>> [clock.position(pts) for pts in (0, 23, 46, 70)]
@@ -246,7 +248,7 @@ class SampleClock:
         return self.certain_position(pts)[0]
 
     def certain_position(self, pts: int) -> tuple[int, bool]:
-        """Return `position`, and whether it is certain. A frame off the grid follows a gap and may start anywhere."""
+        """Return `position`, and whether it is certain. After a gap, a frame may be off the grid and start anywhere."""
         numerator, denominator = self.ratio
         ticks = pts - self.begin_pts
         if not self.grid:
@@ -259,12 +261,12 @@ class SampleClock:
         return math.floor(shifted + 0.5), False
 
     def pts_before(self, position: int) -> int:
-        """Return the last time stamp that proves, in spite of rounding, that a frame starts at or before a sample."""
+        """Return the last time stamp that, even if it was rounded, proves that a frame starts at or before a sample."""
         return self.begin_pts + math.floor((position - self.tolerance - self.shift) / float(self.samples_per_tick))
 
 
 def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
-    """Return whether ticks are too coarse to state the start of each sample, so that time stamps are rounded.
+    """Return whether a tick is too long for time stamps to be exact to the sample, so that they are rounded.
 
     >>> [has_coarse_ticks(ratio) for ratio in (Fraction(44100, 14112000), Fraction(48000, 90000), Fraction(441, 10))]
     [False, True, True]
@@ -275,16 +277,16 @@ def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
 def fit_clock(
     pts: Sequence[int], lengths: Sequence[int], samples_per_tick: Fraction, *, sums_durations: bool = False
 ) -> SampleClock:
-    """Fit a clock to the first frames of a stream: their time stamps in ticks (at least one), and their lengths.
+    """Fit a clock to the first frames of a stream, given their time stamps in ticks (at least one) and their lengths.
 
-    ``sums_durations`` means that time stamps are sums of rounded durations. Here, the first frame lacks the encoder's
-    delay, 312 of its 960 samples; later frames start at 648, 1608 ...
+    ``sums_durations`` means that time stamps are sums of rounded durations. In this example, the first frame has 312 of
+    its 960 samples fewer, because the encoder's delay is cut; later frames start at samples 648, 1608 ...
 
     >>> clock = fit_clock([0, 14, 34, 54], [648, 960, 960, 960], Fraction(48))
     >>> clock.grid, clock.grid_offset, [clock.position(pts) for pts in (14, 34, 54, 74)]
     (960, 648, [648, 1608, 2568, 3528])
 
-    A frame of 1536 samples is 3134.69 ticks long; the demuxer counts 3134:
+    A frame of 1536 samples lasts 3134.69 ticks, but the demuxer adds 3134:
 
     >>> pts = range(0, 31340, 3134)
     >>> fit_clock(pts, [1536] * 10, Fraction(44100, 90000), sums_durations=True).position(3134_000)
@@ -295,7 +297,7 @@ def fit_clock(
         return exact
     if sums_durations and len(steps := {b - a for a, b in pairwise(pts)}) == 1 and len(set(lengths)) == 1:
         samples_per_tick = Fraction(lengths[0], max(1, steps.pop()))
-    # Rounding must explain the distance between each frame's counted start and its time stamp.
+    # Rounding must explain the difference between each frame's time stamp and its start counted in samples.
     counted = list(accumulate(lengths, initial=0))
     off = [float(count - (stamp - pts[0]) * samples_per_tick) for count, stamp in zip(counted, pts, strict=False)]
     rounding = max(float(samples_per_tick) / 2, _ROUNDING_SAMPLES)

@@ -1,67 +1,70 @@
-"""Rules by codec and format: whether seeks are exact, the pre-roll, and how to reset a decoder. Pure; no I/O.
+"""Rules by codec and format: whether seeks are exact, the length of the pre-roll, and how to reset a decoder.
 
-An audio decoder that starts in the middle of a stream needs some packets before its output is right: the pre-roll.
-A codec is listed here only if its design bounds its pre-roll and measurements confirm it: on clips of each encoder,
-ranges differ from a full decode by less than 1e-4. Streams of all other codecs are decoded from the beginning.
+Pure; no I/O.
+
+An audio decoder that starts in the middle of a stream needs some packets before its output is right: the pre-roll. A
+codec is listed here only if its design limits the pre-roll and measurements confirm the limit. For clips of each
+encoder, the samples of ranges differ from a full decode by less than 1e-4. All other codecs are decoded from the
+beginning of the stream.
 """
 
 from __future__ import annotations
 
 import math
 
-# Demuxers (FFmpeg's names) that give packets the same time stamps after a seek as in a read from the beginning.
-# In all other formats, notably MPEG program streams, every range is decoded from the beginning.
+# Demuxers (FFmpeg's names) that give packets the same time stamps after a seek as when reading from the beginning. In
+# all other formats, notably MPEG program streams, every range is decoded from the beginning.
 _EXACT_FORMATS = frozenset((
     "aac", "ac3", "aiff", "asf", "au", "avi", "caf", "eac3", "flac", "flv", "matroska", "mov", "mp3", "mpegts", "ogg",
     "tta", "w64", "wav", "wv",
 ))  # fmt: skip
 
-# These demuxers compute a byte position for a seek, which is right only for samples of a fixed size.
+# For a seek, these demuxers compute a byte position, which is right only for samples of a fixed size.
 _PCM_FORMATS = frozenset(("wav", "w64", "aiff", "au", "caf"))
 
 #: FFmpeg computes the time stamps of these formats as sums of frame durations, each rounded to ticks.
 SUMMED_FORMATS = frozenset(("ac3", "eac3"))
 
-# Formats that store a time for each packet. FFmpeg computes the times of other formats from sizes and bit rates, and
+# Formats that store a time for each packet. For other formats, FFmpeg computes times from sizes and bit rates. These
 # may be far off: an hour for four seconds of G.722 in AVI.
 _TIMED_FORMATS = frozenset((
     "asf", "asf_o", "concat", "dash", "flv", "gxf", "hls", "live_flv", "matroska", "mov", "mpeg", "mpegts", "nut",
     "nuv", "ogg", "rm", "rtsp", "sdp", "wtv",
 ))  # fmt: skip
 
-# In ASF, a packet of these codecs starts with the end of the previous packet's frame, and has the next frame's time.
+# In ASF, packets of these codecs start with the end of the previous packet's frame but have the time of the next frame.
 _LATE_FORMAT, _LATE_CODECS = "asf", ("wma", "xma")
 
 # Each packet of these codecs is decoded without any other packet.
 _INDEPENDENT = frozenset(("flac", "alac", "wavpack", "tta", "adpcm_ima_wav", "adpcm_ms", "adpcm_swf"))
 
 # Pre-roll in samples after which the output of these codecs is bit-identical to a decode from the beginning. Adjacent
-# frames overlap. MP3 frames also use bits from up to 511 bytes of earlier frames, which are ten frames at 32 kbit/s.
+# frames overlap. An MP3 frame also uses up to 511 bytes of earlier frames, which are ten frames at 32 kbit/s.
 _PRE_ROLL_LENGTHS = {"mp3float": 12 * 1152, "vorbis": 2 * 8192, "ac3": 2 * 1536, "eac3": 2 * 1536}
 # Below 32 kHz, MP3 frames have half as many samples and may be much smaller.
 _LOW_RATE, _LOW_RATE_MP3_LENGTH = 32_000, 40 * 576
 
 # Pre-roll in seconds after which these codecs are nearly exact. AAC then differs only in its noise. Layers I and II
-# differ in the error of rounding to 16 bits, which FFmpeg carries over from sample to sample. DTS predicts samples of
-# its bands from four earlier samples; after a second, the error was 7.6e-6. The value for Opus is for its spectral mode
-# (CELT): its filter repeats the signal at the distance of its pitch, at most 1022 samples, with a gain of up to 0.75.
-# After 47 repetitions in a second, the error is 1e-6.
+# differ in the rounding error to 16 bits, which FFmpeg carries from sample to sample. DTS predicts samples of its bands
+# from four earlier samples; after a second, the error was 7.6e-6. The value for Opus applies to its spectral mode
+# (CELT). Its filter repeats the signal at the distance of the pitch, at most 1022 samples, with a gain of up to 0.75.
+# After 47 repetitions, which take a second, the error is 1e-6.
 _FADING_SECONDS = {"aac": 0.2, "aac_latm": 0.2, "dca": 1.0, "mp1": 0.1, "mp2": 0.1, "opus": 1.0}
 
-# A flush of AC-3 also resets its options, such as dynamic range compression.
+# In AC-3, a flush also resets options such as dynamic range compression.
 _NEED_NEW_CODEC = frozenset(("ac3", "eac3"))
 
-#: Codecs with profiles for which `has_unbounded_memory` may be true. AAC of this profile (FFmpeg's name) needs only the
-#: previous frame. In other profiles, a frame may depend on any earlier frame: SBR (HE-AAC) and parametric stereo store
-#: their settings only in some frames, and most values as differences in time; Main, LTP and possibly LD predict each
-#: frame from earlier predictions. Finding a frame with all settings means parsing all frames, which takes longer than
+#: Codecs whose profile determines `has_unbounded_memory`. AAC in the profile below (FFmpeg's name) needs only the
+#: previous frame. In other profiles, a frame may depend on any earlier frame. SBR (HE-AAC) and parametric stereo store
+#: their settings only in some frames, and most values as differences in time. Main, LTP and possibly LD predict each
+#: frame from earlier predictions. To find a frame with all settings, all frames must be parsed, which takes longer than
 #: decoding.
 AAC_CODECS = frozenset(("aac", "aac_latm"))
 _AAC_BOUNDED_PROFILE = "LC"
 
 
 def can_seek(format_name: str, codec: str) -> bool:
-    """Return whether a seek changes neither time stamps nor, after the pre-roll, samples. All names are FFmpeg's.
+    """Return whether time stamps and, after the pre-roll, samples stay the same after a seek. Names are FFmpeg's.
 
     >>> can_seek("mov,mp4,m4a,3gp,3g2,mj2", "aac"), can_seek("wav", "adpcm_ima_wav"), can_seek("asf", "wmav2")
     (True, False, False)
@@ -84,12 +87,12 @@ def stores_timestamps(format_name: str) -> bool:
 
 
 def is_late_by_a_frame(format_name: str, codec: str) -> bool:
-    """Return whether a packet may have the time stamp of its second frame."""
+    """Return whether packets may have the time stamp of their second frame instead of their first."""
     return format_name == _LATE_FORMAT and codec.startswith(_LATE_CODECS)
 
 
 def has_unbounded_memory(codec: str, profile: str | None) -> bool:
-    """Return whether a frame may depend on any earlier frame, so that only a decode from the beginning is right.
+    """Return whether a frame may depend on any earlier frame. If so, decode the stream from the beginning.
 
     ``profile`` is FFmpeg's name of the profile of the last decoded frame.
 
@@ -107,7 +110,7 @@ def is_exact_after_pre_roll(codec: str) -> bool:
 
 
 def needs_new_codec(codec: str) -> bool:
-    """Return whether a codec must be opened again after a seek, because a flush leaves state of earlier ranges.
+    """Return whether a codec must be reopened after a seek, because flushing it does not restore its first state.
 
     >>> needs_new_codec("flac"), needs_new_codec("aac")
     (False, True)
@@ -116,7 +119,7 @@ def needs_new_codec(codec: str) -> bool:
 
 
 def pre_roll_length(codec: str, sample_rate: int) -> int:
-    """Return the pre-roll in samples for a codec that `can_seek` accepts.
+    """Return the pre-roll of a codec in samples. The codec must be one that `can_seek` accepts.
 
     >>> pre_roll_length("flac", 44_100), pre_roll_length("ac3", 48_000), pre_roll_length("opus", 48_000)
     (0, 3072, 48000)
@@ -128,12 +131,12 @@ def pre_roll_length(codec: str, sample_rate: int) -> int:
     return math.ceil(_FADING_SECONDS.get(codec, 0.0) * sample_rate)
 
 
-# The first bytes of Opus packets show when a decoder that started in the middle of a stream is right. The speech mode
-# of Opus (SILK) repeats the signal at the distance of its pitch. A steady note in narrow band takes seconds to fade,
-# without a bound. Two kinds of packets end this dependency: packets of the spectral mode (CELT) reset the speech
-# decoder, and frames that are marked as inactive (a pause) have no pitch.
+# A decoder of Opus that started in the middle of a stream is right from some packet on, which the first bytes of
+# packets show. The speech mode (SILK) repeats the signal at the distance of its pitch. The effect of a steady note in
+# narrow band takes seconds to fade, without a limit. Two kinds of packets end it: packets of the spectral mode (CELT)
+# reset the speech decoder, and frames that are marked as inactive (a pause) have no pitch.
 
-#: Pre-rolls to try for Opus, shortest first, until the decoder is right.
+#: Lengths of pre-roll to try for Opus, shortest first, until the decoder is right.
 OPUS_STEPS_SECONDS = (1.0, 4.0, 16.0, 64.0)
 
 # The configuration number, the upper five bits of a packet's first byte, encodes the mode and the length of a frame
@@ -157,8 +160,8 @@ _FAMILY_AT, _NUM_STREAMS_AT = 18, 19
 def begins_with_narrow_band(packet: bytes) -> bool:
     """Return whether the first packet of an Opus stream is speech in narrow band.
 
-    FFmpeg then returns 24 samples fewer for this packet, and 24 more when the band changes. So time stamps do not
-    determine the samples of a packet.
+    For such a packet, FFmpeg returns 24 samples fewer, and it returns 24 more when the band changes. So time stamps do
+    not determine the samples of a packet.
 
     >>> begins_with_narrow_band(bytes([1 << 3, 0])), begins_with_narrow_band(bytes([9 << 3, 0]))
     (True, False)
@@ -167,7 +170,7 @@ def begins_with_narrow_band(packet: bytes) -> bool:
 
 
 class OpusMemory:
-    """Tracks whether a decoder that started in the middle of a stream is in the same state as a full decode.
+    """Tracks whether a decoder that started in the middle of a stream has reached the state of a full decode.
 
     ``header`` is the identification header of the stream (``OpusHead``).
 
@@ -189,9 +192,9 @@ class OpusMemory:
         return self._knows_speech and self._spectrum_length >= _SPECTRUM_PRE_ROLL
 
     def take(self, packet: bytes) -> bool:
-        """Update the state for the next packet, and return whether this packet is decoded correctly.
+        """Update the state for the next packet, and return whether the decoder decodes this packet correctly.
 
-        A packet has frames of one or more streams. The frames of all streams except the last store their length.
+        A packet has frames of one or more streams. All streams except the last store the lengths of their frames.
         """
         number, at = _SPECTRUM, 0
         for left in range(self._num_streams, 0, -1):
@@ -232,8 +235,8 @@ def _length(packet: bytes) -> int:
 def _is_pause(packet: bytes) -> bool:
     """Return whether a packet of speech is one frame that is marked as inactive in all parts and channels.
 
-    The frame starts with one mark for each 20 ms, and one bit that announces data repeated in case packets are lost.
-    In a stereo packet, these bits of the first channel are followed by those of the second.
+    The frame starts with one mark for each 20 ms, and one bit that announces redundant data for lost packets. In
+    stereo, the bits of the second channel follow those of the first.
     """
     if len(packet) < 2 or packet[0] & 3:
         return False
@@ -246,7 +249,8 @@ def _is_pause(packet: bytes) -> bool:
 
 
 def _end_of_stream(packet: bytes, at: int) -> int:
-    """Return where the self-delimited frames at ``at`` end (RFC 6716, B); may be after the end of a broken packet."""
+    """Return where the self-delimited frames at ``at`` end (RFC 6716, B). In a broken packet, this may exceed its end.
+    """
     code, at = packet[at] & 3, at + 1
     num_frames, have_one_size, num_padding = (1, 2, 2)[code] if code < 3 else 0, code == 1, 0
     if code == 3:

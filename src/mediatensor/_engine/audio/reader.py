@@ -1,19 +1,19 @@
-"""Read audio packets: seeks in bare MP3 and AAC and in Ogg Vorbis, and concatenated files.
+"""Read audio packets; seek in bare MP3 and AAC and in Ogg Vorbis, and read concatenated files.
 
 Bare MP3 and AAC (ADTS) have no time stamps and no table of frames. FFmpeg seeks in them by guessing, or by parsing all
-earlier frames. Here, a seek finds the byte position of a frame. The packets after it get the same time stamps as in a
-read from the beginning:
+earlier frames. `SoundReader` finds the byte position of a frame instead. After a seek, packets get the same time stamps
+as when reading from the beginning:
 
 * MP3 of constant bit rate: the position of a frame is computed (`ConstantFrames`).
 * MP3 of variable bit rate and AAC: frame headers are read one after another (`FrameWalk`).
 
-FFmpeg misjudges the length of some Vorbis packets in Ogg, so its time stamps disagree with the decoded samples. Here,
-time stamps are counted in samples from the first packet. After a seek, counting starts at a position that is confirmed
-by several Ogg pages.
+FFmpeg misjudges the length of some Vorbis packets in Ogg, so its time stamps disagree with the decoded samples.
+`SoundReader` derives time stamps by counting samples from the first packet. After a seek, counting starts at a position
+that several Ogg pages confirm.
 
-In a joined file (a chain of Ogg, ``cat a.flac b.flac``), time stamps or sample numbers start again, so it is decoded
-from the beginning. FFmpeg decodes one part after another, except if the parts of a chain of Ogg differ in codec, rate
-or channels. Then each run of equal parts is opened separately.
+In a joined file (a chain of Ogg, ``cat a.flac b.flac``), time stamps or sample numbers start again, so the file is
+decoded from the beginning. FFmpeg decodes the parts one after another, unless parts of a chain of Ogg differ in codec,
+rate or channels. Then each run of equal parts is opened separately.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from ..pyav.reading import UndecodablePacketError
 from ..sources.readers import RangeReader
 from ..sources.source import Source, SpanSource
 
-#: A packet (``None`` at the end), its decoded frames, and the error if it could not be decoded.
+#: (packet or ``None`` at the end, its decoded frames, the error if it could not be decoded).
 DecodedPacket = tuple[Any | None, list[Any], UndecodablePacketError | None]
 
-# For smaller files, parsing by FFmpeg is faster than computing the layout.
+# In smaller files, FFmpeg finds frames by parsing in less time than computing their positions takes.
 _SMALL_FILE_BYTES = 256 * 1024
 
 # Formats whose sample numbers or time stamps may start again within a file.
@@ -59,7 +59,7 @@ class SeekMissedError(Exception):
 
 
 class UnknownPositionError(Exception):
-    """Time stamps do not determine the sample numbers; samples must be counted from the beginning of the stream."""
+    """Time stamps do not determine sample numbers, which must be counted from the beginning of the stream."""
 
 
 class _FirstPacket(NamedTuple):
@@ -73,22 +73,22 @@ class _FirstPacket(NamedTuple):
 class SoundReader(AudioReader):
     """An `AudioReader` that seeks exactly in bare MP3, AAC and Ogg Vorbis, and detects joined files.
 
-    Reading raises `SeekMissedError` if a packet is not at the position that a seek computed, and
-    `UnknownPositionError` if only a read from the beginning can determine the time stamp of a packet.
+    Reading raises `SeekMissedError` if a packet is not at the computed byte position, and `UnknownPositionError` if
+    only reading from the beginning can determine the time stamp of a packet.
     """
 
     def __init__(self, source: Source, stream_index: int | None, num_threads: int) -> None:
         self._first: _FirstPacket | None = None
-        # After a seek to the byte position of a frame: the method, and the number and byte position of the next packet.
+        # After a seek to the byte position of a frame: the frames, and the number and byte position of the next packet.
         self._next: tuple[ConstantFrames | FrameWalk, int, int] | None = None
         self._frames: ConstantFrames | None = None
         self._sought_number = 0
         # Frames that were not at their computed positions. Seeks to other frames still use computed positions, so that
         # the samples of a range do not depend on earlier ranges.
         self._missed: set[int] = set()
-        # Vorbis in Ogg: the block sizes of the modes; the end of the first packet as a sample of the page count
-        # (origin) and as a time stamp (begin); the block size of the last packet and the time stamp of its end; the
-        # page of the last seek.
+        # Vorbis in Ogg: block sizes by mode; end of the first packet as a sample number in pages (origin) and as a time
+        # stamp (begin); block size of the last packet, and the time stamp of its end; byte position of the page of the
+        # last seek.
         self._vorbis: VorbisModes | None = None
         self._vorbis_origin: int | None = None
         self._vorbis_begin: int | None = None
@@ -106,7 +106,7 @@ class SoundReader(AudioReader):
             self._vorbis = vorbis_modes(self.extradata)
             time_base = self.stream_info().time_base or Fraction(1)
             self._max_vorbis_jitter = int(_MAX_VORBIS_JITTER_SECONDS / time_base)
-        # On a remote source, looking for parts takes as long as everything else.
+        # In a remote source, the search for parts would take as long as all other reading.
         if self.format_name in _CAN_BE_JOINED and not isinstance(self.byte_reader, RangeReader):
             self.look_at_bytes(self._look_for_parts)
             if self._further_parts:
@@ -134,11 +134,11 @@ class SoundReader(AudioReader):
         if frames is None or first is None:
             return self._seek_walking(timestamp)
         frame_number = min((timestamp - first.pts) // first.duration, frames.num_frames - 1)
-        # FFmpeg cuts the encoder's delay from frame 0, which needs a read from the beginning.
+        # FFmpeg cuts the encoder's delay from frame 0 only when it reads from the beginning.
         if frame_number < 1:
             return False
         if frame_number in self._missed:
-            # FFmpeg's index has wrong times after the failed seek; reopening discards it.
+            # After the failed seek, FFmpeg's index has wrong times. Reopening discards it.
             self.reopen()
             return self._seek_walking(timestamp)
         position = self.look_at_bytes(lambda read_at, _: find_frame(read_at, frames, frame_number))
@@ -148,7 +148,7 @@ class SoundReader(AudioReader):
         return self.seek_bytes(position)
 
     def _seek_walking(self, timestamp: int) -> bool:
-        """Seek by reading frame headers; let FFmpeg seek instead if it is exact or the source is remote."""
+        """Seek by reading frame headers. Let FFmpeg seek instead if its seek is exact or the source is remote."""
         self._next = None
         walk, first = self._walk, self._first
         if walk is None or first is None or isinstance(self.byte_reader, RangeReader):
@@ -180,15 +180,15 @@ class SoundReader(AudioReader):
         return packet
 
     def _place(self, packet: Any, frames: ConstantFrames | FrameWalk, number: int, position: int) -> None:
-        """Give a packet the time stamp of frame ``number``, if it is at the frame's position."""
+        """Give a packet the time stamp of frame ``number``; raise an error if it is not at ``position``."""
         first = self._first
         assert first is not None
         if isinstance(frames, FrameWalk):
-            # The packet is not this frame, or contains data after the frame.
+            # The packet is another frame, or contains data that follow the frame.
             if packet.pos != position:
                 raise UnknownPositionError
         elif number < frames.num_frames:
-            # FFmpeg may include data after the last frame in its packet.
+            # FFmpeg's last packet may include data that follow the last frame.
             may_be_longer = number + 1 == frames.num_frames
             if packet.pos != position or not frames.is_frame(packet, packet.size, may_be_longer):
                 self._missed.add(self._sought_number)
@@ -199,7 +199,7 @@ class SoundReader(AudioReader):
             set_trimming(packet, frames.num_discarded(number))
 
     def _find_constant_frames(self) -> ConstantFrames | None:
-        """Return the frames of an MP3 file if its bit rate is constant and they agree with the first packet."""
+        """Return the frames of an MP3 file; ``None`` if its bit rate varies or its first packet contradicts them."""
         first = self._first
         if first is None:
             return None
@@ -212,7 +212,8 @@ class SoundReader(AudioReader):
         return frames if first.duration * time_base * frames.sample_rate == frames.samples_per_frame else None
 
     def _seek_vorbis(self, modes: VorbisModes, timestamp: int) -> bool:
-        """Seek to a page for which the last sample of its first packet can be computed."""
+        """Seek to a page whose first packet ends at a sample that can be computed; return False if FFmpeg finds none.
+        """
         first = self._first
         if first is None or self._vorbis_begin is None or isinstance(self.byte_reader, RangeReader):
             raise UnknownPositionError
@@ -235,17 +236,18 @@ class SoundReader(AudioReader):
         return True
 
     def _place_vorbis(self, packet: Any, modes: VorbisModes) -> None:
-        """Set the time stamp of a packet to that of its first sample."""
+        """Set the time stamp of a packet to the time of its first sample."""
         block, previous = modes.block_size(memoryview(packet)[0]), self._vorbis_block
         pts, end = packet.pts, self._vorbis_end
         self._vorbis_block = block
         if previous is None or block is None:
-            # The first packet of the stream or after a seek returns no samples.
+            # The decoder returns no samples for the first packet of the stream or after a seek.
             if end is not None:
                 packet.pts = packet.dts = end
             return
         if packet.pos == self._sought_page and packet.has_sidedata("skip_samples"):
-            # FFmpeg computes the padding at the end of the stream from the previous page, which it has not read.
+            # FFmpeg computes the padding at the end of the stream from the previous page, which was not read after the
+            # seek.
             raise UnknownPositionError
         if end is not None and pts is not None and abs(pts - end) <= self._max_vorbis_jitter:
             packet.pts = packet.dts = pts = end
@@ -272,7 +274,7 @@ class SoundReader(AudioReader):
             self._divide(list(pairwise([*starts, file_size])))
 
     def _divide(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Read the parts of the file one after another, if there are several."""
+        """If there are several parts, read them one after another; each is a (start, stop) of bytes."""
         if len(spans) > 1:
             parts = [SpanSource(self._source, *span) for span in spans]
             self._source, self._further_parts = parts[0], parts[1:]

@@ -1,4 +1,4 @@
-"""Read samples by number through the public methods of an audio decoder, for clips of an exact length."""
+"""Read samples by number through the public methods of an audio decoder: helpers for clips of an exact length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..common.limits import check_samples
 from ..metadata import AudioStreamMetadata
 from .plan import sample_offset
 
-# A span with a gap is halved until its parts lack at most this much, and at most this many times.
+# A span with a gap is halved, at most this many times, until each part lacks at most this much.
 _MAX_MISSING_SECONDS = 0.001
 _MAX_NUM_SPLITS = 100
 
@@ -39,7 +39,7 @@ class SampleGrid:
     num_channels: int  # of the decoder's output
 
     def offset(self, seconds: float) -> int:
-        """Return the number of the sample nearest to a time; negative before the stream.
+        """Return the number of the sample nearest to a time. Times before the stream have negative numbers.
 
         >>> SampleGrid(1.0, 8, 2).offset(2.0), SampleGrid(1.0, 8, 2).offset(0.5)
         (8, -4)
@@ -51,16 +51,16 @@ class SampleGrid:
 
 
 def sample_grid(decoder: SoundDecoder) -> SampleGrid:
-    """Return the grid of a decoder, from an empty range: the metadata state the stream's rate, not the output's."""
+    """Return a decoder's grid, from an empty range, because the metadata have the stream's sample rate."""
     begin_seconds = decoder.metadata.begin_stream_seconds
     (nothing,) = decoder.get_samples_played_in_ranges([(begin_seconds, begin_seconds)])
     return SampleGrid(begin_seconds, nothing.sample_rate, len(nothing.data))
 
 
 def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Return the samples [first, last) of each span as (channels, samples), where 0 <= first <= last.
+    """Return the samples [first, last) of each span as (channels, samples). Spans must have 0 <= first <= last.
 
-    Samples after the end of the stream are left out, because a header may state more samples than exist.
+    Samples after the end of the stream are missing from the result: a header may state more samples than exist.
     """
     ranges = [(grid.seconds(first), grid.seconds(last)) for first, last in spans]
     try:
@@ -74,10 +74,10 @@ def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tu
 def with_silence(
     decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor
 ) -> tuple[Tensor, tuple[tuple[int, int], ...]]:
-    """Return all samples [first, last), even before 0 and after the end, with silence where the stream has none.
+    """Return all samples [first, last), with silence where the stream has none, such as before 0 or after its end.
 
-    ``samples`` is the result of `existing_samples` for the part of the span from sample 0 on. Returns (channels,
-    last - first), and the parts [begin, end) of it that are silence.
+    ``samples`` is the result of `existing_samples` for the part of the span from sample 0 on. Return (channels, last -
+    first) samples, and the silent ranges [begin, end) in them.
     """
     count = last - first
     if samples.shape[1] == count:
@@ -100,8 +100,8 @@ def with_silence(
 def _runs(decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor) -> list[tuple[int, Tensor]]:
     """Return (first sample, samples) of each run of existing samples in [first, last), in order.
 
-    A decoder joins the samples before and after a gap of the stream into one tensor. If there are fewer samples than
-    expected, halving the span finds the gap.
+    A decoder returns the samples before and after a gap as one tensor. If it has fewer samples than expected, the span
+    is halved to find the gap.
     """
     max_missing = _MAX_MISSING_SECONDS * grid.sample_rate
     runs: dict[int, Tensor] = {}

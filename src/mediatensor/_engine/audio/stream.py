@@ -1,4 +1,4 @@
-"""Decode the samples of a plan: seek, demux, decode, and cut the decoded frames to the range."""
+"""Seek, demux and decode the samples of a plan, and cut the decoded frames to its range."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from .pre_roll import (
 )
 from .reader import DecodedPacket, UnknownPositionError
 
-#: (frame, position, first, last, section_start): samples ``first`` to ``last`` of a decoded frame, of which ``first``
-#: is sample ``position`` of the stream. Frames whose sample rate is not the stream's form a section, which starts at
-#: sample ``section_start`` of the stream; in a section, ``position`` counts from the section's start at the section's
-#: rate. Outside sections, ``section_start`` is 0. This is a plain tuple for speed: an hour of audio has 150,000 slices.
+#: (frame, position, first, last, section_start): samples [first, last) of a decoded frame. Sample ``first`` of the
+#: frame is sample ``position`` of the stream. Frames with another sample rate than the stream form a section. Sample
+#: ``section_start`` of the stream is the first sample of the section, and ``position`` then counts samples of the
+#: section. Outside sections, ``section_start`` is 0. This is a plain tuple for speed: an hour of audio has 150,000.
 FrameSlice = tuple[Any, int, int, int, int]
 
-# If time stamps differ from the sample count by less than this, the difference is jitter, otherwise a leap in time.
+# Smaller differences between time stamps and the sample count are jitter, larger ones are leaps in time.
 MAX_JITTER_SECONDS = 0.05
 
-# If a seek ends after the wanted packet, seek this many seconds earlier.
+# If a seek ends after the wanted packet, repeat it with a time that is earlier by this many seconds.
 _STEPS_BACK_SECONDS = (0, 1, 4, 16, 64)
 
 # This demuxer shortens the duration of the last packet to exclude the encoder's padding.
@@ -50,11 +50,11 @@ _STATES_THE_END = "mov"
 # Once this demuxer has read a packet, it uses the packet's time for the whole page, so a seek needs a new demuxer.
 _SEEKS_ONLY_WHEN_FRESH = "ogg"
 
-# The time stamps of this many first frames are compared with counting samples.
+# Number of first frames whose time stamps are compared with a count of samples.
 _NUM_FRAMES_TO_CHECK = 8
 
-# A decode from the beginning keeps its last frames, up to this size, so that the next range may start there. A frame
-# takes about `_FRAME_BYTES` for lists and objects, in addition to its samples.
+# Largest size of the decoded frames that are kept when decoding from the beginning, so that the next range may start at
+# one of them. A frame takes about `_FRAME_BYTES` for lists and objects, in addition to its samples.
 _MAX_KEPT_BYTES = 8 << 20
 _FRAME_BYTES = 1 << 11
 _BYTES_PER_SAMPLE = 4
@@ -64,7 +64,7 @@ _JOINED_BY_TAGS = frozenset(("aac", "flac", "mp3", "ogg"))
 
 
 class AudioStream:
-    """Decode ranges of samples from a fresh reader, from which no packet was read.
+    """Decodes ranges of samples from a reader. No packet may have been read from the reader.
 
     If ``is_sequential``, every range is decoded from the beginning, even if the format and codec allow seeking.
     """
@@ -79,24 +79,24 @@ class AudioStream:
         self._states_the_end = _STATES_THE_END in formats
         self._needs_new_codec = needs_new_codec(self.codec)
         self._reopens_to_seek = _SEEKS_ONLY_WHEN_FRESH in formats
-        # The last profile whose memory was found to be bounded.
+        # The last profile for which `has_unbounded_memory` returned False.
         self._bounded_profile: str | None = None
         self._has_profiles = self.codec in AAC_CODECS
         self._is_exact = is_exact_after_pre_roll(self.codec)
-        # The pre-rolls to try, in samples, in ascending order.
+        # Lengths of pre-roll to try, in samples, in ascending order.
         self._pre_rolls: list[int] = []
         self._form: SampleForm | None = None
         self._clock: SampleClock | None = None
         self._first_packet_pts = 0
         self._max_jitter = 0.0
-        # The first decoded packets and the rest of the same decode. Any other read discards both.
+        # The first decoded packets, and an iterator over the packets after them. Any other read discards both.
         self._beginning: list[DecodedPacket] = []
         self._after_beginning: Iterator[DecodedPacket] | None = None
         self._rewind: _RewindBuffer | None = None
 
     @property
     def form(self) -> SampleForm:
-        """Sample rate and channels of the first frame; `StreamError` if there is none."""
+        """Sample rate and channels of the first frame. Raises `StreamError` if there is no frame."""
         if self._form is None:
             self._decode_beginning()
         assert self._form is not None
@@ -104,7 +104,7 @@ class AudioStream:
 
     @property
     def clock(self) -> SampleClock:
-        """Conversion of a frame's time stamp to its first sample."""
+        """Converts the time stamp of a frame to the number of its first sample."""
         if self._clock is None:
             self._decode_beginning()
         assert self._clock is not None
@@ -116,7 +116,7 @@ class AudioStream:
 
     @property
     def priming_seconds(self) -> float:
-        """Seconds from the start of the first packet to sample 0: the encoder's delay, which is not played."""
+        """Seconds from the start of the first packet to sample 0. This encoder's delay is not played."""
         return float(max(0, self.clock.begin_pts - self._first_packet_pts) * self._time_base)
 
     def use_threads(self, num_threads: int) -> None:
@@ -127,7 +127,7 @@ class AudioStream:
         """Yield slices with the samples [plan.start, plan.stop) of the stream, in order.
 
         Raises `DecodeError` if a packet with wanted samples cannot be decoded, `UnknownPositionError` if only a
-        sequential stream can find the range, and `SeekMissedError` if a seek ended at another packet.
+        sequential stream can find the range, and `SeekMissedError` if a seek reached another packet than expected.
         """
         start, stop = plan.start, plan.stop
         stream_rate = self.form.sample_rate
@@ -136,7 +136,7 @@ class AudioStream:
         clock = self.clock
         begin_pts, (numerator, denominator), max_jitter = clock.begin_pts, clock.ratio, self._max_jitter
         last_packet: Any = None
-        # The latest slice is not yielded yet, because the end of the stream may shorten it.
+        # The latest slice is held back, because the end of the stream may shorten it.
         held_back: FrameSlice | None = None
         is_complete = self.is_at_end = False
         section: _Section | None = None
@@ -195,7 +195,7 @@ class AudioStream:
                         yield held_back
                     held_back = frame, position + first, first, last, 0
             if is_complete or (section is None and stop is not None and end is not None and end >= stop):
-                # Read one more packet. If there is none, this was the last packet and may contain padding.
+                # Read one more packet. If there is none, the last packet may contain padding.
                 is_complete = True
                 if not self._states_the_end:
                     break
@@ -210,7 +210,10 @@ class AudioStream:
             yield held_back
 
     def _position_after_seek(self, clock: SampleClock, pts: int | None, end: int | None, start: int | None) -> int:
-        """Return a frame's first sample by its time stamp; check it against ``end``, the counted sample."""
+        """Return a frame's first sample, given its time stamp and ``end``, the counted end of the previous frame.
+
+        Raises `UnknownPositionError` if the two contradict each other, or if neither determines the sample.
+        """
         # The profile may change within a stream.
         if self._has_profiles and (profile := self.reader.profile) != self._bounded_profile:
             if has_unbounded_memory(self.codec, profile):
@@ -224,21 +227,21 @@ class AudioStream:
         if not is_certain:
             raise UnknownPositionError
         if end is not None and position != end:
-            # A leap within the pre-roll is not accepted, because the codec would start without pre-roll after it.
+            # A gap within the pre-roll is not accepted, because decoding would resume after it without pre-roll.
             is_leap = position - end > self._max_jitter and start is not None and end >= start
             if not is_leap:
                 raise UnknownPositionError
         return position
 
     def _holds_wanted(self, packet: Any, start: int | None, end: int | None) -> bool:
-        """Return whether an undecodable packet belongs to the range and not only to its pre-roll."""
+        """Return whether an undecodable packet has samples of the range, not only of its pre-roll."""
         if start is None or packet is None or packet.pts is None:
             return start is None or end is not None
         length = round((packet.duration or 0) * self.clock.samples_per_tick)
         return self.clock.position(packet.pts) + length > start
 
     def _stated_end(self, last_packet: Any | None) -> int | None:
-        """Return the end of the stream in samples, if the duration of its last packet states it."""
+        """Return the end of the stream in samples, given by the duration of its last packet; ``None`` if not stated."""
         if not self._states_the_end or last_packet is None or last_packet.pts is None or not last_packet.duration:
             return None
         if has_coarse_ticks(self.clock.samples_per_tick):
@@ -248,12 +251,13 @@ class AudioStream:
     # Where to begin
 
     def _decoded_from(self, start: int | None) -> tuple[Iterator[DecodedPacket], int | None]:
-        """Return the frames to decode for a range from sample ``start``, and their first sample if it is known."""
+        """Return the decoded packets for a range from sample ``start``, and their first sample (``None`` if unknown).
+        """
         if self._can_seek:
             packets = None if start is None else self._packets_before(start)
             if packets is not None:
                 return self.reader.decoded(packets), None
-            # Only a sequential stream keeps decoded frames, so it reaches late ranges faster.
+            # A sequential stream reaches late ranges faster, because it keeps decoded frames.
             if start is not None and start > self._pre_rolls[0] + self.form.sample_rate:
                 raise UnknownPositionError
             return self._from_beginning(), 0
@@ -262,7 +266,7 @@ class AudioStream:
         return self._rewind.replay(start or 0)
 
     def _packets_before(self, start: int) -> Iterable[Any] | None:
-        """Seek, and return the first packets to decode for a range; ``None`` if no seek reaches its pre-roll."""
+        """Seek, and return the packets to decode first for a range; ``None`` if no seek reaches its pre-roll."""
         for pre_roll in self._pre_rolls:
             if start <= pre_roll:
                 break
@@ -278,7 +282,7 @@ class AudioStream:
         return None
 
     def _seek(self, pts: int) -> list[Any] | None:
-        """Seek, and return the last packet at or before a time stamp and the packet after it; ``None`` on failure."""
+        """Seek; return the last packet at or before a time stamp and, if any, the next packet; ``None`` on failure."""
         self._beginning, self._after_beginning = [], None
         reader = self.reader
         for seconds in _STEPS_BACK_SECONDS:
@@ -302,7 +306,7 @@ class AudioStream:
         return None
 
     def _fills_memory(self, memory: OpusMemory, packets: list[Any], pts: int) -> bool:
-        """Append packets up to a time stamp to ``packets``; return whether a new decoder decodes the last one right."""
+        """Read packets up to a time stamp into ``packets``; return whether a new decoder gets the last one right."""
         is_right = True
         for packet in packets:
             is_right = memory.take(bytes(packet))
@@ -315,7 +319,7 @@ class AudioStream:
         return is_right
 
     def _opus_packets(self, packets: list[Any], memory: OpusMemory) -> Iterator[Any]:
-        """Yield ``packets``, then further packets until a new decoder would be in the right state."""
+        """Yield ``packets``, then further packets until a new decoder would have reached the right state."""
         yield from packets
         while not memory.is_complete and (packet := self.reader.read_packet()) is not None:
             if not memory.take(bytes(packet)):
@@ -333,7 +337,7 @@ class AudioStream:
         return chain(beginning, rest)
 
     def _decode_beginning(self) -> None:
-        """Decode and keep the first frames, and derive the sample form, the clock and the pre-rolls from them."""
+        """Decode and keep the first frames. Derive the sample form, the clock and the pre-rolls from them."""
         reader = self.reader
         if not reader.is_fresh:
             reader.reopen()
@@ -375,7 +379,7 @@ class AudioStream:
             and not reader.time_restarts
             and not has_unbounded_memory(self.codec, reader.profile)
             and not (self.codec == "opus" and packet is not None and begins_with_narrow_band(bytes(packet)))
-            # The time stamps of the first frames agree with counting their samples.
+            # Time stamps of the first frames agree with a count of their samples.
             and all(
                 clock.position(stamp) == start
                 for start, stamp in zip(accumulate(lengths), stamps[1:], strict=False)
@@ -405,7 +409,7 @@ class _RewindBuffer:
         return self._items[0][0] if self._items else 0
 
     def replay(self, start: int) -> tuple[Iterator[DecodedPacket], int]:
-        """Return the decoded packets from sample ``start`` on, and their first sample. Callers `note` each packet."""
+        """Return the decoded packets from sample ``start`` on, and their first sample. The caller must `note` each."""
         first, self._num_replayed = self.begin, 0
         for position, _, _ in reversed(self._items):
             self._num_replayed += 1
@@ -416,7 +420,7 @@ class _RewindBuffer:
         return chain([item for _, _, item in kept], self._decoded), first
 
     def note(self, position: int, item: DecodedPacket) -> None:
-        """Keep a decoded packet whose first sample is ``position``, unless it is kept already."""
+        """Keep a decoded packet whose first sample is ``position``, unless `replay` returned it from this buffer."""
         if self._num_replayed:
             self._num_replayed -= 1
             return
@@ -429,7 +433,7 @@ class _RewindBuffer:
 
 @dataclass
 class _Section:
-    """Consecutive frames whose sample rate differs from the stream's, see `FrameSlice`."""
+    """Consecutive frames whose sample rate differs from the stream's; see `FrameSlice`."""
 
     section_start: int  # the sample of the stream at which the section starts
     rate: int  # samples per second
@@ -438,7 +442,7 @@ class _Section:
     length: int = 0
 
     def take(self, frame: Any) -> FrameSlice:
-        """Return the wanted samples of the next frame."""
+        """Return the slice of the next frame that is wanted; it may be empty."""
         position, num_samples = self.length, frame.samples
         self.length += num_samples
         first = max(0, self.start - position)
@@ -468,7 +472,7 @@ class _BetweenFiles:
         self.is_active = False
 
     def damage(self, packet: Any | None, error: UndecodablePacketError | None) -> UndecodablePacketError | None:
-        """Return the error to raise, given the next packet (``None`` at the end) and its decoding error, if any."""
+        """Return the error to raise, if any, given the next packet (``None`` at the end) and its decoding error."""
         found = self._kept or error
         self._kept = None
         data = b"" if packet is None else bytes(packet)
@@ -482,7 +486,7 @@ class _BetweenFiles:
             self._is_behind_tag = error is not None or position < self._tag_end
             found = None
         elif error is not None:
-            # The next packet shows whether a tag or a file starts there.
+            # Whether this is damage depends on the next packet, which may start a tag or a file.
             self._kept, found = found, None
         self.is_active = self._kept is not None or self._is_behind_tag
         return found

@@ -1,8 +1,8 @@
 """Read WAV files by position, and convert stored samples to float32.
 
 Files are not mapped into memory. If a mapped file is truncated, reading a page after its new end kills the process
-(SIGBUS), and no Python code can catch that. Reading by position takes one more copy, into a block that stays in the
-processor's cache, and reads as few bytes from disk.
+(SIGBUS), and Python code cannot catch that. Reading by position reads as few bytes from disk, and costs one more copy
+into a block that stays in the processor's cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUM_IDENTITY_BYTES = 4096
 
 @dataclass
 class WavFile:
-    """A source with the header from its first opening; picklable."""
+    """A source and, after its first opening, the size and first bytes of the file; picklable."""
 
     source: Source
     size: int | None = None  # of the file in bytes; `None` before the first opening
@@ -35,7 +35,7 @@ class WavFile:
 
     @classmethod
     def of(cls, source: object) -> WavFile:
-        """Return the file for the argument of a `WavDecoder`."""
+        """Return the `WavFile` for the source argument of a `WavDecoder`."""
         made = make_source(source)
         if isinstance(made, UrlSource) and made.url.startswith("file:"):
             made = PathSource(made.url.removeprefix("file:"))
@@ -61,7 +61,7 @@ class WavFile:
 
 
 class WavBytes:
-    """A handle of a `HandlePool`: one open reader of a file, which is closed with the handle."""
+    """An open reader of a file, for use as a handle of a `HandlePool`, which closes it."""
 
     keeps_interrupts = False  # no C code calls the reader
 
@@ -75,7 +75,8 @@ class WavBytes:
     def view(self, position: int, size: int) -> memoryview:
         """Return exactly ``size`` bytes, without a copy if the source is in memory.
 
-        All bytes must be within the size that the file had when it was opened. Raises `ReadError` if it was truncated.
+        All bytes must be within the size that the file had when it was opened. Raises `ReadError` if the file was
+        truncated.
         """
         if self._memory is not None:
             return self._memory[position : position + size]
@@ -111,14 +112,14 @@ _NATIVE_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 def num_lead_bytes(encoding: SampleEncoding) -> int:
-    """Return how many extra bytes `convert_samples` needs in front of the first sample."""
+    """Return the number of extra bytes that `convert_samples` needs before the first sample."""
     return 1 if encoding.num_bytes == 3 else 0
 
 
 def convert_samples(raw: memoryview, encoding: SampleEncoding, samples: NDArray[np.float32]) -> None:
     """Write stored samples to ``samples`` (channels, samples): integers scaled to [-1, 1), floats rounded to float32.
 
-    ``raw`` has first as many other bytes as `num_lead_bytes` returns, then the bytes of interleaved samples.
+    ``raw`` starts with the number of extra bytes that `num_lead_bytes` returns; interleaved samples follow.
     """
     stored = _integers_of_24_bits(raw, encoding) if encoding.num_bytes == 3 else np.frombuffer(raw, _dtype(encoding))
     with np.errstate(over="ignore", invalid="ignore"):  # a double beyond float32 is infinite, as in C
@@ -139,7 +140,7 @@ def _dtype(encoding: SampleEncoding) -> np.dtype[Any]:
 def _integers_of_24_bits(raw: memoryview, encoding: SampleEncoding) -> NDArray[np.int32]:
     """Return 24-bit integers in the upper bits of 32-bit integers.
 
-    Each is read together with the previous byte, which is three times as fast as moving single bytes::
+    Each integer is read together with the previous byte, which is three times as fast as moving single bytes::
 
         little-endian    [other, low, mid, high]    the other byte is the lowest: clear it
         big-endian       [other, high, mid, low]    the other byte is the highest: shift it out

@@ -1,5 +1,5 @@
 """Parse packets without decoding them: pure functions on bytes.
 
-They find out whether a packet has a frame, whether other frames refer to it, whether the packet before it is missing,
-and where a stream is spliced.
+The parsers detect whether a packet has a frame, whether other frames refer to that frame, whether the previous packet
+is missing, and where two streams were joined.
 """

@@ -19,14 +19,14 @@ _DELIMITER_UNIT, _FRAME_UNITS = bytes((_TEMPORAL_DELIMITER << 3 | 2, 0)), (_FRAM
 _INTER_FRAME = 1
 _SELECT = 2  # seq_force_screen_content_tools and seq_force_integer_mv: each frame has its own value
 _MAX_OBU_SIZE_BYTES = 8
-# Number of bytes of a frame that include all fields up to refresh_frame_flags.
+# Number of bytes at the start of a frame that contain all header fields up to refresh_frame_flags.
 _FRAME_HEADER_BYTES = 16
 
 
 class Av1Content:
-    """Detects whether a packet shows a new or an existing frame (5.9.2).
+    """Classifies packets by whether they show a frame, new or repeated (5.9.2).
 
-    If a packet shows several frames, their number is unknown until they are decoded.
+    If a packet shows several frames, it is classified as uncertain.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -83,16 +83,16 @@ def is_lone_hidden_frame(beginning: bytes, size: int) -> bool:
 
 
 class Av1Pictures:
-    """Detects disposable AV1 packets: no frame in them updates a reference (5.9.2, refresh_frame_flags).
+    """Detects disposable AV1 packets, whose frames update no reference (5.9.2, refresh_frame_flags).
 
     A frame can only depend on other frames through the eight reference slots (7.20). They hold pixels, probabilities,
     motion vectors, segmentation, loop filter deltas and film grain. So a frame that is not stored in a slot changes no
-    other frame. All frames of the temporal unit must be coded inter frames of the base spatial layer, not repeats of
-    existing frames. Packets are not disposable if frame headers have timing information or frame numbers
-    (frame_id_numbers_present_flag), because decoders check that no number is missing.
+    other frame. A packet is disposable only if all its frames are coded inter frames of the base spatial layer, and not
+    repeats. If frame headers have timing information or frame numbers (frame_id_numbers_present_flag), no packet is
+    disposable, because decoders check that no number is missing.
 
     ``extradata`` is an ``av1C`` record, or a sequence header. Without it, the first sequence header in a packet is
-    used. After a packet with a different sequence header, nothing is disposable.
+    used. After a different sequence header, no packet is disposable.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -104,7 +104,8 @@ class Av1Pictures:
                 self._learn(_parse_sequence_header(payload))
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other frame needs this packet's frames; raise ValueError or IndexError if it is invalid."""
+        """Return whether no other frame needs the frames of a packet; raise ValueError or IndexError if it is invalid.
+        """
         if self._has_changed:
             return False
         num_frames = 0
@@ -158,7 +159,7 @@ def av1_units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
 
 
 def _leb128(data: memoryview | bytes, position: int) -> tuple[int, int]:
-    """Return (value, position after it) of a number with 7 bits per byte (4.10.5)."""
+    """Return a number that is stored with 7 bits per byte (4.10.5), and the position after it."""
     value = 0
     for i in range(_MAX_OBU_SIZE_BYTES):
         byte = data[position + i]
@@ -212,7 +213,7 @@ def _skip_uvlc(bits: BitReader) -> None:
 
 
 def _updates_nothing(payload: memoryview, sequence: _Sequence) -> bool:
-    """Return whether a frame header (5.9.2) is a coded inter frame with refresh_frame_flags of 0."""
+    """Return whether a frame header (5.9.2) describes a coded inter frame with refresh_frame_flags of 0."""
     if not sequence.is_plain:
         return False
     bits = BitReader(bytes(payload[:_FRAME_HEADER_BYTES]))

@@ -1,7 +1,7 @@
-"""Determine the content of packets by codec. Pure functions on bytes.
+"""Classify packets by their content, for each codec. Pure functions on bytes.
 
-H.264, HEVC, AV1 and MPEG have their own modules. VP8, VP9, Dirac and the checksums of FFV1 are parsed here.
-`PacketInspector` combines everything that a packet scan needs.
+H.264, HEVC, AV1 and MPEG have modules of their own. This module parses VP8, VP9, Dirac and the checksums of FFV1.
+`PacketInspector` collects all facts that a packet scan needs.
 
 References are to RFC 6386 (VP8), the VP9 bitstream specification, and the Dirac specification.
 """
@@ -35,16 +35,16 @@ from .units import MAX_ZEROS, Disposable, PacketContent, hevc_length_size
 _MPEG = frozenset(("mpeg1video", "mpeg2video", "mpeg4"))
 # Codecs whose intact pictures may start with zeros.
 RAW_CODECS = frozenset(("rawvideo", "v210", "v410", "r210", "wrapped_avframe"))
-#: Every packet of these codecs has a frame, shown or hidden. If the codec refuses a packet, the packet is damaged.
+#: Every packet of these codecs has a frame, shown or hidden. If the decoder rejects a packet, the packet is damaged.
 CODECS_OF_FRAMES_ONLY = frozenset(("av1", "vp8", "vp9"))
 _ZEROS = bytes(MAX_ZEROS)
 
 
 def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], PacketContent]:
-    """Return the function that classifies packets of a codec (FFmpeg's name). Uncertain packets count as pictures.
+    """Return a function that classifies packets of a codec (FFmpeg's name). Uncertain packets count as pictures.
 
-    VP8, VP9 and AV1 have packets that only update references and show nothing ("alternate reference" frames). In other
-    codecs, a packet may contain only the end of a sequence, or data that belong to no picture.
+    Some packets of VP8, VP9 and AV1 only update references and show nothing ("alternate reference" frames). In other
+    codecs, a packet may contain only the end of a sequence, or data that do not belong to a picture.
 
     Pass packets to the function in file order, from the first packet. ``extradata`` is the codec's configuration
     record, or its headers as in the stream.
@@ -86,15 +86,15 @@ _DISPOSABLE: dict[str, Callable[[bytes], Callable[[memoryview], bool]]] = {
 
 
 def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], Disposable]:
-    """Return the function that decides whether decoding can skip a packet.
+    """Return a function that decides whether decoding can skip a packet.
 
-    A packet is always needed if it is unusual or its codec has no rule here. VP9 frames are always needed, even if they
-    update no reference (refresh_frame_flags of 0). Each VP9 frame passes its motion vectors to the next frame (VP9
+    Unusual packets and packets of codecs without a rule here are always needed. VP9 frames are always needed, even if
+    they update no reference (refresh_frame_flags of 0). Each VP9 frame passes its motion vectors to the next frame (VP9
     bitstream specification, 7.2: UsePrevFrameMvs), and may pass probabilities (refresh_frame_context), a segmentation
-    map and loop filter deltas (7.2.8, 7.2.10). Only the next packet states whether its frame uses them.
+    map and loop filter deltas (7.2.8, 7.2.10). Only the next packet states whether its frame uses these values.
 
-    Pass packets to the function in decode order, from any key frame. If parameter sets change within the stream, the
-    function declares fewer packets disposable, never more.
+    Pass packets to the function in decode order, starting at any key frame. If parameter sets change within the stream,
+    the function may declare too few packets disposable, but never too many.
     """
     make = _DISPOSABLE.get(codec or "")
     if make is None:
@@ -123,16 +123,17 @@ def _h264_is_disposable(parser: H264Parser, packet: memoryview) -> bool:
 
 
 class BreakDetector(Protocol):
-    """Finds packets at which a decoder may drop frames, given the packets of a stream in file order."""
+    """Finds packets at which a decoder may drop frames. It gets the packets of a stream in file order."""
 
     def find(self, packet: memoryview) -> str | None:
         """Return why frames may be dropped at this packet, or ``None``."""
 
 
 def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = True) -> BreakDetector | None:
-    """Return a `BreakDetector` for a codec; ``None`` if its decoder is not known to drop frames midway.
+    """Return a `BreakDetector` for a codec; ``None`` unless its decoder is known to drop frames within a stream.
 
-    With ``is_at_start``, the detector's first packet is the stream's first; its headers may differ from ``extradata``.
+    ``is_at_start`` means that the detector starts at the first packet of the stream, whose headers may differ from
+    ``extradata``.
     """
     if codec == "hevc":
         return HevcBreaks(extradata, is_at_start=is_at_start)
@@ -142,7 +143,7 @@ def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = T
 
 
 def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview) -> bool:
-    """Return whether a stream that starts with this packet starts with a possibly incomplete picture.
+    """Return whether a stream that starts with this packet may start with an incomplete picture.
 
     H.264 and HEVC decoders drop the first pictures of a stream until a picture is complete.
     """
@@ -152,11 +153,11 @@ def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview)
 
 
 def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return for each packet whether its first bytes prove that it shows a picture; if not, parse the whole packet.
+    """Return for each packet whether its first bytes prove that it shows a picture. Packets without proof need parsing.
 
-    Packets of codecs without hidden pictures count as pictures. So do AV1 packets with several units: they are a
-    temporal unit, which shows one picture (AV1 specification, 7.5). ``beginning`` is (N, 16), padded with zeros;
-    ``size`` has the packets' sizes, (N,).
+    Packets of codecs without hidden pictures count as pictures. AV1 packets with several units also do: they are a
+    temporal unit, which shows one picture (AV1 specification, 7.5). ``beginning`` has the first bytes of each packet,
+    (N, 16), padded with zeros; ``size`` has the packets' sizes, (N,).
     """
     first = beginning[:, 0]
     if codec == "vp8":
@@ -181,7 +182,7 @@ def _vp9_content(packet: memoryview) -> PacketContent:
 
 
 def _frames_of_superframe(packet: memoryview) -> Iterator[memoryview]:
-    """Yield the frames of a packet: a single frame, or those that an index at the packet's end lists (annex B)."""
+    """Yield the frames of a packet: one frame, or the frames that an index at the end of the packet lists (annex B)."""
     marker = packet[-1] if len(packet) else 0
     if marker >> 5 == 0b110:
         count, width = (marker & 7) + 1, ((marker >> 3) & 3) + 1
@@ -209,7 +210,7 @@ def _vp9_frame_is_shown(frame: memoryview) -> bool:
 
 
 def _dirac_content(packet: memoryview) -> PacketContent:
-    """Classify a Dirac packet: the parse codes of pictures have a certain bit (9.6.1)."""
+    """Classify a Dirac packet by its parse codes: those of pictures have a certain bit (9.6.1)."""
     position = 0
     while bytes(packet[position : position + 4]) == b"BBCD" and len(packet) >= position + 13:
         if packet[position + 4] & 8:
@@ -231,7 +232,7 @@ _CONTENT: dict[str, Callable[[memoryview], PacketContent]] = {
 
 
 def has_valid_start(codec: str | None, packet: memoryview) -> bool:
-    """Return whether a packet has the start that its codec requires, and does not start with zeros.
+    """Return whether a packet has the start code or marker that its codec requires, and does not start with zeros.
 
     VP8 key frames have a start code (RFC 6386, 9.1). VP9 frames have a marker (VP9 bitstream specification, 7.2).
     """
@@ -244,10 +245,10 @@ def has_valid_start(codec: str | None, packet: memoryview) -> bool:
 
 
 def nal_units_are_valid(packet: memoryview, length_size: int) -> bool:
-    """Return whether the length-prefixed units of an HEVC packet fill it exactly and have possible headers.
+    """Return whether the length-prefixed units of an HEVC packet fill it exactly and their headers are possible.
 
-    Damage rarely passes this check. The first bit of a header (ITU-T H.265, 7.3.1.2) must be 0, and the temporal layer
-    plus 1 must not be 0. `H264Parser` checks H.264 in the same way.
+    Damage rarely passes this check. The first bit of a header (ITU-T H.265, 7.3.1.2) must be 0, and the field "temporal
+    layer plus 1" must not be 0. `H264Parser` checks H.264 packets in the same way.
     """
     position, end = 0, len(packet)
     while position + length_size < end:
@@ -262,18 +263,18 @@ def nal_units_are_valid(packet: memoryview, length_size: int) -> bool:
 _TRAILER_BYTES = 8
 _LENGTH_BYTES = 3
 
-# FFV1's CRC-32 processes the highest bit of a byte first, zlib's the lowest.
+# FFV1's CRC-32 processes the highest bit of a byte first; zlib's CRC-32 processes the lowest bit first.
 _MIRRORED = bytes(sum((byte >> bit & 1) << 7 - bit for bit in range(8)) for byte in range(256))
 _ALL_BITS = 0xFFFFFFFF
-# Mirrored CRC register before a slice: 0 in versions up to 3, FFmpeg's own value in version 4. The register has the
-# same value after a slice with its checksum.
+# Value of the mirrored CRC register before a slice: 0 in versions up to 3, FFmpeg's own value in version 4. A slice
+# followed by its checksum leads back to the same value.
 _REGISTERS = (0, 0x5E31029E)
 
 
 def slices_are_intact(packet: memoryview) -> bool:
-    """Return whether the slices of an FFV1 packet match their checksums, or have no checksums.
+    """Return whether the slices of an FFV1 packet match their checksums. Slices without checksums count as intact.
 
-    If the lengths of the slices do not add up to the packet's size, return ``True``: the codec reports this error.
+    If the lengths of the slices do not add up to the packet's size, return ``True``: the decoder reports this error.
     """
     spans = list(_slice_spans(packet))
     if not spans or spans[-1][0] != 0:
@@ -285,7 +286,7 @@ def slices_are_intact(packet: memoryview) -> bool:
 
 
 def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
-    """Yield start and stop of slices from last to first, until a length is impossible."""
+    """Yield (start, stop) of each slice, from the last slice to the first; end at the first impossible length."""
     stop = len(packet)
     while stop >= _TRAILER_BYTES:
         trailer = stop - _TRAILER_BYTES
@@ -297,12 +298,12 @@ def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _crc32(data: memoryview, register: int) -> int:
-    """Return the CRC register after ``data``, without the inversions that zlib does before and after."""
+    """Return the CRC register after ``data``, without the inversions that zlib applies before and after."""
     return zlib.crc32(data, register ^ _ALL_BITS) ^ _ALL_BITS
 
 
 class Finding(NamedTuple):
-    """The facts that `PacketInspector` found in a packet."""
+    """The facts that `PacketInspector` determined about a packet."""
 
     content: PacketContent  # the result of decoding the packet
     is_whole: bool  # whether its structure is valid for its codec
@@ -314,9 +315,9 @@ class Finding(NamedTuple):
 class PacketInspector:
     """Inspects packets in file order: call `pass_plain` for each packet, and `inspect` if `pass_plain` returns False.
 
-    Nearly all packets are plain: one picture that is shown and follows the previous one. To check this in the first
-    bytes takes much less time than to parse all units. `pass_plain` gets the first bytes (`HEAD_BYTES` or the whole
-    packet) and the packet's size. It records the packet if it is plain, and returns whether it is.
+    Nearly all packets are plain: they have one picture, which is shown and follows the previous one. To check this in
+    the first bytes is much faster than to parse all units. `pass_plain` gets the first bytes of a packet (`HEAD_BYTES`,
+    or all if there are fewer) and the packet's size. If the packet is plain, it records the packet and returns True.
     """
 
     pass_plain: Callable[[bytes, int], bool]
@@ -334,11 +335,12 @@ class PacketInspector:
 
     @property
     def may_be_fields(self) -> bool:
-        """Return whether the headers so far allow packets with a single field."""
+        """Return whether the headers so far allow a packet to contain a single field."""
         return False
 
     def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
-        """Inspect a packet that is not plain. ``before`` is the end of the previous packet if that packet was plain."""
+        """Inspect a packet that is not plain. If the previous packet was plain, ``before`` is the end of that packet.
+        """
         content = self._content_of(packet)
         return Finding(
             content,

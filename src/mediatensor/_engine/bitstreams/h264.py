@@ -1,12 +1,12 @@
-"""Parse H.264 packets: whether they have a picture, are disposable or single fields, or follow a lost picture.
+"""Parse H.264 packets: find those without pictures, disposable pictures, single fields, and lost pictures.
 
-`H264Parser` parses the units of each packet once and sets an attribute for each of these facts.
+`H264Parser` parses the units of each packet once, and sets an attribute for each of these facts.
 
 References are to ITU-T H.264: units 7.3.1, parameter sets 7.3.2, slice header 7.3.3, byte stream annex B; and to
 ISO/IEC 14496-15, 5.3.3.1 for the configuration record.
 
-**Loss.** Reference pictures are counted: frame_num is one more than in the previous reference picture, modulo a power
-of two, and 0 at an IDR picture (7.4.3)::
+**Loss.** Reference pictures are counted: modulo a power of two, the frame_num of a picture is one more than the
+frame_num of the previous reference picture. An IDR picture has 0 (7.4.3)::
 
     picture      IDR  P   B   b   b   P   b      b: not a reference
     frame_num     0   1   2   3   3   3   4
@@ -14,10 +14,10 @@ of two, and 0 at an IDR picture (7.4.3)::
 
 The loss of the last references before an IDR picture cannot be detected, but no later picture needs them.
 
-**Disposable pictures.** All slices of a packet have a nal_ref_idc of 0 (7.4.1). No other picture refers to such a
-picture, and no later picture derives its frame_num (7.4.3) or picture order count (8.2.1) from it. Two fields of a
-frame are disposable only together, so both must be in the packet. The packet must not contain units that apply to
-later pictures, such as parameter sets.
+**Disposable pictures.** All slices of the packet have a nal_ref_idc of 0 (7.4.1). No other picture refers to such a
+picture or derives its own frame_num (7.4.3) or picture order count (8.2.1) from it. Two fields of a frame are
+disposable only together, so both must be in the packet. The packet must not contain units that apply to later pictures,
+such as parameter sets.
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ _MAX_FRAME_NUM_BITS = 16
 _MAX_REFERENCES = 32
 _RECOVERY_POINT = 6
 
-# Bytes that contain a whole slice header with weights for many references; all up to frame_num; and the field flags.
+# Numbers of bytes that contain: a slice header with weights for many references; all fields up to frame_num; the field
+# flags.
 _SLICE_BYTES, _FRAME_NUM_BYTES, _FIELD_BYTES = 320, 24, 64
 # Largest offset of the slice in a plain packet, so that its header is in the first bytes.
 _MAX_SLICE_START = HEAD_BYTES - _SLICE_BYTES
-# In nearly every first slice, the bits up to the picture parameter set: 1 bit, 1 to 7 bits, 1 bit.
+# In nearly every first slice, the fields up to the picture parameter set have at most this many bits: 1, 1 to 7, 1.
 _SHORT_PREFIX_BITS = 9
 # Longer than the parsed part of any parameter set: 480 numbers of scaling lists take 1,020 bytes at most.
 _PARAMETER_BYTES = 2048
@@ -118,20 +119,20 @@ class _PictureParameters:
     has_redundant_pictures: bool  # slices state the number of a redundant picture
 
 
-# Bytes that contain a slice of a reference picture, the slice's offset in them, its frame_num and its parameter sets.
+# A slice of a reference picture: bytes that contain it, its offset in them, its frame_num, its parameter sets.
 _Reference = tuple[bytes, int, int, _SequenceParameters, _PictureParameters]
 
 
 class H264Parser:
-    """Parses the packets of a stream in decode order, each once; its attributes describe the last packet.
+    """Parses the packets of a stream, each once and in decode order. The attributes describe the last packet.
 
-    Where it is uncertain whether a picture was lost, ``follows`` is true: without parameter sets, after a packet that
-    cannot be parsed, in streams that may skip values of frame_num (gaps_in_frame_num_value_allowed_flag), and if a
-    frame_num repeats. Units of other layers and views are skipped. An uncertain picture is not disposable.
+    If a loss is uncertain, ``follows`` is true. Examples are missing parameter sets, the packet after an unparsable
+    packet, streams that may skip values of frame_num (gaps_in_frame_num_value_allowed_flag), and a repeated frame_num.
+    An uncertain picture is not disposable. Units of other layers and views are skipped.
 
     ``extradata`` is an ``avcC`` record, or parameter sets after start codes. With ``is_thorough``, frame_num is also
-    checked in pictures that are not references. These show a loss one picture earlier, and also a loss that no later
-    reference shows.
+    checked in pictures that are not references. This detects a loss one picture earlier, and even if no reference
+    picture follows.
     """
 
     content: PacketContent  # whether the packet has a picture
@@ -143,11 +144,11 @@ class H264Parser:
     def __init__(self, extradata: bytes, *, is_thorough: bool = True) -> None:
         self._is_thorough = is_thorough
         self._length_size = avc_length_size(extradata)
-        # Current parameter sets by identifier, and all sequence parameter sets that were seen.
+        # Current parameter sets by identifier, and all sequence parameter sets so far.
         self._sequences: dict[int, _SequenceParameters] = {}
         self._pictures: dict[int, _PictureParameters | None] = {}
         self._seen: set[_SequenceParameters] = set()
-        # Key: first bits of a slice. Value: shift of frame_num in the first 32 bits, largest frame_num, parameter sets.
+        # Key: first bits of a slice. Value: position of frame_num (a right shift), its largest value, parameter sets.
         self._number_places: dict[int, tuple[int, int, _SequenceParameters, _PictureParameters]] = {}
         self._last_reference: _Reference | None = None
         #: Whether any sequence parameter set so far allows single fields.
@@ -166,7 +167,7 @@ class H264Parser:
         self.is_disposable = self.is_field = False
 
     def restart(self) -> None:
-        """Continue at any other packet of the stream, with only the parameter sets in ``extradata``."""
+        """Prepare for any other packet of the stream, keeping only the parameter sets in ``extradata``."""
         sequences, pictures = self._configured
         self._sequences, self._pictures = dict(sequences), dict(pictures)
         self._number_places = {}
@@ -178,8 +179,8 @@ class H264Parser:
         A plain picture is a frame that follows the previous reference picture. Only a delimiter, supplemental
         information and, with start codes, parameter sets may come before its first slice. With unit lengths, no other
         unit may follow this slice; with start codes, this is not checked. ``head`` is the first `HEAD_BYTES` of the
-        packet, or the whole packet. This method does not update the attributes and does not find out whether the
-        picture is disposable. If the packet is not plain, call `read`.
+        packet, or the whole packet if it is shorter. This method does not update the attributes, and does not determine
+        whether the picture is disposable. If it returns False, call `read`.
         """
         before = self._last_reference
         if before is None or self.may_be_fields:
@@ -227,7 +228,7 @@ class H264Parser:
         return True
 
     def _find_number(self, bits: int) -> tuple[int, int, _SequenceParameters, _PictureParameters] | None:
-        """Return the place of frame_num for the first 32 bits of a slice, and store it in ``_number_places``."""
+        """Return where frame_num is in the first 32 bits of a slice, and store this in ``_number_places``."""
         first_bits = bits >> 32 - _SHORT_PREFIX_BITS
         prefix = _short_prefix(first_bits)
         picture = None if prefix is None else self._pictures.get(prefix[1])

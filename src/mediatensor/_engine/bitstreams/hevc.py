@@ -19,7 +19,7 @@ _SPS, _PREFIX_SEI, _SUFFIX_SEI = 33, 39, 40
 _PASSED, _PLAIN = frozenset((_PREFIX_SEI << 1, 35 << 1)), frozenset(kind << 1 for kind in range(10))
 _BLA, _IRAP, _CRA, _ENDS = range(16, 19), range(16, 24), 21, (36, 37)
 
-# Patterns for units after start codes: the first slice of a picture; the end of a sequence; and units that show
+# Patterns for units after start codes: the first slice of a picture; the end of a sequence; and units that decide
 # whether there is a picture (a slice, or a unit that is invalid in HEVC).
 _FIRST_SLICE = re.compile(rb"\x00\x00\x01([\x00-\x3e][\x01-\x07][\x80-\xff])")
 _END = re.compile(rb"\x00\x00\x01[\x48\x4a][\x01-\x07]")
@@ -36,7 +36,7 @@ _DECISIVE = re.compile(
 
 
 def hevc_content(packet: memoryview, length_size: int | None) -> PacketContent:
-    """Classify a packet: a picture starts with a slice segment of the base layer whose kind is not reserved.
+    """Classify a packet. It has a picture if a slice segment of the base layer has a kind that is not reserved.
 
     ``length_size`` is the size in bytes of each unit's length; ``None`` for units after start codes.
     """
@@ -59,11 +59,11 @@ def hevc_content(packet: memoryview, length_size: int | None) -> PacketContent:
 class HevcPictures:
     """Detects disposable HEVC packets: sub-layer non-reference pictures of the highest temporal sub-layer (7.4.2.2).
 
-    Pictures of the same sub-layer do not refer to them, but pictures of higher sub-layers may. So the highest
-    TemporalId must be known: sps_max_sub_layers_minus1 (7.4.3.2.1) of all sequence parameter sets in ``extradata`` (an
-    ``hvcC`` record, 14496-15, 8.3.3.1, or parameter sets after start codes). After a packet with another value, nothing
-    is disposable. Pictures of several layers (annex F) are never disposable, and neither are packets with units that
-    apply to later pictures, such as parameter sets.
+    Pictures of the same sub-layer do not refer to such pictures, but pictures of higher sub-layers may. So the highest
+    TemporalId must be known. It is stated by sps_max_sub_layers_minus1 (7.4.3.2.1) in all sequence parameter sets of
+    ``extradata`` (an ``hvcC`` record, 14496-15, 8.3.3.1, or parameter sets after start codes). After a packet that
+    states another value, no packet is disposable. Packets with pictures of several layers (annex F) are never
+    disposable, and neither are packets with units that apply to later pictures, such as parameter sets.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -103,18 +103,19 @@ class HevcBreaks:
     """Finds key frames at which the decoder drops pictures, and packets with several pictures.
 
     The decoder drops the leading pictures of a BLA picture, and of a CRA picture after the end of a sequence (8.1.3).
-    It drops waiting pictures at a key frame with no_output_of_prior_pics_flag (C.5.2.2).
+    At a key frame with no_output_of_prior_pics_flag, it drops pictures that it has not returned yet (C.5.2.2).
     """
 
     def __init__(self, extradata: bytes, *, is_at_start: bool) -> None:
         self._length_size = hevc_length_size(extradata)
         self._has_begun = not is_at_start
         self._has_ended = False
-        # Whether the previous packet was plain, so that the end of the packet has not been parsed.
+        # Whether the previous packet was plain. If so, its end has not been parsed.
         self._has_passed = False
 
     def find(self, packet: memoryview, before: memoryview | None = None) -> str | None:
-        """Return why pictures may be dropped at this packet, or ``None``; ``before``: the previous packet if plain."""
+        """Return why pictures may be dropped at this packet, or ``None``; ``before`` is the previous packet if plain.
+        """
         if self._has_passed and before is not None:
             self._has_ended, self._has_passed = _parse_structure(before, self._length_size)[2], False
         pictures, ends_before, ends_after = _parse_structure(packet, self._length_size)
@@ -131,7 +132,7 @@ class HevcBreaks:
 
         A plain picture is in the base layer and not a key frame. Only supplemental information and a delimiter come
         before its first slice. With unit lengths, no other unit may follow this slice; with start codes, this is not
-        checked. If the packet is not plain, call `find`.
+        checked. If this method returns False, call `find`.
         """
         if not self._has_begun:
             return False
@@ -170,9 +171,9 @@ class HevcBreaks:
 
 
 def _parse_structure(packet: memoryview, length_size: int | None) -> tuple[list[bytes], bool, bool]:
-    """Return (first three bytes of each picture, whether a sequence ends before the first picture, and after it).
+    """Return (first three bytes of each picture, whether a sequence ends before the first picture, whether after it).
 
-    FFmpeg splits packets with start codes so that each has one picture, and the end of a sequence comes first or last.
+    FFmpeg splits streams with start codes into packets of one picture, with the end of a sequence at either end.
     """
     pictures: list[bytes] = []
     ends = [False, False]
@@ -197,7 +198,7 @@ def _parse_structure(packet: memoryview, length_size: int | None) -> tuple[list[
 
 
 def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
-    """Return whether a stream that starts with this packet starts with a picture where decoding cannot start."""
+    """Return whether a stream that starts with this packet starts with a picture that decoding cannot start at."""
     with suppress(ValueError):
         for unit in nal_units(packet, hevc_length_size(extradata)):
             if _kind(unit) < _NUM_PICTURE_KINDS:

@@ -1,4 +1,4 @@
-"""Parse MPEG-1, 2 and 4 packets: whether they have a picture, whether they are disposable, and where sizes change.
+"""Parse MPEG-1, 2 and 4 packets: find those without pictures, disposable pictures, and changes of size.
 
 References are to ISO/IEC 11172-2, 13818-2 (MPEG-2) and 14496-2 (MPEG-4 part 2).
 """
@@ -26,11 +26,11 @@ _GRAYSCALE = 3  # video_object_layer_shape
 _DIVX_PACKED = re.compile(rb"DivX\d{1,9}(Build|b)\d{1,9}p")
 
 _ANY_START_CODE = re.compile(rb"\x00\x00\x01(.)", re.DOTALL)
-# MPEG-1 and 2: any code except user data, a sequence or its end, an extension, and a group of pictures.
+# MPEG-1 and 2: any start code except user data, a sequence or its end, an extension, and a group of pictures.
 _DECISIVE = re.compile(rb"\x00\x00\x01([^\xb2\xb3\xb5\xb7\xb8])")
-# MPEG-4: objects, layers, the ends of both, and user data.
+# MPEG-4: start codes of objects, layers, the ends of both, and user data.
 _NO_PICTURE = frozenset((*range(0x30), 0xB0, 0xB1, 0xB2, 0xB3, 0xB5))
-# A VOP that is not coded has only its time. The rest of its packet is headers.
+# A VOP that is not coded consists of its time and is shorter than this.
 _NOT_CODED_BYTES = 32
 
 #: Start codes at the start of packets that contain only pictures.
@@ -42,13 +42,13 @@ _SEQUENCE_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x00\xb3])")
 _LAYER_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x20-\x2f\xb6])")
 _PICTURE_CODES = frozenset((b"\x00", b"\xb6"))
 _SEQUENCE_EXTENSION = re.compile(rb"\x00\x00\x01\xb5([\x10-\x1f].{5})", re.DOTALL)
-# Bytes of the sizes in a sequence header; and of a whole header with quantiser matrices and the sequence extension.
+# Numbers of bytes of the sizes in a sequence header, and of a whole header with quantiser matrices and extension.
 _FORMAT_BYTES, _SEQUENCE_BYTES = 3, 8 + 2 * 64 + 10
 _MPEG2_END = b"\0\0\1\xb7"
 
 
 def mpeg2_content(packet: memoryview) -> PacketContent:
-    """Classify an MPEG-1 or MPEG-2 packet. Slices come after a picture header (6.2.1, start codes)."""
+    """Classify an MPEG-1 or MPEG-2 packet. Slices only occur after a picture header (6.2.1, start codes)."""
     match = _DECISIVE.search(packet)
     if match is not None:
         return PacketContent.FOREIGN if match[1][0] else PacketContent.PICTURE
@@ -58,9 +58,10 @@ def mpeg2_content(packet: memoryview) -> PacketContent:
 def mpeg2_is_disposable(packet: memoryview) -> bool:
     """Return whether all pictures of an MPEG-1 or MPEG-2 packet are B pictures.
 
-    ISO/IEC 11172-2, 2.4.3.4 and 13818-2, 6.3.9 (picture_coding_type), 6.3.10 (picture_structure). Two fields of a frame
-    are disposable only together, so both must be in the packet. The packet must not contain units that apply to later
-    pictures: sequence and GOP headers, and quantiser matrices. Raises ValueError or IndexError for an invalid packet.
+    See ISO/IEC 11172-2, 2.4.3.4 and 13818-2, 6.3.9 (picture_coding_type), 6.3.10 (picture_structure). Two fields of a
+    frame are disposable only together, so both must be in the packet. The packet must not contain units that apply to
+    later pictures: sequence and GOP headers, and quantiser matrices. Raises ValueError or IndexError for an invalid
+    packet.
     """
     data = bytes(packet)
     num_pictures = 0
@@ -90,10 +91,10 @@ def _are_paired(fields: list[int]) -> bool:
 
 
 class Mpeg4Content:
-    """Classifies MPEG-4 part 2 packets: whether they have a VOP, and whether its header marks it as not coded (6.2.5).
+    """Classifies MPEG-4 part 2 packets: whether they have a VOP, and whether that VOP is marked as not coded (6.2.5).
 
-    A VOP that is not coded repeats the previous VOP. FFmpeg returns a frame for it only at the end of a stream. In
-    streams with B-VOPs, FFmpeg also loses other frames if their times are unexpected.
+    A VOP that is not coded repeats the previous VOP. FFmpeg returns a frame for such a VOP only at the end of a stream.
+    If a stream also has B-VOPs, FFmpeg loses other frames whose times are unexpected.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -146,15 +147,16 @@ class Mpeg4Content:
 
 
 class Mpeg4Pictures:
-    """Detects disposable MPEG-4 part 2 packets: one B-VOP and nothing else (ISO/IEC 14496-2, 6.3.5, vop_coding_type).
+    """Detects disposable MPEG-4 part 2 packets: a single B-VOP (ISO/IEC 14496-2, 6.3.5, vop_coding_type).
 
-    FFmpeg's decoder keeps state other than pictures from packet to packet. These streams have no disposable packets:
+    FFmpeg's decoder keeps some state from packet to packet in addition to pictures. So these streams have no disposable
+    packets:
 
     * interlaced video: the decoder keeps the time step of the first B-VOP (for field direct mode);
-    * the layer's header does not state whether there are B-VOPs (low_delay): the decoder notes that it saw a B-VOP;
-    * "packed" streams: the decoder decodes the second VOP of a packet when it gets the next packet.
+    * video whose layer header does not state whether there are B-VOPs (low_delay): the decoder notes the first B-VOP;
+    * "packed" video: the decoder decodes the second VOP of a packet when it gets the next packet.
 
-    ``extradata`` has the headers before the first VOP. After a packet with a different header, nothing is disposable.
+    ``extradata`` has the headers before the first VOP. After a different header, no packet is disposable.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -178,11 +180,11 @@ class Mpeg4Pictures:
 
 
 class MpegBreaks:
-    """Finds changes in the headers before the first picture of a packet.
+    """Finds packets whose headers before the first picture differ from earlier headers.
 
-    If the picture size changes, the decoder drops the picture that it has not returned yet. After a packet that only
-    ends a sequence, B pictures of MPEG-1 and 2 lack a reference. ``extradata`` has the headers as in the stream. With
-    ``is_at_start``, the first packet passed to `find` is the stream's first; its headers may differ from ``extradata``.
+    If the picture size changes, the decoder drops a picture that it has not returned yet. After a packet that only ends
+    a sequence, B pictures of MPEG-1 and 2 lack a reference. ``extradata`` has the headers as in the stream.
+    ``is_at_start`` means that `find` gets the first packet of the stream, whose headers may differ from ``extradata``.
     """
 
     def __init__(self, extradata: bytes, *, is_mpeg4: bool, is_at_start: bool) -> None:
@@ -225,13 +227,13 @@ def _find_layers(headers: bytes) -> set[bytes]:
 
 
 def is_packed(headers: bytes) -> bool:
-    """Return whether user data name DivX as the encoder and mark the stream as packed, as "DivX503b1393p" does."""
+    """Return whether user data name DivX as the encoder and mark the stream as packed, as in "DivX503b1393p"."""
     return any(code == _USER_DATA and _DIVX_PACKED.match(headers, position) for code, position in start_codes(headers))
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """Facts in the header of a video object layer (6.2.3)."""
+    """Fields in the header of a video object layer (6.2.3)."""
 
     is_low_delay: bool | None  # whether there are no B-VOPs; `None` if not stated
     is_rectangular: bool  # whether pictures have no shape data

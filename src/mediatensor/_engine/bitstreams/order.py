@@ -1,13 +1,14 @@
-"""Check whether the codec returns pictures in the order of their packets' times. Pure functions on bytes.
+"""Check whether a decoder returns pictures in the order of their packets' time stamps. Pure functions on bytes.
 
-Codecs reorder pictures, and some files state decode times instead of presentation times::
+Decoders reorder pictures, and some files state decode times instead of presentation times::
 
     packets                    I0  P3  B1  B2
     presentation times          0   3   1   2     right: the order of times is the order of the frames
     decode times                0   1   2   3     wrong: the codec returns I0, B1, B2, P3
 
 MPEG-1, 2 and 4 reorder only B pictures, so the kinds of the pictures determine their order. H.264 and HEVC number
-pictures in presentation order (picture order count). They must be checked only while times grow from packet to packet.
+pictures in presentation order (picture order count). These numbers need a check only while time stamps grow from packet
+to packet: if time stamps fall where the numbers fall, they are presentation times.
 
 References are to ISO/IEC 11172-2, 13818-2 and 14496-2, and to ITU-T H.264 and H.265.
 """
@@ -34,27 +35,27 @@ GUARDED_CODECS = frozenset(("h264", "hevc"))
 
 _TIMES_OF_DECODING = "packets with decoding times instead of presentation times"
 
-# Largest offset of a picture's first slice in a packet, after parameter sets and messages.
+# Largest offset of a picture's first slice in a packet; parameter sets and messages come before it.
 _MAX_SLICE_START = 4096
 _SLICE_BYTES = 64
 
 
 class PictureOrder(Protocol):
-    """Compares the times of packets with the order of their pictures.
+    """Compares time stamps of packets with the order of their pictures.
 
-    ``reason`` states why the codec may return frames in another order than the packets' times, or is ``None``.
+    ``reason`` states why the decoder may return frames in another order than by time stamp, or is ``None``.
     """
 
     reason: str | None
 
     def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
-        """Process a packet, its first `HEAD_BYTES` and its time; return whether later packets may change `reason`."""
+        """Process a packet, given its first `HEAD_BYTES` and time stamp; return whether `reason` may still change."""
 
 
 def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> PictureOrder | None:
-    """Return a comparison that starts at the first packet; ``None`` for codecs without reordering.
+    """Return a `PictureOrder` that starts at the first packet; ``None`` for codecs without reordering.
 
-    ``reorder_depth`` is the number of pictures that the codec delays for reordering, as known before decoding.
+    ``reorder_depth`` is the number of pictures that the decoder holds back for reordering, as known before decoding.
     """
     if codec in ("mpeg1video", "mpeg2video"):
         return _Mpeg2Order()
@@ -68,9 +69,9 @@ def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> Pi
 
 
 def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
-    """Return an `OrderGuard` for packets from a key frame on; ``None`` if the codec has no picture order counts.
+    """Return an `OrderGuard` that starts at a key frame; ``None`` if the codec has no picture order counts.
 
-    A guard is for streams whose times always grow and whose packets have not been read yet.
+    Use a guard if all time stamps of the stream grow and its packets have not been read yet.
     """
     if codec == "h264":
         return OrderGuard(_H264Counts(extradata), step=2)
@@ -81,7 +82,7 @@ def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
 
 
 class _MpegOrder:
-    """Order of codecs that return a B picture at once, and any other picture when the next one that is not B comes.
+    """Order of decoders that return B pictures at once, and any other picture when the next one that is not B arrives.
 
     ::
 
@@ -92,12 +93,12 @@ class _MpegOrder:
     def __init__(self) -> None:
         self.reason: str | None = None
         self._num_references = 0
-        # Time of the picture that is not returned yet, and of the last returned picture.
+        # Time stamp of the picture that is held back, and of the last returned picture.
         self._waiting: int | None = None
         self._last: int | None = None
 
     def _add_picture(self, pts: int, *, is_b: bool) -> bool:
-        """Process a picture; return whether the times can still be presentation times."""
+        """Process a picture; return whether all time stamps so far can be presentation times."""
         if is_b:
             if self._num_references < 2:
                 self.reason = "pictures that refer to others before the start"
@@ -131,7 +132,7 @@ class _Mpeg2Order(_MpegOrder):
 class _Mpeg4Order(_MpegOrder):
     """Order of MPEG-4 part 2 pictures, by vop_coding_type (14496-2, 6.3.5) and the layer's low_delay.
 
-    If no header has announced B-VOPs, FFmpeg's decoder returns a picture twice at a B-VOP.
+    If no header has announced B-VOPs, FFmpeg's decoder returns the picture at a B-VOP twice.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -163,7 +164,7 @@ class _Mpeg4Order(_MpegOrder):
 
 
 class _Counts:
-    """Reads picture order counts. ``has_restarted`` means that the last picture is returned after all earlier ones."""
+    """Reads picture order counts. ``has_restarted`` means that the last picture is returned after all previous ones."""
 
     def __init__(self, length_size: int | None) -> None:
         self._length_size = length_size
@@ -172,11 +173,11 @@ class _Counts:
 
     @property
     def last(self) -> int | None:
-        """Return the count of the last picture; ``None`` if pictures are returned in decode order."""
+        """Return the count of the last picture; ``None`` if the decoder returns pictures in decode order."""
         return self._count.last
 
     def grows(self, packet: memoryview) -> bool:
-        """Return whether the codec certainly returns the next packet's picture after the previous packet's."""
+        """Return whether the decoder certainly returns the picture of the next packet after the previous picture."""
         self.has_restarted = False
         with suppress(ValueError, IndexError, KeyError):
             for unit in _first_units(packet, self._length_size):
@@ -186,14 +187,14 @@ class _Counts:
         return False
 
     def _take_unit(self, unit: memoryview | bytes) -> bool | None:
-        """Process a unit. For a slice, return whether the count grows; for other units, return ``None``."""
+        """Process a unit. For a slice, return whether the count grows; for any other unit, return ``None``."""
         raise NotImplementedError
 
 
 class _CountedOrder:
-    """Order of codecs with counts: from packet to packet, times and counts must rise and fall together.
+    """Order of codecs with counts: from packet to packet, time stamps and counts must rise and fall together.
 
-    If both have fallen together, the times are presentation times.
+    Once both have fallen together, the time stamps are presentation times.
     """
 
     def __init__(self, counts: _Counts) -> None:
@@ -214,7 +215,7 @@ class _CountedOrder:
 
 
 class _UnknownOrder:
-    """Order of other codecs: if the times fall between any two packets, they count as presentation times."""
+    """Order of other codecs: once time stamps fall from one packet to the next, they count as presentation times."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -231,9 +232,9 @@ class _UnknownOrder:
 
 
 class OrderGuard:
-    """Finds pictures whose count is not the next count after the previous picture.
+    """Finds pictures whose count does not directly follow the count of the previous picture.
 
-    If two pictures have consecutive counts, no later picture of the file can be shown between them::
+    Between two pictures with consecutive counts, no picture of a later packet can be shown::
 
         packets   I0  P2  P4  P6      right
         packets   I0  P6              wrong: a picture of count 2 or 4 comes later
@@ -245,7 +246,7 @@ class OrderGuard:
         self._before: int | None = None
 
     def find(self, packet: memoryview) -> str | None:
-        """Return why the codec may return pictures in another order from this packet on, or ``None``."""
+        """Return why the decoder may return pictures in another order from this packet on, or ``None``."""
         grows, counts = self._counts.grows(packet), self._counts
         before, self._before = self._before, counts.last
         if not grows:
@@ -257,13 +258,13 @@ class OrderGuard:
 
 @dataclass
 class _OrderCount:
-    """A picture order count, whose lower bits are stored in slices (H.264, 8.2.1.1; H.265, 8.3.1)."""
+    """A picture order count. Slices store only its lower bits (H.264, 8.2.1.1; H.265, 8.3.1)."""
 
     reference: int = 0  # the count that determines the next picture's upper bits
     last: int | None = None  # the count of the previous picture in file order
 
     def grows(self, low_bits: int, num_bits: int, *, is_reference: bool) -> bool:
-        """Process the next picture; return whether its count is higher than the previous picture's."""
+        """Process the next picture; return whether its count is higher than the count of the previous picture."""
         span = 1 << num_bits
         count = self.reference - self.reference % span + low_bits
         if self.reference - count >= span // 2:
@@ -277,7 +278,7 @@ class _OrderCount:
 
 
 class _H264Counts(_Counts, H264Parser):
-    """Reads picture order counts of H.264 frames. For single fields and unusual pictures, `grows` returns False."""
+    """Reads picture order counts of H.264 frames. `grows` returns False for single fields and unusual pictures."""
 
     def __init__(self, extradata: bytes) -> None:
         H264Parser.__init__(self, extradata)
@@ -317,7 +318,8 @@ class _HevcCounts(_Counts):
 
     def __init__(self, extradata: bytes) -> None:
         super().__init__(hevc_length_size(extradata))
-        # Values: (bits of a count, whether slices state a plane), and (sequence, may pictures be hidden, extra bits).
+        # Values: (bits of a count, whether slices state a plane), and (sequence, whether pictures may be hidden, extra
+        # bits).
         self._sequences: dict[int, tuple[int, bool]] = {}
         self._pictures: dict[int, tuple[int, bool, int]] = {}
         with suppress(ValueError, IndexError):
@@ -380,7 +382,7 @@ class _HevcCounts(_Counts):
 
 
 def _first_units(packet: memoryview, length_size: int | None) -> list[memoryview | bytes]:
-    """Return the units at the start of a packet, of which the last may be truncated."""
+    """Return the units at the start of a packet. The last one may be truncated."""
     data = packet[: _MAX_SLICE_START + _SLICE_BYTES]
     if length_size is None:
         return [unit for unit in bytes(data).split(b"\0\0\1")[1:] if unit]

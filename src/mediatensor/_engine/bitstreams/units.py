@@ -12,7 +12,7 @@ from enum import Enum, IntEnum
 
 
 class PacketContent(Enum):
-    """What a decoder makes of a packet, as far as the packet's headers tell."""
+    """The result of decoding a packet, as far as the packet's headers determine it."""
 
     PICTURE = "a picture that is shown"
     NO_PICTURE = "nothing to show: updates of references, parameters, the end of a sequence"
@@ -29,10 +29,10 @@ class Disposable(IntEnum):
     YES = 1
 
 
-#: Number of first bytes of a packet that are enough to recognise a plain picture.
+#: Number of first bytes of a packet that suffice to recognise a plain picture.
 HEAD_BYTES = 448
 
-#: A packet that starts with this many zeros is damaged. Lost data most often appears as a run of zeros.
+#: A packet that starts with this many zeros is damaged, because lost data usually appear as a run of zeros.
 MAX_ZEROS = 16
 
 # Larger than any header that is parsed. The limit bounds the parsing time of malicious headers.
@@ -84,8 +84,8 @@ class BitReader:
 def unit_spans(packet: memoryview, length_size: int) -> tuple[list[tuple[int, int]], bool]:
     """Return start and stop of a packet's length-prefixed units (ISO/IEC 14496-15), and whether they are valid.
 
-    Empty units are left out, and the last unit is cut at the end of the packet. The units are valid if they end exactly
-    with the packet and the last unit is not empty.
+    Empty units are left out. If the packet ends within the last unit, the unit is cut there. The units are valid if the
+    last one is not empty and ends exactly at the end of the packet.
 
     >>> unit_spans(memoryview(bytes([0, 2, 103, 66, 0, 9, 101])), 2)
     ([(2, 4), (6, 7)], False)
@@ -105,7 +105,7 @@ def unit_spans(packet: memoryview, length_size: int) -> tuple[list[tuple[int, in
 
 
 def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
-    """Return start and stop of a packet's units after start codes, and whether only zeros precede the first start code.
+    """Return (start, stop) of a packet's units after start codes, and whether only zeros come before the first code.
 
     Annex B of ITU-T H.264 and H.265 defines this byte stream format.
 
@@ -125,7 +125,7 @@ def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
 def spans_within(packet: memoryview | bytes, start: int, stop: int) -> list[tuple[int, int]]:
     """Split a length-prefixed unit at start codes, as FFmpeg does; return start and stop of the parts.
 
-    Usually the only part is the unit itself, because emulation prevention keeps start codes out of it.
+    There is usually one part, the whole unit, because emulation prevention keeps start codes out of units.
 
     >>> spans_within(bytes([0, 7, 110, 64, 0, 0, 1, 101, 136]), 2, 9)
     [(2, 4), (7, 9)]
@@ -142,7 +142,7 @@ def spans_within(packet: memoryview | bytes, start: int, stop: int) -> list[tupl
 
 
 def nal_units(packet: memoryview, length_size: int | None) -> Iterator[memoryview | bytes]:
-    """Yield the non-empty units of a packet; raise ValueError if the units do not end exactly with the packet.
+    """Yield the non-empty units of a packet; raise ValueError unless the last unit ends exactly at the packet's end.
 
     ``length_size`` is the size in bytes of each unit's length; ``None`` for units after start codes.
     """
@@ -163,7 +163,7 @@ def nal_units(packet: memoryview, length_size: int | None) -> Iterator[memoryvie
 
 
 def without_emulation_prevention(unit: memoryview | bytes) -> bytes:
-    """Return a unit's payload without the bytes that prevent start codes (ITU-T H.264 and H.265, 7.3.1)."""
+    """Return a unit's payload without the bytes that were inserted to prevent start codes (H.264 and H.265, 7.3.1)."""
     return bytes(unit).replace(b"\0\0\3", b"\0\0")
 
 
@@ -202,7 +202,7 @@ def hevc_length_size(extradata: bytes) -> int | None:
 
 
 def hevc_parameter_units(record: bytes) -> Iterator[memoryview | bytes]:
-    """Yield the units of an ``hvcC`` record, or those after start codes; raise ValueError if the record ends early."""
+    """Yield the units of an ``hvcC`` record, or units after start codes; raise ValueError if the record ends early."""
     if hevc_length_size(record) is None:
         yield from nal_units(memoryview(record), None)
         return
@@ -231,7 +231,7 @@ _REGISTERED_USER_DATA, _AOMEDIA = 4, b"\xb5\x58\x90"  # AOMedia's user data is f
 def supplemental_messages(unit: memoryview | bytes, header_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Yield (type, payload) of the messages in a unit of supplemental information (7.3.2.3).
 
-    Raises ValueError or IndexError after the last message if the messages do not fill the unit.
+    Raises ValueError or IndexError after the last message if the messages do not fill the unit exactly.
     """
     payload = without_emulation_prevention(unit[header_bytes:]).rstrip(b"\0")
     position, end = 0, len(payload) - 1  # the last byte has the stop bit
@@ -255,7 +255,7 @@ def messages_are_transient(unit: memoryview | bytes, header_bytes: int) -> bool:
 
 
 def _message_number(payload: bytes, position: int) -> tuple[int, int]:
-    """Return (type or size of a message, position after it): the sum of the bytes through the first one below 255."""
+    """Return (type or size of a message, position after it). Bytes are summed up to the first one below 255."""
     number = 0
     while payload[position] == 255:
         number += 255

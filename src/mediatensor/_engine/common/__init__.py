@@ -1,1 +1,1 @@
-"""Helpers that every package may use and that use no other package."""
+"""Helpers for all packages. They use no other package."""

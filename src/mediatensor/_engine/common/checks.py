@@ -1,4 +1,4 @@
-"""Check arguments: each function returns its argument in one plain type, or raises.
+"""Check arguments. Each function returns its argument in one plain type, or raises an error.
 
 An argument of the wrong type or out of bounds raises `InvalidArgumentError`. A frame or time that the video does not
 have raises `OutOfRangeError`. A source or destination of the wrong type raises `SourceTypeError`.
@@ -40,7 +40,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 
 
 def shown(value: object) -> str:
-    """Return a short text of a value of any size, for an error message.
+    """Return a short text for a value, however large, for use in an error message.
 
     >>> shown("clip.mp4"), shown(b"many bytes"), shown(list(range(100)))
     ("'clip.mp4'", 'bytes of length 10', '[0, 1, 2, 3, 4, 5, ...]')
@@ -55,9 +55,9 @@ def shown(value: object) -> str:
 def whole_number(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None, or_none: bool = False
 ) -> int:
-    """Return ``value`` as an int if it is an integer of any library (not a bool) within the bounds; otherwise raise.
+    """Return ``value`` as an int. Raise unless it is an integer of any library (not a bool) within the bounds.
 
-    ``or_none`` only makes the error message say that ``None`` is accepted. The caller must handle ``None``.
+    ``or_none`` only adds to the error message that ``None`` is accepted. The caller must handle ``None``.
 
     >>> whole_number("batch_size", 4, at_least=1)
     4
@@ -76,7 +76,7 @@ def whole_number(
 
 
 def real_number(name: str, value: Any) -> float:
-    """Return ``value`` as a float if it is a number of any library (also infinity or NaN); otherwise raise."""
+    """Return ``value`` as a float. Raise unless it is a number of any library; infinity and NaN are accepted."""
     try:
         if not isinstance(value, (str, bytes, bytearray)):
             return float(value)
@@ -86,7 +86,7 @@ def real_number(name: str, value: Any) -> float:
 
 
 def finite_number(name: str, value: Any) -> float:
-    """Return ``value`` as a float if it is a finite number; otherwise raise."""
+    """Return ``value`` as a float; raise unless it is a finite number."""
     as_float = real_number(name, value)
     if not math.isfinite(as_float):
         raise InvalidArgumentError(f"{name} must be a finite number (got {shown(value)}).")
@@ -120,7 +120,7 @@ def path_text(name: str, value: Any) -> str:
 
 
 def function(name: str, value: F) -> F:
-    """Return ``value`` if it is callable or ``None``; otherwise raise."""
+    """Return ``value``; raise unless it is callable or ``None``."""
     if value is None or callable(value):
         return value
     raise InvalidArgumentError(f"{name} must be a function, or None (got {shown(value)}).")
@@ -129,7 +129,7 @@ def function(name: str, value: F) -> F:
 def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[str, Any]:
     """Return a copy of a dictionary of keyword arguments; ``None`` gives an empty dictionary.
 
-    If functions ``takers`` are given, each keyword must be a keyword-only parameter of one of them.
+    If ``takers`` are given, each keyword must be a keyword-only parameter of one of these functions.
     """
     if value is None:
         return {}
@@ -150,7 +150,7 @@ def optional_text(name: str, value: str | None) -> None:
 
 
 def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
-    """Return the elements of a series as a list. Strings are refused. ``of`` names the elements in the message."""
+    """Return the elements of a series as a list; raise for a string. ``of`` names the elements in the error message."""
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray)):
         return list(values)
     raise InvalidArgumentError(f"{name} must be a series of {of} (got {shown(values)}).")
@@ -163,7 +163,7 @@ def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
 
 
 def check_num_threads(num_ffmpeg_threads: int | None) -> None:
-    """Raise unless FFmpeg accepts this number of threads, or it is ``None``."""
+    """Raise unless the number of threads is ``None`` or a number that FFmpeg accepts."""
     if num_ffmpeg_threads is None:
         return
     try:
@@ -179,7 +179,7 @@ def check_num_threads(num_ffmpeg_threads: int | None) -> None:
 
 
 def valid_index(index: int, num_frames: int, stream_index: int) -> int:
-    """Return a frame index with negative values resolved."""
+    """Return a frame index as a non-negative number; raise if the video does not have the frame."""
     if index < -num_frames:
         raise OutOfRangeError(
             f"Invalid frame index={index} for stream_index={stream_index}; negative indices must have an absolute "
@@ -246,7 +246,7 @@ def one_time(seconds: float) -> NDArray[np.float64]:
 
 
 def latest(seconds: NDArray[Any]) -> NDArray[np.float64]:
-    """Return for each time the latest time that counts as equal to it (by `TIME_TOLERANCE` and float precision).
+    """For each time, return the latest time that counts as equal (by `TIME_TOLERANCE` and the precision of floats).
 
     >>> sum([0.1] * 10) < 1.0, bool(latest(np.array([sum([0.1] * 10)]))[0] >= 1.0)
     (True, True)
@@ -304,7 +304,7 @@ def check_seconds_range(start: float, stop: float, begin: float, end: float) -> 
 
 
 def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float64]:
-    """Return the times ``start + k / fps`` in a range. There are (stop - start) * fps times, rounded, halves upwards.
+    """Return the times ``start + k / fps`` in a range. Their number is (stop - start) * fps, rounded, with halves up.
 
     >>> frame_rate_times(0.0, 1.0, 4)
     array([0.  , 0.25, 0.5 , 0.75])
@@ -313,5 +313,5 @@ def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float6
     if not (fps > 0 and math.isfinite(fps)):
         raise InvalidArgumentError(f"fps must be positive, got {fps}")
     check_frames((stop - start) * fps, f"fps ({fps}) over {stop - start} seconds")
-    # Add slightly more than a half, because rounding may have made the product smaller.
+    # Add slightly more than a half, because the product may be slightly too small from rounding.
     return start + np.arange(math.floor((stop - start) * fps + 0.5 + 1e-9)) / fps

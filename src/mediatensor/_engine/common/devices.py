@@ -12,10 +12,10 @@ from ...errors import DeviceError, InvalidArgumentError
 
 
 def checked_device(device: Any) -> torch.device:
-    """Return ``device`` (``None`` for torch's default) as a `torch.device`, if this process can create tensors on it.
+    """Return ``device`` as a `torch.device` that this process can create tensors on; ``None`` is torch's default.
 
-    Raises `InvalidArgumentError` if torch does not have the device, or it is ``"meta"``. Raises `DeviceError` for a
-    CUDA device in a process that was forked from one that uses CUDA.
+    Raises `InvalidArgumentError` if torch does not have the device, or if it is ``"meta"``. Raises `DeviceError` for a
+    CUDA device if the process was forked from one that uses CUDA.
     """
     try:
         wanted = torch.get_default_device() if device is None else torch.device(device)
@@ -51,7 +51,7 @@ def check_has_values(name: str, data: Tensor) -> None:
 
 
 def check_process(device: torch.device) -> None:
-    """Raise `DeviceError` if a CUDA device cannot be used because the process was forked."""
+    """Raise `DeviceError` for a CUDA device if this process was forked from one that uses CUDA."""
     if device.type == "cuda" and has_lost_cuda():
         raise DeviceError(
             f"The device {str(device)!r} cannot be used in this process, which was forked from one that uses CUDA. "
@@ -61,7 +61,7 @@ def check_process(device: torch.device) -> None:
 
 
 def _check_is_there(device: torch.device) -> None:
-    # Neither call initialises CUDA, so workers that are forked later can still do so.
+    # These two calls do not initialise CUDA, so workers that are forked later can still do so.
     if not torch.cuda.is_available():
         raise _no_such_device(device, "torch finds no CUDA here")
     count = torch.cuda.device_count()
@@ -77,7 +77,7 @@ def _no_such_device(device: object, reason: object) -> InvalidArgumentError:
 
 
 def has_lost_cuda() -> bool:
-    """Return whether this process was forked from one that uses CUDA, and therefore cannot use it."""
+    """Return whether this process cannot use CUDA because it was forked from one that uses CUDA."""
     return bool(torch.cuda._is_in_bad_fork())
 
 
@@ -87,25 +87,25 @@ def pinned(tensor: Tensor) -> Tensor:
 
 
 def pinned_for(device: torch.device, tensor: Tensor) -> Tensor:
-    """Return the tensor in memory from which it can be copied to ``device`` asynchronously: page-locked for CUDA."""
+    """Return the tensor in memory that can be copied to ``device`` asynchronously: page-locked memory for CUDA."""
     return pinned(tensor) if device.type == "cuda" else tensor
 
 
 def on_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor to a device on the device's current stream, without waiting for the copy.
 
-    The source may be dropped at once: CUDA and XPU have read pageable memory when the call returns, and torch keeps
-    page-locked memory until it is read. On MPS the copy may read freed memory
+    The source tensor may be dropped at once. For CUDA and XPU, pageable memory has been read when the call returns, and
+    torch keeps page-locked memory until it has been read. For MPS, the copy could read freed memory
     (https://github.com/pytorch/pytorch/issues/189690), so this function waits for the copy.
     """
     return tensor.to(device, non_blocking=device.type not in ("cpu", "mps"))
 
 
 def tensors_on_cpu() -> AbstractContextManager[object]:
-    """Make torch create new tensors on the CPU in a ``with`` block, even under ``torch.set_default_device``.
+    """Return a context manager that makes torch create new tensors on the CPU instead of its default device.
 
     Media are decoded and collated on the CPU, and random numbers come from the CPU generator. A GPU would generate
-    other numbers, and forked workers cannot use a GPU.
+    different numbers, and forked workers cannot use a GPU.
     """
-    # A device used as a context slows down every function of torch, so it is used only where needed.
+    # A device as a context slows down every function of torch, so it is used only if needed.
     return nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")

@@ -15,24 +15,24 @@ from torch import Tensor
 
 from ...errors import InvalidArgumentError, MissingDependencyError
 
-# Draw at most this many frames, spread evenly over a batch, each at most this wide.
+# Largest number of frames in an image, spread evenly over a batch, and largest width of each.
 _MAX_FRAMES = 16
 _TILE_WIDTH = 240
 _CAPTION_HEIGHT = 16
 
-# The samples are embedded in the page, so their number is limited.
+# Limited because the samples are embedded in the page.
 _MAX_PLAYED_SECONDS = 120.0
 
 
 def frame_picture(data: Tensor) -> Image.Image:
-    """Return a frame as an image. Channels may come first or last, and the dtype may be any that decoders return.
+    """Return a frame as an image. Channels may come first or last; any dtype that decoders return is accepted.
 
     Raises `InvalidArgumentError` if the frame does not have 1, 3 or 4 channels.
     """
     channels = (1, 3, 4)
     if data.shape[-3] not in channels and data.shape[-1] not in channels:
         raise InvalidArgumentError(f"A frame must have 1, 3 or 4 channels to be drawn (got shape {tuple(data.shape)}).")
-    # If a height or width of 3 pixels makes the shape ambiguous, assume that channels come first, as decoders do.
+    # Both the first and the last dimension may be 3. Then assume that channels come first, as in results of decoders.
     pixels = data.permute(1, 2, 0) if data.shape[-3] in channels else data
     pixels = pixels.detach().cpu()
     if pixels.is_floating_point():
@@ -44,7 +44,8 @@ def frame_picture(data: Tensor) -> Image.Image:
 
 
 def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
-    """Return one image of frames (..., C, H, W) and their times. Raise `InvalidArgumentError` without frames."""
+    """Return one image that shows frames (..., C, H, W) and their times; raise `InvalidArgumentError` without frames.
+    """
     flat, times = data.reshape(-1, *data.shape[-3:]), pts_seconds.flatten().tolist()
     if not len(flat):
         raise InvalidArgumentError("There is no frame to draw.")
@@ -65,7 +66,7 @@ def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
 
 
 def png_or_none(draw: Callable[[], Image.Image]) -> bytes | None:
-    """Return an image as a PNG file, or ``None`` if it cannot be drawn, so that the notebook prints text instead."""
+    """Return an image as a PNG file; ``None`` if it cannot be drawn, so that the notebook shows text instead."""
     try:
         return png_of(draw())
     except (ValueError, NotImplementedError, SystemError):  # other channels, no pixels, no memory

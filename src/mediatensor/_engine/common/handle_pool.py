@@ -1,7 +1,8 @@
 """Lend the open handles of a decoder, each to one call at a time.
 
-Several threads may use a decoder, because every call borrows its own handle or opens one. After a fork, the child
-starts without handles. The parent's handles share its file offset, and their codec threads do not exist in the child.
+Several threads may use a decoder, because every call borrows an idle handle or opens a new one. After a fork, the child
+starts without handles: the parent's handles share their file offsets with the child, and their codec threads do not
+exist in the child.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from .interrupts import interrupts_kept
 from .locks import ForkSafeLock
 from .threads import ThreadLease, busy_threads
 
-# Idle handles to keep. More handles were needed only if more threads than this called at once.
+# Largest number of idle handles to keep. More were needed only if more threads than this called at the same time.
 _MAX_IDLE = 8
 
-# How long an idle handle keeps its threads if other decoders need them.
+# Time for which an idle handle keeps its threads although other decoders need them.
 _REST_SECONDS = 1.0
 
 
@@ -42,9 +43,9 @@ H = TypeVar("H", bound=PooledHandle)
 
 
 class HandlePool(Generic[H]):
-    """Lends handles made by ``open_handle``.
+    """Lends handles that ``open_handle`` opens.
 
-    ``check`` is called before a handle is reused. If it raises, `borrow` fails with the same error.
+    ``check`` is called before a handle is reused. If it raises an error, `borrow` fails with that error.
     """
 
     def __init__(self, open_handle: Callable[[], H], check: Callable[[], object] | None = None) -> None:
@@ -58,14 +59,14 @@ class HandlePool(Generic[H]):
             _pools.add(self)
 
     def change(self, open_handle: Callable[[], H], adapt: Callable[[H], object]) -> None:
-        """Open new handles with ``open_handle``, and call ``adapt`` with each idle handle. No handle may be in use."""
+        """Use another function to open handles, and call ``adapt`` with each idle handle. No handle may be in use."""
         with self._lock:
             self._open_handle = open_handle
             for handle in self._idle:
                 adapt(handle)
 
     def replace(self, open_handle: Callable[[], H]) -> None:
-        """Open new handles with ``open_handle`` from now on. Existing handles are not lent again."""
+        """Use another function to open handles from now on. Existing handles are not lent again."""
         with self._lock:
             self._open_handle = open_handle
             self._generation += 1
@@ -74,7 +75,8 @@ class HandlePool(Generic[H]):
             handle.close()
 
     def borrow(self) -> _Loan[H]:
-        """Borrow a handle for a ``with`` block. After an exception the handle is closed, as its state is unknown."""
+        """Borrow a handle for a ``with`` block. After an exception, the handle is closed because its state is unknown.
+        """
         return _Loan(self)
 
     def _open(self, open_handle: Callable[[], H]) -> H:
@@ -87,7 +89,7 @@ class HandlePool(Generic[H]):
             return open_handle()
 
     def close(self) -> None:
-        """Close idle handles now, and other handles when they are returned."""
+        """Close idle handles now, and each borrowed handle when it is returned."""
         with self._lock:
             self._is_closed = True
         self.close_where(lambda _: True)
@@ -110,13 +112,13 @@ class HandlePool(Generic[H]):
             self.close()
 
     def _forget(self) -> None:
-        # Freeing a codec in the child would wait for threads that the fork did not copy.
+        # Freeing a codec in the child would wait for threads that do not exist there.
         _handles_of_the_parent.extend(self._idle)
         self._idle = []
 
 
 class _Loan(Generic[H]):
-    """The context manager that `borrow` returns. A generator would take longer than decoding a small frame."""
+    """The context manager that `borrow` returns. As a generator, it would take longer than decoding a small frame."""
 
     __slots__ = ("_generation", "_handle", "_interrupts", "_pool")
 
@@ -182,7 +184,7 @@ def _all_pools() -> list[HandlePool[Any]]:
 
 
 def reclaim_threads() -> None:
-    """Close idle handles of all decoders to free their threads. Decoders open the source again when needed."""
+    """Close idle handles of all decoders to free their threads. The decoders reopen their source when needed."""
     before = time.monotonic() - _REST_SECONDS
     for pool in _all_pools():
         pool.close_where(lambda handle: handle.lease.num_threads > 1 and handle.idle_since < before)

@@ -1,10 +1,10 @@
-"""Keep interrupts that would otherwise be lost.
+"""Keep interrupts that a C library would otherwise swallow.
 
-A signal's exception, usually `KeyboardInterrupt`, is raised in the Python code that runs next. If that code is a
-callback from a C library, the library may drop the exception. PyAV drops exceptions while it raises its own error (the
-end of a file included) or calls a file object, and NumPy while it looks up attributes. The work would then continue
-without the data that the callback failed to read or write, and the user would have to press Ctrl-C again. Python itself
-drops, and reports, exceptions that are raised while an object is deleted.
+A signal's exception, usually `KeyboardInterrupt`, is raised in the Python code that runs next. If this code is a
+callback from a C library, the library may drop the exception. PyAV does so while it raises its own error (including the
+end of a file) or calls a file object; NumPy does so while it looks up attributes. Without this module, the work would
+continue without the data that the callback should have read or written, and the user would have to press Ctrl-C again.
+Python itself reports and drops exceptions that are raised while an object is deleted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ interrupted: interrupts_kept | None = None
 
 
 class _KeepingHandler:
-    """A signal handler that calls the user's handler, and stores the exception that this raises."""
+    """A signal handler that calls the user's handler and stores the exception that the user's handler raises."""
 
     def __init__(self, handler: Any, block: interrupts_kept) -> None:
         self.handler = handler
@@ -44,10 +44,10 @@ class _KeepingHandler:
 
 
 class interrupts_kept:
-    """A ``with`` block at whose end a signal handler's exception is raised again if a library has swallowed it.
+    """A ``with`` block that raises a signal handler's exception again at its end, if a library has swallowed it.
 
     `raise_kept_interrupt` raises the exception earlier. The user's handlers are restored as soon as one of them raises.
-    A handler may raise while the block is being entered or left, and then no other code of this class runs.
+    If a handler raises while the block is being entered or left, no further code of this class runs.
     """
 
     _handlers: dict[int, _KeepingHandler]
@@ -80,7 +80,8 @@ class interrupts_kept:
             kept, self._kept = self._kept, None
             if interrupted is self:
                 interrupted = None
-            # If the interrupt left a generator inside its block, the generator is closed with the traceback.
+            # If the interrupt occurred in a generator, the traceback holds the generator and closes it with
+            # GeneratorExit.
             if error is not kept and kind is not GeneratorExit:
                 raise kept
 
@@ -91,7 +92,7 @@ class interrupts_kept:
             self._end()
 
     def _end(self) -> None:
-        """Restore the user's handlers, except handlers that the user has replaced since."""
+        """Restore the user's handlers, unless the user has installed other handlers in the meantime."""
         global _open
         try:
             if _open is self:
@@ -107,7 +108,7 @@ class interrupts_kept:
 
 
 def raise_kept_interrupt() -> None:
-    """Raise the exception that `interrupts_kept` keeps, if any. Long loops within its block call this."""
+    """Raise the exception that an open `interrupts_kept` block has stored, if any. Call this in long loops."""
     if interrupted is not None and threading.current_thread() is threading.main_thread():
         kept = interrupted._kept
         if kept is not None:
@@ -115,7 +116,7 @@ def raise_kept_interrupt() -> None:
 
 
 def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
-    """Call a user's function, without keeping an interrupt that the function handles itself (its own timeout)."""
+    """Call a user's function. An interrupt that the function handles itself, such as its own timeout, is not kept."""
     global interrupted
     before = interrupted
     result = function(*args)
@@ -127,7 +128,7 @@ def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
 
 
 def _forget() -> None:
-    """End the open block in a forked process, because the only thread there may be outside the block."""
+    """End the open block in a forked child, whose only thread may have been outside the block."""
     global interrupted, _main_thread
     _main_thread = threading.main_thread().ident
     if _open is not None:

@@ -1,4 +1,4 @@
-"""Load public names and torch on first use, because importing torch is slow; and a lock-free ``cached_property``."""
+"""Load public names and torch on first use, because importing torch is slow; define a lock-free ``cached_property``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """Python's ``cached_property`` without its lock, which all instances of a class shared before 3.12.
+        """Python's ``cached_property`` without its lock, which all instances of a class share before Python 3.12.
 
         If another thread holds that lock during a fork, the child waits for ever. Without the lock, two threads may
         both compute the value; either result is valid.
@@ -48,7 +48,8 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
 
 
 def is_tensor(value: object) -> TypeGuard[Tensor]:
-    """Return whether ``value`` is a tensor, without importing torch: before torch is imported, nothing is a tensor."""
-    # While torch is being imported, it may not have this name yet.
+    """Return whether ``value`` is a tensor. This does not import torch; before torch is imported, there are no tensors.
+    """
+    # While torch is being imported, it may not have the name ``Tensor`` yet.
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     return tensor is not None and isinstance(value, tensor)

@@ -1,7 +1,7 @@
-"""Limit how much one call may request, and group the frames of a call into clips.
+"""Limit the size of a call, and group the frames of a call into clips.
 
-Limits on file contents are checked where the file is read; `docs/limits.md` lists all limits. Files also influence the
-size of a call: a stream with a stated duration of years has many frames at 30 per second.
+Limits on file contents are checked where the file is read; `docs/limits.md` lists all limits. Files can also make a
+call large: if a header states a duration of years, a request for 30 frames per second has many frames.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Any
 
 from ...errors import InvalidArgumentError, OpenError
 
-#: Most frames that one call may request by rate or in clips: ten hours at 29 frames per second.
+#: Largest number of frames that one call may request by rate or in clips: ten hours at 29 frames per second.
 MAX_FRAMES_PER_CALL = 1 << 20
 
-#: Most audio samples that one call may allocate, over all channels and clips: 8 GiB as float32.
+#: Largest number of audio samples that one call may allocate, over all channels and clips: 8 GiB as float32.
 MAX_SAMPLES_PER_CALL = 1 << 31
 
-#: Most bytes of frames copied from a device at once. Each copy waits for the device, and takes CPU memory.
+#: Largest number of bytes of frames that are copied from a device at once. Each copy waits for the device.
 MAX_COPY_BYTES = 1 << 28
 
-# Larger whole numbers may not fit into a float for the message.
+# Larger integers may not fit into a float for the message.
 _MOST_SHOWN = 1e300
 
 
 def check_frames(count: float, asked_by: str) -> None:
-    """Raise for more than `MAX_FRAMES_PER_CALL` frames. ``asked_by`` names the argument that requests them."""
+    """Raise for more than `MAX_FRAMES_PER_CALL` frames. ``asked_by`` is what requests them, for the message."""
     _check(count, MAX_FRAMES_PER_CALL, "frames", asked_by)
 
 
 def check_samples(count: float, asked_by: str) -> None:
-    """Raise for more than `MAX_SAMPLES_PER_CALL` audio samples, counting all channels and clips."""
+    """Raise for more than `MAX_SAMPLES_PER_CALL` audio samples in all channels and clips together."""
     _check(count, MAX_SAMPLES_PER_CALL, "samples", asked_by)
 
 
@@ -47,7 +47,7 @@ def check_max_pixels(max_pixels: Any) -> int | None:
 
 
 def check_pixels(width: int, height: int, max_pixels: int | None) -> None:
-    """Raise `OpenError` for an image that is empty, or has more than ``max_pixels`` pixels."""
+    """Raise `OpenError` for an image that has no pixels, or more than ``max_pixels``."""
     if width < 1 or height < 1:
         raise OpenError(f"it has {width}x{height} pixels")
     if max_pixels is not None and width * height > max_pixels:
@@ -71,7 +71,7 @@ frames_per_clip: ContextVar[int | None] = ContextVar("frames_per_clip", default=
 
 @contextmanager
 def frames_of_clips(num_frames_per_clip: int) -> Iterator[None]:
-    """Treat the frames requested in a ``with`` block as clips, so that damage between two clips affects neither."""
+    """Treat the frames requested in a ``with`` block as clips: damage between two clips then affects neither."""
     token = frames_per_clip.set(num_frames_per_clip)
     try:
         yield

@@ -11,10 +11,10 @@ from typing import Self
 
 
 class ForkSafeLock(_thread.RLock):  # type: ignore[misc]
-    """A re-entrant lock that a fork releases in the child.
+    """A re-entrant lock that is released in the child after a fork.
 
     The thread that held the lock does not exist in the child, so it could never release the lock there. The class
-    derives from the interpreter's lock, because Python methods would be too slow for several locks per call.
+    derives from the interpreter's lock for speed: each call takes several locks, and Python methods would be too slow.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Closing:
-    """A context manager that closes itself at the end of a ``with`` block."""
+    """Base class of objects with ``close()``, which is called at the end of a ``with`` block."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from .locks import ForkSafeLock
 
-# A limit is needed because messages contain file names and numbers, so that few are equal.
+# Messages contain file names and numbers, so few are equal and their number must be limited.
 _MAX_NUM_WARNED = 1024
 
 _warned: dict[str, None] = {}
@@ -23,12 +23,13 @@ _lock = ForkSafeLock()
 
 
 def warn_user(message: str) -> None:
-    """Warn. The warning shows the line of the user's program that called the library."""
+    """Warn the user. The warning shows the line of the user's program that called the library."""
     warnings.warn(message, stacklevel=_levels_to_the_user())
 
 
 def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn like `warn_user`, but only once per message in this process. Older messages may be repeated."""
+    """Warn like `warn_user`, but only once per message in this process. After many other messages, it may be repeated.
+    """
     with _lock:
         if message in _warned:
             return
@@ -39,13 +40,13 @@ def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def forget_warnings() -> None:
-    """Let `warn_once` repeat all warnings."""
+    """Make `warn_once` repeat all warnings."""
     with _lock:
         _warned.clear()
 
 
 def _levels_to_the_user() -> int:
-    """Return the ``stacklevel`` with which the caller's warning points at the innermost frame outside the library."""
+    """Return the ``stacklevel`` for a warning by the caller that shows the innermost frame outside the library."""
     package = __name__.partition(".")[0]
     frame, levels = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
@@ -69,7 +70,7 @@ def progress(items: Iterable[T], description: str, total: int | None = None, uni
 
 
 def without_bars() -> AbstractContextManager[Any]:
-    """Hide progress bars during a ``with`` block that prints lines to the terminal."""
+    """Return a context manager that hides progress bars, for blocks that print lines to the terminal."""
     tqdm = sys.modules.get("tqdm")
     if tqdm is None or sys.stderr is None or not sys.stderr.isatty():
         return nullcontext()
@@ -105,22 +106,23 @@ def seconds_from_text(text: str) -> float:
     return sign * value
 
 
-# A zero-width character that allows no line break. Inserted into text that looks like markup, it stops players from
-# reading the text as markup. FFmpeg writes it into ASS for this purpose.
+# A zero-width character that forbids a line break. In text that looks like markup, it stops players from reading it as
+# markup. FFmpeg writes it into ASS for this purpose.
 WORD_JOINER = "\u2060"
 
 # Players read these as markup: tags, override codes of ASS and MicroDVD, and the arrow between two times.
 _MARKUP = re.compile(r"<(?=[^<]*>)|\{(?=\\|[A-Za-z]:)|--(?=>)")
 _LINE_BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-# Characters without a glyph that break formats: control characters, halves of surrogate pairs, the byte order mark.
+# Characters without a glyph that make files invalid: control characters, halves of surrogate pairs, the byte order
+# mark.
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff]")
 
 
 def subrip(cues: Iterable[tuple[int, int, Sequence[str]]]) -> str:
     """Return SubRip text for cues (start in milliseconds, end in milliseconds, lines).
 
-    Cues without lines are left out. SubRip has no escapes, so a zero-width character breaks up text that players would
-    read as markup.
+    Cues without lines are left out. SubRip has no escapes, so a zero-width character is inserted into text that players
+    would otherwise read as markup.
 
     >>> print(subrip([(1000, 2500, ["Hello"])]), end="")
     1
@@ -148,7 +150,7 @@ def clock(milliseconds: int, point: str) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Convert a value for JSON. Fractions become ``"a/b"``, and non-finite numbers become null.
+    """Convert a value to a form that JSON can store. Fractions become ``"a/b"``; non-finite numbers become null.
 
     >>> to_json({"rate": Fraction(30000, 1001), "gain": math.nan, "sizes": (1, 2)})
     {'rate': '30000/1001', 'gain': None, 'sizes': [1, 2]}
@@ -167,9 +169,9 @@ def to_json(value: Any) -> Any:
 
 
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
-    """Return a value as JSON in UTF-8, which every reader accepts: values that are not finite are null.
+    """Return a value as JSON in UTF-8 that every reader accepts: numbers that are not finite become null.
 
-    Text that has no UTF-8, such as names of files in another encoding, is written with escapes and reads back equal.
+    Text that UTF-8 cannot encode, such as file names in another encoding, is written with escapes and reads back equal.
 
     >>> json_bytes({"gain": math.nan, "name": "caf\\udce9"}), json_bytes("café").decode()
     (b'{"gain": null, "name": "caf\\\\udce9"}', '"café"')

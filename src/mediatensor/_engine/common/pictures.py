@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Orientation:
-    """How a stored image is turned upright: transpose first, then flip.
+    """The steps that turn a stored image upright: first transpose, then flip.
 
-    ``rotation`` is the counter-clockwise angle of the display matrix in degrees, if the matrix is a pure rotation.
+    ``rotation`` is the counter-clockwise angle in degrees, if the display matrix is a pure rotation, otherwise
+    ``None``.
     """
 
     transposed: bool = False
@@ -30,8 +31,8 @@ class Orientation:
     def from_display_matrix(cls, matrix: bytes, rotation: float | None) -> Orientation:
         """Round a display matrix (nine native 32-bit integers, as in ISO 14496-12) to the nearest quarter turn.
 
-        The matrix maps (x, y) to (a x + c y, b x + d y). The larger diagonal decides whether x and y are swapped, and
-        the signs decide which axes are flipped.
+        The matrix maps (x, y) to (a x + c y, b x + d y). The diagonal with the larger values decides whether x and y
+        are swapped, and the signs of its values decide which axes are flipped.
         """
         a, b, _, c, d, *_ = struct.unpack("=9i", matrix[:36])
         if abs(a) + abs(d) >= abs(b) + abs(c):
@@ -77,7 +78,7 @@ class Orientation:
         return pixels
 
     def undo(self, upright: NDArray[Any]) -> NDArray[Any]:
-        """Return a view of upright (H, W, C) pixels in stored orientation: pixels written into it end up upright."""
+        """Return a view of upright (H, W, C) pixels in stored orientation, for writing stored pixels into it."""
         if self.flipped_vertically:
             upright = upright[::-1]
         if self.flipped_horizontally:
@@ -99,15 +100,15 @@ _UNSPECIFIED_MATRIX, _UNSPECIFIED_RANGE = 2, 0
 class Surface:
     """The planes of a decoded frame in the codec's format, on any device, before conversion to RGB.
 
-    A surface is a `mediatensor.backends.Picture`, so a decoder may return surfaces directly. A backend for which access
-    to the planes is expensive returns pictures of its own type instead, and makes surfaces only of the pictures that
-    are used (`mediatensor.backends.DecodeBackend.surface`).
+    A surface is a `mediatensor.backends.Picture`, so a decoder may return surfaces directly. A backend whose planes are
+    expensive to access returns its own type of picture instead. It makes surfaces only for pictures that are used
+    (`mediatensor.backends.DecodeBackend.surface`).
 
     Attributes:
         planes: One uint8 or uint16 tensor per plane, with the strides of the codec, all on one device: (H, W) luma or
             gray, (h, w) chroma, or (h, w, 2) for the interleaved chroma of nv12, p010le and p016le.
         pixel_format: FFmpeg's name of the layout: ``"nv12"``, ``"p010le"``, ``"p016le"``, ``"yuv420p"``,
-            ``"yuv422p10le"``, ... The samples of p010le lie in the high bits.
+            ``"yuv422p10le"``, ... The samples of p010le are in the high bits.
         width: In pixels, as stored.
         height: In pixels, as stored.
         pts: See `mediatensor.backends.Picture`.
@@ -118,11 +119,12 @@ class Surface:
             (treated as BT.601).
         color_range: FFmpeg's number: 1 limited, 2 full, 0 unspecified (treated as limited, except for yuvj formats).
         chroma_location: Position of chroma samples relative to luma samples, as in FFmpeg: 1 left, 2 centre, 3 top
-            left, ..., 0 unspecified (treated as centre). It matters only if one pass resizes and converts colours.
+            left, ..., 0 unspecified (treated as centre). Used only if resizing and colour conversion are one pass.
         is_interlaced: Whether the picture consists of two fields.
-        orientation: The orientation stored with the picture. Backends can ignore the container's orientation.
-        reading: Returns a context manager in which the planes may be read and converted on the current stream of their
-            device.
+        orientation: The orientation stored with the picture. Backends can ignore an orientation that the container
+            stores.
+        reading: Returns a context manager. Inside it, the planes may be read and converted on the current stream of
+            their device.
     """
 
     planes: tuple[Tensor, ...]
@@ -148,7 +150,7 @@ class Surface:
 
 @dataclass(frozen=True)
 class ResizeStep:
-    """Scale to (height, width), bilinear with antialias. ``fast`` allows scaling and colour conversion in one pass.
+    """Scale to (height, width): bilinear, antialiased. ``fast`` allows scaling and colour conversion in one pass.
 
     Example:
         >>> from mediatensor.transforms import Resize

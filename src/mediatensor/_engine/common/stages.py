@@ -1,10 +1,10 @@
 """Measure the time spent in stages: opening, indexing, seeking, decoding, and the stages after decoding.
 
 Code enters a stage with ``with stages.DECODE:``. Nothing is measured unless a collector (`collect_stages`) or a
-profiler runs.
+profiler is active.
 
-Each thread measures its own time. If several threads work for a call, the calling thread also counts its wait for
-them, in the stage in which it waits. The sum of all stages therefore never exceeds the duration of the call. A
+Each thread measures its own time. If other threads work for a call, the calling thread counts the time that it waits
+for them as time of its current stage. The sum of all stages therefore never exceeds the duration of the call. A
 generator must not yield within a stage, because a stage belongs to the thread that entered it.
 """
 
@@ -36,7 +36,7 @@ class Stage:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    # Call nothing unless a collector or profiler runs, because a small frame takes less than a microsecond.
+    # Do no work unless a collector or profiler is active: converting a small frame takes less than a microsecond.
 
     def __enter__(self) -> None:
         collector = _thread.collector
@@ -73,7 +73,7 @@ STAGES = tuple(stage.name for stage in (OPEN, INDEX, SEEK, DECODE, CONVERT, TRAN
 
 
 def trace_range(name: str) -> AbstractContextManager[Any]:
-    """Show a ``with`` block as ``mediatensor::name`` in a trace of ``torch.profiler``, without being a stage."""
+    """Show a ``with`` block as ``mediatensor::name`` in a trace of ``torch.profiler``. The block is not a stage."""
     _find_profiler()
     if _profiler is None or not _profiler._is_profiler_enabled:
         return nullcontext()
@@ -83,9 +83,9 @@ def trace_range(name: str) -> AbstractContextManager[Any]:
 
 @contextmanager
 def collect_stages() -> Iterator[dict[str, float]]:
-    """Collect the seconds that this thread spends in each stage in a ``with`` block. No second counts for two stages.
+    """Collect the seconds that this thread spends in each stage in a ``with`` block. Each second counts for one stage.
 
-    The dictionary is filled at the end of the block. An enclosing collector counts the same seconds as well.
+    The dictionary is filled at the end of the block. Enclosing collectors count the same seconds.
     """
     outer = _thread.collector
     collector = _thread.collector = _Collector("" if outer is None else outer.running)
@@ -100,7 +100,7 @@ def collect_stages() -> Iterator[dict[str, float]]:
 
 
 class _Collector:
-    """The seconds of one thread by stage. The empty name stands for time outside any stage."""
+    """The seconds of one thread by stage. The empty name stands for time outside all stages."""
 
     __slots__ = ("interrupted", "running", "seconds", "since", "started")
 
@@ -124,7 +124,8 @@ class _Collector:
         self.seconds.setdefault(name, 0.0)
 
     def add(self, seconds: dict[str, float], started: float) -> None:
-        """Add the seconds of an inner collector, which has run since ``started``, while this collector was paused."""
+        """Add the seconds of an inner collector that started at ``started``. This collector was paused in the meantime.
+        """
         self.seconds[self.running] += started - self.since
         self.since = time.perf_counter()
         for name, spent in seconds.items():
@@ -137,7 +138,7 @@ class _Collector:
 
 class _Thread(threading.local):
     collector: _Collector | None = None
-    #: Stages that are being traced, each with its profiler block; the innermost stage is last.
+    #: The stages being traced, each with its profiler block. The innermost stage is last.
     traced: tuple[tuple[Stage, AbstractContextManager[Any]], ...] = ()
 
 

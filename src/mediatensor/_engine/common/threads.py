@@ -28,8 +28,8 @@ def get_num_threads() -> int:
     """Return the number of threads that a decoder may use in this process.
 
     Inside a DataLoader worker the number is 1, because the workers already run in parallel. Elsewhere it is the value
-    set by `set_num_threads` or by the environment variable ``MEDIATENSOR_NUM_THREADS``. The default is one more than
-    the CPU cores that this process may use, because one codec thread always waits while frames are converted. On a
+    set by `set_num_threads` or by the environment variable ``MEDIATENSOR_NUM_THREADS``. The default is the number of
+    CPU cores that this process may use plus one, because one codec thread always waits while frames are converted. On a
     single core, the default is 1.
 
     Returns:
@@ -90,7 +90,7 @@ def available_cores() -> int:
 
 
 class ThreadLease:
-    """Threads of the process's budget, held until `release`. A lease of 1 thread has only the calling thread."""
+    """Threads of the process's budget, held until `release`. A lease of one thread means the calling thread only."""
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
@@ -103,7 +103,7 @@ class ThreadLease:
 
 
 def lease_threads(reclaim: Callable[[], object] = lambda: None) -> ThreadLease:
-    """Take all free threads of the budget. If none is free, try again after ``reclaim`` freed those of idle holders."""
+    """Take all free threads of the budget. If none is free, call ``reclaim`` to free idle threads and try again."""
     num_threads = _budget.take()
     if num_threads == 1:
         reclaim()
@@ -111,7 +111,7 @@ def lease_threads(reclaim: Callable[[], object] = lambda: None) -> ThreadLease:
     return ThreadLease(num_threads)
 
 
-#: One element per thread that is decoding, see `working`. A list is used because it needs no lock.
+#: Has one element for each thread that is decoding, see `working`. A list needs no lock.
 busy_threads: list[None] = []
 
 
@@ -145,7 +145,7 @@ class _Budget:
             self._num_leased -= num_threads
 
     def forget(self) -> None:
-        """Reset in a forked child, where the parent's threads do not exist."""
+        """Reset the budget in a forked child, where the parent's threads do not exist."""
         self._num_leased = 0
         busy_threads.clear()
 
@@ -155,20 +155,20 @@ _budget = _Budget()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_budget.forget)
 
-# Costs for dividing threads among the runs of a call. The unit is the time to decode one frame of 1920x1080.
+# Costs that determine how threads are divided among the runs of a call. Unit: time to decode a frame of 1920x1080.
 
 # Opening a demuxer and a codec.
 _OPENING = 3.0
-# How many frames a caller is expected to read after a jump.
+# Expected number of frames that a caller reads after a jump.
 _AHEAD = 10.0
 # Codec threads wait for each other, and for the first and last frames of a run.
 _CODEC_THREAD_EFFICIENCY = 0.8
-# Starting a codec thread, and passing a frame to it. Decoding a small frame costs less than this.
+# Cost of starting a codec thread and passing a frame to it. Decoding a small frame costs less.
 _CODEC_THREAD_START = 0.1
 _CODEC_THREAD_HANDOVER = 0.015
 # Codec threads need more CPU time in total, so they are used only if they save a quarter of the elapsed time.
 _WORTH_THREADS = 0.75
-# Part of the work on each frame that holds the interpreter's lock.
+# Part of the work on each frame during which the interpreter's lock is held.
 _LOCKED = 0.005
 
 _PIXELS_PER_UNIT = 1920 * 1080
@@ -196,8 +196,8 @@ def divide_threads(
 ) -> Division:
     """Estimate which division of ``num_threads`` is fastest for the independent runs of the codec in a call.
 
-    ``pictures`` has the number of frames of each run, ``pixels`` is the size of a frame. ``num_codec_threads`` is for
-    the open codec; ``None`` if no codec is open.
+    ``pictures`` has the number of frames of each run, and ``pixels`` is the number of pixels of a frame.
+    ``num_codec_threads`` is the number of threads of the open codec; ``None`` if no codec is open.
 
     >>> divide_threads([100, 100], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_workers=1)
     Division(num_workers=2, num_codec_threads=1)

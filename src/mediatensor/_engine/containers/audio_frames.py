@@ -1,18 +1,17 @@
-"""Locate the frames of MP3 files of constant bit rate, and the samples of Vorbis packets in Ogg. Pure functions.
+"""Locate frames in MP3 files of constant bit rate, and samples of Vorbis packets in Ogg. Pure functions.
 
-**MP3.** Frames of one bit rate have equal lengths except for rounding to bytes. So frame n starts at n times a
-fractional length::
+**MP3.** Frames of one bit rate have equal lengths, rounded to bytes. So frame n starts at n times a fractional length::
 
     128 kbit/s at 44.1 kHz: 417.96 bytes      0     417     835    1253    1671  ...
                                               |------|-------|-------|-------|
     frame                                     0      1       2       3       4
 
-The encoder's tag is not trusted: the first frames and some frames in between must be at these positions, and the last
-frame must end where the file does. In joined files, rounding restarts, so a frame may be off by some bytes.
+The encoder's tag is not trusted. The first frames and some later frames must be at these positions, and the last frame
+must end at the end of the audio. In joined files, rounding restarts, so a frame may be off by some bytes.
 
-**Vorbis.** A page header states the sample at which the page's last packet ends. FFmpeg miscounts the samples of a
-short block after a long block, in reading and in writing, so many packets have wrong times. The first byte of a packet
-determines the size of its block. A packet has a quarter of the samples of its own block and the previous block::
+**Vorbis.** A page header states the sample at which the page's last complete packet ends. FFmpeg miscounts the samples
+of a short block after a long block, in reading and in writing, so many packets have wrong times. The first byte of a
+packet determines its block size. A packet returns a quarter of the sum of its own and the previous block size::
 
     block            2048   256   256  2048  2048
     samples          1024   576   128   576  1024
@@ -50,14 +49,15 @@ _KILOBITS_LAYER_1_MPEG_2 = (32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192
 _KEY_MASK = 0xFFFFFC00
 _MONO = 3
 
-# In this many frames, the pattern of padding repeats: at 44.1 kHz and its halves, lengths are multiples of 1/49 byte.
+# The pattern of padding repeats within this many frames: at 44.1 kHz and its halves, lengths are multiples of 1/49
+# byte.
 _NUM_FRAMES_SEEN, _MIN_FRAMES_SEEN = 64, 50
 _NUM_PROBES = 8
 
-# How far a frame may be from its computed position: less than a quarter of a frame, so it cannot be another frame.
+# Largest distance of a frame from its computed position, less than a quarter of a frame, so it cannot be another frame.
 _MAX_SHIFT_BYTES = 16
 
-# Number of bytes to read of a tag, which starts with its name.
+# Number of bytes that are read of an encoder's tag. The tag starts with its name.
 _TAG_BYTES = 144
 _HAS_FRAMES, _HAS_BYTES, _HAS_TABLE, _HAS_QUALITY = 1, 2, 4, 8
 _TABLE_BYTES = 100
@@ -105,7 +105,7 @@ class ConstantFrames:
         return self.first_position + (number * numerator + phase) // denominator
 
     def is_frame(self, data: Any, size: int, may_be_longer: bool) -> bool:
-        """Return whether a packet of ``size`` bytes is one whole frame; if it ``may_be_longer``, data may follow."""
+        """Return whether a packet of ``size`` bytes is a whole frame and, unless it ``may_be_longer``, nothing else."""
         value = int.from_bytes(memoryview(data)[:_HEADER_BYTES], "big")
         rest = size - self.length.numerator // self.length.denominator
         return value & _KEY_MASK == self.key and rest >= 0 and (rest <= 1 or may_be_longer)
@@ -116,7 +116,7 @@ class ConstantFrames:
         return min(_MAX_SHIFT_BYTES, floor(self.length / 4))
 
     def num_discarded(self, number: int) -> int:
-        """Return how many samples at the end of a frame are padding."""
+        """Return the number of padding samples at the end of a frame."""
         num_after = (self.num_frames - 1 - number) * self.samples_per_frame
         if num_after < 0:
             return 0
@@ -132,8 +132,8 @@ def header_key(data: bytes) -> int | None:
 def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
     """Return the frames of an MP3 file if its bit rate is certainly constant, otherwise ``None``.
 
-    ``None`` also means that the file has another format, bytes after the audio that are not a tag, or another number of
-    frames than it states.
+    ``None`` is also returned for other formats, for files in which bytes other than tags follow the audio, and if the
+    number of frames is not the stated one.
     """
     begin = after_id3(read_at)
     first = _parse_header(read_at(begin, _HEADER_BYTES))
@@ -166,7 +166,7 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
 
 
 def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether the length of an MP3 file is the one in its encoder's tag: nothing was appended or inserted."""
+    """Return whether an MP3 file has the length that its encoder's tag states, so that nothing was added to it."""
     begin = after_id3(read_at)
     header = _parse_header(read_at(begin, _HEADER_BYTES))
     if header is None:
@@ -176,12 +176,12 @@ def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
     if tag[:4] not in (b"Xing", b"Info") or not flags & _HAS_BYTES:
         return False
     at = 8 + 4 * bool(flags & _HAS_FRAMES)
-    # Some encoders include the tag's own frame in the length.
+    # Some encoders count the frame that contains the tag as part of the length.
     return 0 <= _start_of_end_tags(read_at, file_size) - begin - int.from_bytes(tag[at : at + 4], "big") <= header.size
 
 
 def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | None:
-    """Return the start of a frame at or near its computed position; ``None`` unless another frame follows it."""
+    """Return the start of a frame at or near its computed position; ``None`` if no other frame follows it there."""
     place = frames.position(number)
     begin = max(0, place - frames.max_shift)
     around = read_at(begin, place - begin + frames.max_shift + _HEADER_BYTES)
@@ -215,7 +215,7 @@ def _parse_header(data: bytes) -> FrameHeader | None:
 
 
 def mp3_frame_size(header: bytes) -> int:
-    """Return the size of a frame of any layer from its header; 0 if the header is invalid."""
+    """Return the size in bytes of a frame of any layer, given its header; 0 if the header is invalid."""
     return _frame_size(header[1:3]) if header[0] == 0xFF else 0
 
 
@@ -239,7 +239,7 @@ def _frame_size(header: bytes) -> int:
 
 
 def after_id3(read_at: ReadAt) -> int:
-    """Return where the ID3 tags at the start of a file end."""
+    """Return the position after the ID3 tags at the start of a file."""
     position = 0
     for _ in range(_MAX_ID3_TAGS):
         data = read_at(position, _ID3_HEADER_BYTES)
@@ -264,7 +264,7 @@ def _start_of_end_tags(read_at: ReadAt, file_size: int) -> int:
 
 
 def _parse_info(tag: bytes) -> tuple[int | None, int]:
-    """Return (number of frames, samples of padding at the end) from an encoder's tag; ``None`` and 0 if not stated."""
+    """Return (number of frames, padding samples at the end) according to an encoder's tag; by default (``None``, 0)."""
     flags = int.from_bytes(tag[4:8], "big")
     at = 8
     num_frames = None
@@ -279,7 +279,7 @@ def _parse_info(tag: bytes) -> tuple[int | None, int]:
 
 
 def _walk_frames(data: bytes, key: int) -> Iterator[int]:
-    """Yield the offsets of adjacent frames with the same key in ``data``."""
+    """Yield the offsets of adjacent frames whose headers have this key, from the start of ``data``."""
     at = 0
     while (header := _parse_header(data[at : at + _HEADER_BYTES])) is not None and header.key == key:
         yield at
@@ -287,7 +287,7 @@ def _walk_frames(data: bytes, key: int) -> Iterator[int]:
 
 
 def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, Fraction] | None:
-    """Return (unrounded bytes of a frame, phase) that give the frames' offsets; ``None`` if no rounding gives them."""
+    """Return (unrounded bytes of a frame, phase) that explain the offsets of the frames; ``None`` if nothing does."""
     if len(offsets) < _MIN_FRAMES_SEEN:
         return None
     low = max(offset - number * length for number, offset in enumerate(offsets))
@@ -300,7 +300,7 @@ def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, 
 
 
 def _frames_are_in_place(read_at: ReadAt, frames: ConstantFrames, end: int) -> bool:
-    """Return whether a few frames are near the expected positions, and the last frame ends where the audio ends."""
+    """Return whether some frames are near their computed positions and the last one ends where the audio ends."""
     last = frames.num_frames - 1
     if last < 1 or abs(frames.position(last) + frames.length - end) > frames.length + frames.max_shift:
         return False
@@ -323,7 +323,7 @@ OGG_PAGE, OGG_SIGN = struct.Struct("<4sBBqIIIB"), b"OggS"
 _CONTINUES, _ENDS = 1, 4
 _USUAL_PAGE_BYTES = 8192
 
-# Number of bytes in which two pages with consistent positions must be found.
+# Two pages with consistent positions must be found within this many bytes.
 _MAX_BYTES = 1 << 20
 
 _IDENTIFICATION, _SETUP = b"\x01vorbis", b"\x05vorbis"
@@ -334,7 +334,7 @@ _MAX_MAPPING = 63
 
 @dataclass(frozen=True)
 class VorbisModes:
-    """The block size in samples of each mode. A packet starts with the number of its mode."""
+    """The block size in samples of each mode. The first byte of a packet contains the number of its mode."""
 
     block_sizes: tuple[int, ...]
 
@@ -358,8 +358,8 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
         return None
     exponents = headers[0][_BLOCK_SIZES_AT]
     sizes = 1 << (exponents & 15), 1 << (exponents >> 4)
-    # The modes are the last part of a header whose other parts cannot be skipped. So they are read backwards from the
-    # end of the header, which is a set bit. The number of modes comes before the first mode.
+    # The parts before the modes cannot be skipped, so the modes are read backwards from the end of the header, which is
+    # a set bit. Before the first mode comes the number of modes.
     bits = int.from_bytes(headers[2], "little")
     at = bits.bit_length() - 1
     blocks: list[int] = []
@@ -376,7 +376,7 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
 
 
 def _split_headers(extradata: bytes) -> list[bytes] | None:
-    """Split the three headers. Before them are their count and two lengths, encoded as in a page."""
+    """Return the three headers. They follow their count and two lengths, encoded as in a page; ``None`` if invalid."""
     if not extradata.startswith(b"\x02"):
         return None
     at, lengths = 1, []
@@ -393,20 +393,20 @@ def _split_headers(extradata: bytes) -> list[bytes] | None:
 
 
 def first_packet_end(read_at: ReadAt, position: int, modes: VorbisModes) -> tuple[int, int] | None:
-    """Return the size of the first packet that starts on a page, and the sample at which it ends.
+    """Return (size of the first packet that starts on the page at ``position``, sample at which the packet ends).
 
-    Return ``None`` unless two pages agree about this sample. ``modes`` are the modes of the stream.
+    Return ``None`` unless two pages agree on this sample. ``modes`` are the modes of the stream.
     """
     stop = position + _MAX_BYTES
     serial: int | None = None
     first_size: int | None = None
-    # For each packet: its block size, and the sample at which it ends if the first packet ends at sample 0.
+    # The block size of each packet, and the sample at which each ends if the first packet ends at sample 0.
     blocks: list[int] = []
     ends: list[int] = []
     size = 0
     is_open = False
-    # The end of the first packet according to each page. In files by FFmpeg, the stated end of a short block may be too
-    # late by `lateness`. The stated end of a long block is always right.
+    # The end of the first packet according to each page. In files written by FFmpeg, the stated end of a short block
+    # may be late by up to `lateness`. The stated end of a long block is always right.
     certain: list[int] = []
     uncertain: list[int] = []
     longest = max(modes.block_sizes)

@@ -1,7 +1,7 @@
 """Parse the boxes of ISO media files (MP4, QuickTime): their positions and their fields. No box is trusted.
 
-Invalid boxes raise `MalformedBoxError`. Sizes are checked before reading or allocating, so the size of the file bounds
-the cost.
+Invalid boxes raise `MalformedBoxError`. Sizes are checked before anything is read or allocated, so the cost is bounded
+by the size of the file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-#: Function that reads bytes of a file, given (position, size); it returns fewer at the end of the file.
+#: Function that reads bytes of a file, given (position, size). At the end of the file, it returns fewer bytes.
 ReadAt = Callable[[int, int], bytes]
 
 # More boxes than any valid file has; a fragment is two boxes.
@@ -40,7 +40,7 @@ class Box(NamedTuple):
 
 
 def _box_at(header: bytes, start: int, end: int) -> Box:
-    """Parse a box header at ``start`` that must end before ``end`` (ISO 14496-12, 4.2)."""
+    """Parse the header of the box at ``start``. The box must end at or before ``end`` (ISO 14496-12, 4.2)."""
     if len(header) < 8:
         raise MalformedBoxError("a box header is cut off")
     size, kind = _SHORT_HEADER.unpack_from(header)
@@ -57,7 +57,7 @@ def _box_at(header: bytes, start: int, end: int) -> Box:
 
 
 def top_level_boxes(read_at: ReadAt, file_size: int) -> Iterator[Box]:
-    """Yield the outermost boxes of a file; only their headers are read."""
+    """Yield the outermost boxes of a file. Only their headers are read."""
     position = 0
     for _ in range(_MAX_TOP_LEVEL_BOXES):
         if position >= file_size:
@@ -69,7 +69,7 @@ def top_level_boxes(read_at: ReadAt, file_size: int) -> Iterator[Box]:
 
 
 def read_box(read_at: ReadAt, box: Box) -> memoryview:
-    """Return the content of a box; raise `MalformedBoxError` if it is cut off or too large for a header box."""
+    """Return the content of a box; raise `MalformedBoxError` if it is cut off or larger than headers can be."""
     size = box.end - box.body
     if size > _MAX_BOX_BYTES:
         raise MalformedBoxError(f"box {box.kind!r} has {size} bytes")
@@ -124,7 +124,7 @@ def find(data: memoryview | Boxes, *path: bytes) -> memoryview:
 
 
 class Fields:
-    """Reads the fields of a box in order. The box must start with a version and flags."""
+    """Reads the fields of a box in order. The box must start with version and flags."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -144,7 +144,7 @@ class Fields:
         return int.from_bytes(self._data[start : self._position], "big", signed=True)
 
     def skip(self, num_bytes: int) -> None:
-        """Skip bytes; raise `MalformedBoxError` if the box ends before them."""
+        """Skip bytes; raise `MalformedBoxError` if the box has fewer bytes left."""
         if self._position + num_bytes > self._size:
             raise MalformedBoxError("a box ends before its fields do")
         self._position += num_bytes

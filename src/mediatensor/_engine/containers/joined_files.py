@@ -1,15 +1,15 @@
 """Detect files that were joined end to end, or whose end is missing. Pure functions on bytes.
 
-**Joined files.** Players play the result of ``cat a.flac b.flac`` to its end. But its times restart, so a seek by time
-can end in either part, and the header describes only the first part. These formats number their pages, frames or
-blocks, or store times in them. In a file of one part, the numbers only grow::
+**Joined files.** Players play the result of ``cat a.flac b.flac`` to its end. But times restart at the second part, so
+a seek by time can end in either part, and the header describes only the first part. The formats here number their
+pages, frames or blocks, or store times in them. In a file of one part, these numbers only grow::
 
     one part       |0    1    2    3    4    5    6    7 |
     joined         |0    1    2    3 |0    1    2    3   |
     bytes read        ^    ^    ^    ^    ^    ^    ^       a number is smaller than the previous one
 
 **Truncated files.** Downloads and recordings can stop anywhere, and demuxers treat the end of the bytes as the end of
-the media. They are detected by the sizes that containers state.
+the media. The sizes that containers state reveal that bytes are missing.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _FEW_BYTES, _MANY_BYTES = 1 << 14, 1 << 20
 
 _OGG_BEGINS = 2
 _OGG_HEAD_BYTES = OGG_PAGE.size + 255 + 64
-# Size of the longest page, so that each read contains the start of a page.
+# Size of the longest page. A read of this size contains the start of a page.
 _OGG_LOOK_BYTES = OGG_PAGE.size + 255 + 255 * 255
 
-# Sign, size, version, track, part, samples in all, first sample, samples.
+# Sign, size, version, track, part, total samples, first sample, samples.
 _WAVPACK_BLOCK = struct.Struct("<4sIHBBIII")
 _WAVPACK_VERSIONS = range(0x402, 0x411)
 _WAVPACK_UNKNOWN = 0xFFFFFFFF
@@ -57,7 +57,7 @@ _TS_SECOND, _TS_WRAP = 90_000, 1 << 33
 
 
 def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
-    """Return whether sample numbers or times, which should only grow, decrease; ``format_name`` is FFmpeg's name."""
+    """Return whether sample numbers or times decrease, as in joined files; ``format_name`` is FFmpeg's name."""
     if format_name in ("ogg", "mpegts"):
         return (_ogg_restarts if format_name == "ogg" else _transport_stream_restarts)(read_at, file_size)
     if format_name in ("flac", "wv"):
@@ -66,9 +66,9 @@ def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
 
 
 def _read_looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b"") -> Iterator[bytes]:
-    """Yield ``num_bytes`` bytes from each of several places spread over the file, in order; the last place is its end.
+    """Yield ``num_bytes`` bytes from each of several places spread over the file, in order, up to its end.
 
-    If ``sign`` is in the last few bytes of a place, only these bytes are read and yielded.
+    If the last few bytes of a place contain ``sign``, only these few bytes are read and yielded.
     """
     if num_bytes * _NUM_LOOKS >= file_size:
         yield read_at(0, file_size)
@@ -84,7 +84,7 @@ def _read_looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b
 
 
 def _numbers_restart(numbers: Iterator[tuple[int, int, int]]) -> bool:
-    """Return whether sample numbers decrease or exceed the total; items are (first, one past the last, total or 0)."""
+    """Return whether sample numbers decrease or exceed the total. Items are (first, one past the last, total or 0)."""
     reached = 0
     for first, last, total in numbers:
         if first < reached or (total and last > total):
@@ -94,7 +94,7 @@ def _numbers_restart(numbers: Iterator[tuple[int, int, int]]) -> bool:
 
 
 def _find_signs(data: bytes, *signs: bytes) -> Iterator[int]:
-    """Yield all positions of each sign, one sign after another."""
+    """Yield all positions of the first sign, then of the second, and so on."""
     for sign in signs:
         at = data.find(sign)
         while at >= 0:
@@ -107,7 +107,7 @@ def _find_signs(data: bytes, *signs: bytes) -> Iterator[int]:
 
 @dataclass
 class OggLink:
-    """A part of an Ogg chain."""
+    """One part of an Ogg chain."""
 
     start: int  # its first byte
     # By serial number: the granules of the first, the second and the last page; and the stream's first packet.
@@ -116,7 +116,8 @@ class OggLink:
 
     @property
     def kinds(self) -> list[tuple[str, int, int]]:
-        """Return (codec, samples per second, channels) of each stream; the codec is empty for other than audio."""
+        """Return (codec, samples per second, channels) of each stream. The codec of streams other than audio is empty.
+        """
         return [_ogg_kind(header) for header in self.headers.values()]
 
     @property
@@ -126,7 +127,7 @@ class OggLink:
             granules = self.granules.get(serial)
             if codec and rate and granules:
                 per_page = granules[1] - granules[0] if len(granules) > 1 else granules[0]
-                # In live streams, the first granule may be far from 0.
+                # In recordings of live streams, the first granule may be far from 0.
                 begin = 0 if granules[0] <= 2 * per_page else granules[0] - per_page
                 if codec == "opus" and begin == 0:
                     begin = int.from_bytes(header[10:12], "little")
@@ -200,7 +201,7 @@ def _ogg_kind(header: bytes) -> tuple[str, int, int]:
 
 
 def flac_seconds(read_at: ReadAt, file_size: int) -> float | None:
-    """Return the total duration of a joined file in seconds; ``None`` if a part does not state its length."""
+    """Return the total duration of a joined file in seconds; ``None`` unless all parts state their length."""
     seconds = 0.0
     for position in range(0, file_size, _MANY_BYTES):
         data = read_at(position, _MANY_BYTES + 8 + _FLAC_FACTS_BYTES)
@@ -244,9 +245,9 @@ def _flac_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, i
 
 
 def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield (first sample, one past the last) of pairs of consecutive frames.
+    """Yield (first sample, one past the last) for each pair of consecutive frames.
 
-    Audio data that look like a frame header are skipped, because no header of the next frame follows them.
+    Audio data that look like a frame header are skipped, because the next frame's header does not follow them.
     """
     for (number, length, is_counted), (following, last_length, _) in pairwise(_flac_frames(data, places)):
         if following == number + (1 if is_counted else length):
@@ -255,7 +256,8 @@ def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int,
 
 
 def _flac_frames(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int, bool]]:
-    """Yield (number, samples, whether the number counts frames, not samples) for the places that look like a frame."""
+    """Yield (number, samples, whether the number counts frames instead of samples) for places that look like a frame.
+    """
     for at in places:
         header = data[at : at + _FLAC_HEADER_BYTES]
         if len(header) < _FLAC_HEADER_BYTES:
@@ -315,8 +317,8 @@ def _wavpack_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int
 def wavpack_parts(read_at: ReadAt, file_size: int) -> tuple[list[tuple[int, int]], float | None]:
     """Find the parts of a joined WavPack file by reading the header of each block.
 
-    Return (first byte, one past the last) of each span of adjacent parts, and the seconds of all parts; ``None`` if a
-    part does not state its length. Other bytes, such as tags, separate spans.
+    Return (first byte, one past the last) of each span of adjacent parts, and the total seconds (``None`` if a part
+    does not state its length). Bytes that are not audio, such as tags, separate spans.
     """
     spans: list[tuple[int, int]] = []
     num_seconds: float | None = 0.0
@@ -374,7 +376,7 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
             continue
         whole = data[: len(data) - (len(data) - start) % _TS_PACKET_BYTES]
         flags = zip(whole[start + 1 :: _TS_PACKET_BYTES], whole[start + 3 :: _TS_PACKET_BYTES], strict=True)
-        # Only packets in which a unit starts have a time.
+        # Only packets in which a unit starts contain a time.
         for at in [start + _TS_PACKET_BYTES * i for i, (a, b) in enumerate(flags) if a & 0x40 and b & 0x10]:
             body = at + 4 + (1 + data[at + 4] if data[at + 3] & 0x20 else 0)
             pes = data[body : min(body + 14, at + _TS_PACKET_BYTES)]
@@ -383,7 +385,8 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
             pts = (pes[9] >> 1 & 7) << 30 | (pes[10] << 8 | pes[11]) >> 1 << 15 | (pes[12] << 8 | pes[13]) >> 1
             stream = (data[at + 1] & 0x1F) << 8 | data[at + 2]
             step_back = reached.get(stream, pts) - pts
-            # Smaller steps back come from reordered frames; larger steps are the clock's wrap, once a day.
+            # Smaller steps back come from reordered frames. Larger ones mean that the clock wraps, which it does once a
+            # day.
             if _TS_SECOND < step_back < _TS_WRAP // 2:
                 return True
             reached[stream] = pts
@@ -394,9 +397,9 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
 
 
 class FrameWalk:
-    """Finds frame N of bare MPEG audio or AAC (ADTS) by reading header after header from the last frame found.
+    """Finds frame N of bare MPEG audio or AAC (ADTS) by reading one header after another from the last frame found.
 
-    FFmpeg's times of bare frames may be wrong, because it also counts the bytes between joined files.
+    FFmpeg's times of bare frames may be wrong, because FFmpeg also counts the bytes between joined files.
     """
 
     def __init__(self, is_mp3: bool) -> None:
@@ -404,7 +407,7 @@ class FrameWalk:
         self._reached: tuple[int, int] | None = None
 
     def place_of(self, read_at: ReadAt, first: int, number: int) -> int | None:
-        """Return where frame ``number`` starts; ``None`` if frames from ``first`` on have gaps or change their rate."""
+        """Return where frame ``number`` starts; ``None`` if gaps or changes of rate come before it."""
         header = read_at(first, _FRAME_HEADER_BYTES)
         place, reached = self._reached or (first, 0)
         if reached > number:
@@ -420,10 +423,10 @@ class FrameWalk:
 
 
 def _walk_mpeg_audio(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
-    """Return (offset after the frames, their number) for adjacent frames with the layer and rate of ``first``."""
+    """Walk over adjacent frames with the layer and rate of ``first``; return (offset after them, their number)."""
     sizes: dict[tuple[int, int], int] = {}
     at = number = 0
-    # This loop must do little work per frame, because an hour has 140,000 frames.
+    # Keep the work per frame small: an hour has 140,000 frames.
     while at < stop and number < most and data[at] == 0xFF:
         key = data[at + 1], data[at + 2]
         size = sizes.get(key)
@@ -438,7 +441,7 @@ def _walk_mpeg_audio(data: bytes, stop: int, first: bytes, most: int) -> tuple[i
 
 
 def _walk_adts(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
-    """Return the result of `_walk_mpeg_audio` for AAC frames."""
+    """Do the same as `_walk_mpeg_audio` for AAC frames."""
     rate = first[2] & 0x3C
     at = number = 0
     while at < stop and number < most and data[at] == 0xFF and data[at + 1] & 0xF6 == 0xF0:
@@ -461,7 +464,7 @@ def begins_file(data: bytes) -> bool:
 
 
 def id3_end(data: bytes) -> int:
-    """Return where an ID3 tag in a packet ends, relative to the packet and maybe after it; 0 if there is no tag."""
+    """Return the end of an ID3 tag relative to the packet's start; may be after the packet; 0 if there is no tag."""
     at = data.find(b"ID3")
     size = data[at + 6 : at + 10]
     if at < 0 or len(size) < 4 or max(size) > 0x7F:
@@ -472,9 +475,10 @@ def id3_end(data: bytes) -> int:
 # Truncated files
 
 
-# Function that returns the end of a part, given (its first bytes, its position, file size); `None` if it is unknown.
+# Function that returns the end of a part (`None` if unknown), given the part's first bytes, its position, the file
+# size.
 _EndOf = Callable[[bytes, int, int], int | None]
-# Limit for the boxes of an MP4 or RIFF chunks of an AVI; a file with more parts counts as complete.
+# Limit for the number of boxes of an MP4 or RIFF chunks of an AVI. Files with more parts count as complete.
 _MAX_PARTS = 1 << 16
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 _FLV_TAG_HEADER_BYTES, _FLV_TAGS = 11, frozenset((8, 9, 18))
@@ -484,7 +488,7 @@ _FIRST_BOXES = frozenset((b"ftyp", b"styp", b"moov", b"mdat", b"wide", b"free", 
 
 
 def breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether the end of an MP4, Matroska, WebM, AVI, FLV or transport stream file is certainly missing.
+    """Return whether an MP4, Matroska, WebM, AVI, FLV or transport stream file certainly lacks its end.
 
     Files that do not state their length, such as live streams in Matroska, count as complete.
     """
@@ -501,7 +505,7 @@ def breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def _matroska_breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether the segment, which is nearly the whole file (RFC 9559, 5.1), exceeds the end of the file."""
+    """Return whether the segment, which is nearly the whole file (RFC 9559, 5.1), ends after the end of the file."""
     position, _ = _size_of_element(read_at(4, 8), 4)
     header = read_at(position, 12)
     if header[:4] != _SEGMENT:
@@ -511,7 +515,7 @@ def _matroska_breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def _size_of_element(data: bytes, position: int) -> tuple[int, bool]:
-    """Return where an element with a size field at ``position`` ends, and whether this end is known (RFC 8794, 6)."""
+    """Return the end of an element whose size field is at ``position``, and whether this end is known (RFC 8794, 6)."""
     num_bytes = 9 - data[0].bit_length() if data else 9
     if num_bytes > 8 or len(data) < num_bytes:
         return position, False
@@ -521,7 +525,7 @@ def _size_of_element(data: bytes, position: int) -> tuple[int, bool]:
 
 
 def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
-    """Return whether one of the adjacent parts from the start of the file ends after the end of the file."""
+    """Return whether one of the adjacent parts that fill the file ends after the end of the file."""
     position = 0
     for _ in range(_MAX_PARTS):
         end = end_of(read_at(position, 16), position, file_size)
@@ -532,9 +536,9 @@ def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
 
 
 def _box_end(header: bytes, position: int, file_size: int) -> int | None:
-    """Return the end of a box (ISO 14496-12, 4.2); for a truncated header, a position after the end of the file."""
+    """Return the end of a box (ISO 14496-12, 4.2); ``file_size + 1`` if its header is cut off; ``None`` if unknown."""
     if len(header) < 8:
-        # Some zero bytes may follow the last box.
+        # A few zero bytes may follow the last box.
         return file_size + 1 if any(header) else None
     size = int.from_bytes(header[:4], "big")
     if size == 1:
@@ -546,7 +550,7 @@ def _box_end(header: bytes, position: int, file_size: int) -> int | None:
 
 
 def _riff_end(header: bytes, position: int, file_size: int) -> int | None:
-    """Return the end of a RIFF chunk; ``None`` if its size is 0 or all ones, as after a recorder was killed."""
+    """Return the end of a RIFF chunk; ``None`` if unknown: a size of 0 or all ones is left by a killed recorder."""
     if header[:4] != b"RIFF" or len(header) < 8:
         return None
     size: int = struct.unpack_from("<I", header, 4)[0]
@@ -554,7 +558,8 @@ def _riff_end(header: bytes, position: int, file_size: int) -> int | None:
 
 
 def _flv_breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether the last four bytes are not the last tag's size ("Adobe Flash Video File Format", E.3)."""
+    """Return whether the last four bytes differ from the size of the last tag ("Adobe Flash Video File Format", E.3).
+    """
     size = int.from_bytes(read_at(max(file_size - 4, 0), 4), "big")
     start = file_size - 4 - size
     if size < _FLV_TAG_HEADER_BYTES or start < 9:
@@ -564,7 +569,8 @@ def _flv_breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def _packets_break_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether a transport stream ends inside a packet (of 188 bytes, or of 192 bytes if a time comes first)."""
+    """Return whether a transport stream ends inside a packet. Packets have 188 bytes, or 192 with a time before each.
+    """
     for size, offset in ((188, 0), (192, 4)):
         places = range(offset, min(offset + _PACKETS_LOOKED_AT * size, file_size), size)
         if len(places) == _PACKETS_LOOKED_AT and all(read_at(place, 1) == bytes((_SYNC_BYTE,)) for place in places):

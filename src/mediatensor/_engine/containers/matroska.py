@@ -5,7 +5,7 @@
     EBML  Segment [Info  Tracks  Cluster [Timestamp  SimpleBlock  BlockGroup [Block  BlockDuration ...] ...]  Cues ...]
 
 Only the headers of blocks and the first bytes of their payloads are read. References are to RFC 8794 (EBML) and RFC
-9559 (Matroska). Anything unusual raises `MalformedBoxError`; then the caller must read the packets themselves.
+9559 (Matroska). Unusual files raise `MalformedBoxError`; the caller must then read the packets with the demuxer.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _COMPRESSION_SETTINGS = 0x4255
 DEFAULT_TIMESTAMP_SCALE = 1_000_000
 _MAX_CHILDREN = 1 << 12
 _MAX_TRACK_NUMBER = 126  # one byte
-# The demuxer makes streams of tracks with video, audio, subtitles and metadata (5.1.4.1.3).
+# The demuxer makes a stream for each track with video, audio, subtitles or metadata (5.1.4.1.3).
 _VIDEO, _TYPES_OF_STREAMS = 1, frozenset((1, 2, 0x11, 0x21))
 _MAX_NANOSECONDS = 1 << 60
 
 
 class TrackEntry(NamedTuple):
-    """The fields of a track's header that determine its packets."""
+    """The fields of a track's header that affect its packets."""
 
     number: int  # the track's number
     octets: tuple[int, ...]  # first bytes of the blocks of all tracks
@@ -70,7 +70,7 @@ def _contents_of(elements: _Elements, kind: int) -> list[bytes]:
 
 
 def _unsigned(elements: _Elements, kind: int, default: int) -> int:
-    """Return the number in the only element of a kind; ``default`` if there is no such element or it is empty."""
+    """Return the number in the only element of a kind; ``default`` if there is none or it is empty."""
     contents = _contents_of(elements, kind)
     if len(contents) > 1 or any(len(content) > 8 for content in contents):
         raise MalformedBoxError(f"more than one number {kind:X}")
@@ -108,7 +108,7 @@ def track_entry(tracks: bytes, track_index: int) -> TrackEntry:
 
 
 def _stripped_header(entry: _Elements) -> bytes:
-    """Return the bytes that the file omits at the start of every frame (5.1.4.1.31)."""
+    """Return the bytes that every frame starts with but that the file omits (5.1.4.1.31)."""
     encodings = [
         _split_elements(content)
         for container in _contents_of(entry, _CONTENT_ENCODINGS)
@@ -149,21 +149,21 @@ _OF_ADDITIONS = {
     _BLOCK_MORE: frozenset((_BLOCK_ADD_ID, _BLOCK_ADDITIONAL, _VOID, _CRC_32)),
 }
 
-# A day of 30 frames and 50 audio packets per second has 7 million elements.
+# A day with 30 frames and 50 audio packets per second has 7 million elements.
 _MAX_ELEMENTS = 1 << 23
-# Headers contain the codecs' configuration records, which have some kilobytes.
+# Headers contain the codecs' configuration records, which have a few kilobytes.
 _MAX_HEADER_BYTES = 1 << 24
 _MAX_TICKS = 1 << 60
 
-# First bytes of a block that are read: ID and size, the block's header (track, time, flags), some of its payload.
+# A block's first bytes, which are read: ID and size, header (track, time, flags), start of the payload.
 _MAX_SIZE_BYTES, _BLOCK_HEADER_BYTES = 8, 4
 _HEAD_BYTES = 1 + _MAX_SIZE_BYTES + _BLOCK_HEADER_BYTES + PAYLOAD_BYTES
 _KEY, _LACING, _XIPH, _FIXED = 0x80, 0x06, 0x02, 0x04
 # Lace headers can describe up to 256 frames.
 _MAX_LACE_HEADER_BYTES = 1 << 16
-# After this many blocks, the first bytes of the track's blocks are packed into arrays. Other blocks are discarded.
+# After this many blocks, the first bytes of the track's own blocks are packed into arrays; other blocks are discarded.
 _PACKED_BLOCKS = 1 << 15
-# Size of a size field by its first byte (RFC 8794, 4).
+# Number of bytes of a size field, by its first byte (RFC 8794, 4).
 _SIZE_BYTES = np.array([9 - octet.bit_length() for octet in range(256)])
 
 
@@ -191,7 +191,7 @@ class _Element(NamedTuple):
 
 
 def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window_bytes: int) -> Blocks:
-    """Return all frames of a video track. Anything unusual raises `MalformedBoxError`.
+    """Return all frames of a video track; raise `MalformedBoxError` if the file is unusual.
 
     ``track_index`` counts the tracks for which the demuxer makes streams, in the header's order. The file is read in
     windows of ``window_bytes``, which are parsed from memory.
@@ -201,7 +201,7 @@ def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window
 
 @dataclass
 class _Walk:
-    """Reads a file from start to end. The first four attributes are the arguments of `blocks_of_track`."""
+    """Reads a file from start to end. The first four attributes have the same meaning as in `blocks_of_track`."""
 
     read_at: ReadAt
     file_size: int
@@ -212,12 +212,13 @@ class _Walk:
     nanoseconds: int = DEFAULT_TIMESTAMP_SCALE
     track: TrackEntry | None = None
     num_elements: int = 0
-    # Starts and first bytes of unpacked blocks of all tracks, and packed arrays of the track's own blocks.
+    # Starts and first bytes of blocks of all tracks that are not packed yet, and packed arrays of the track's own
+    # blocks.
     positions: list[int] = field(default_factory=list)
     heads: list[bytes] = field(default_factory=list)
     packed: list[tuple[Int64Array, NDArray[np.uint8]]] = field(default_factory=list)
     clusters: list[tuple[int, int]] = field(default_factory=list)  # (start, time)
-    # For blocks in groups, by the start of the block's header: (duration, whether it refers to no other block).
+    # By start of the block's header, for blocks in groups: (duration, whether the block refers to no other block).
     groups: dict[int, tuple[int, bool]] = field(default_factory=dict)
 
     def blocks(self) -> Blocks:
@@ -259,7 +260,7 @@ class _Walk:
         return _Element(kind, body, None if size == ones else body + size)
 
     def _look_at(self, position: int) -> int:
-        """Load the bytes of a header into `data`, and return the header's offset in `data`."""
+        """Load the bytes of the header at ``position`` into `data`, and return the header's offset in `data`."""
         at = position - self.start
         if not 0 <= at <= len(self.data) - _HEAD_BYTES:
             self.data = self.read_at(position, self.window_bytes)
@@ -304,12 +305,12 @@ class _Walk:
             position = element.end
 
     def _read_cluster(self, cluster: _Element) -> int:
-        """Record the blocks of a cluster; return where the segment's next element starts."""
+        """Record the blocks of a cluster; return where the next element of the segment starts."""
         if self.track is None:
             raise MalformedBoxError("clusters before tracks")
         end = self.file_size if cluster.end is None else min(cluster.end, self.file_size)
         position = cluster.body
-        # Writers put the time first; only a few small elements may precede it.
+        # Writers put the time first. Only a few small elements may come before it.
         while (element := self._parse_element(position)).kind != _TIMESTAMP:
             if element.kind not in _OF_CLUSTER or element.end is None or element.end >= end:
                 raise MalformedBoxError("a cluster that does not begin with its time")
@@ -340,7 +341,7 @@ class _Walk:
     def _note_simple_blocks(self, position: int, end: int) -> int:
         """Record consecutive simple blocks up to ``end``; return where the next element starts.
 
-        Files have many blocks, so this loop determines how long reading a file takes.
+        Nearly all time is spent in this loop, because files have many blocks.
         """
         read_at, window_bytes = self.read_at, self.window_bytes
         add_position, add_head = self.positions.append, self.heads.append
@@ -375,7 +376,7 @@ class _Walk:
         if position > end:
             if end < self.file_size:
                 raise MalformedBoxError(f"a block that does not fit into its cluster at byte {before}")
-            # The file is cut off inside this block, and the demuxer drops such a block.
+            # The file ends inside this block, so the demuxer drops the block.
             self.positions.pop()
             self.heads.pop()
         if self.num_elements > _MAX_ELEMENTS:
@@ -414,7 +415,7 @@ class _Walk:
             self.groups[body] = duration, is_key
 
     def _check_nesting(self, parent: _Element, kind: int) -> None:
-        """Check the elements with additions to a block, because the demuxer drops a block that has unknown ones."""
+        """Raise for unknown elements in the additions to a block, because the demuxer drops blocks that have them."""
         position, end = parent.body, parent.end or 0
         while position < end:
             element = self._parse_element(position)
@@ -425,7 +426,7 @@ class _Walk:
             position = element.end
 
     def _pack(self) -> None:
-        """Store the starts and first bytes of the track's own blocks as arrays."""
+        """Store the starts and first bytes of the track's own blocks in arrays."""
         heads = np.frombuffer(b"".join(self.heads), np.uint8)
         positions = np.array(self.positions, np.int64)
         if len(heads) != len(positions) * _HEAD_BYTES:
@@ -485,7 +486,7 @@ class _Walk:
         return replace(blocks, payload=whole[:, :PAYLOAD_BYTES]) if len(stripped) else blocks
 
     def _split_laced_blocks(self, blocks: Blocks, lacing: NDArray[np.uint8], default_duration: int) -> Blocks:
-        """Split blocks that contain several frames (10.3)."""
+        """Split blocks that contain several frames (10.3) into their frames."""
         laces: dict[int, list[tuple[int, int]]] = {}
         count = np.ones(len(lacing), np.int64)
         for number in np.flatnonzero(lacing).tolist():
@@ -520,7 +521,7 @@ class _Walk:
 
 
 def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return (position, size) of the frames in a block from ``begin`` to ``end`` that starts with ``header``.
+    """Return (position, size) of each frame in the block from ``begin`` to ``end``. The block starts with ``header``.
 
     >>> _split_laces(bytes([1, 0x83]), 0x06, 100, 110)
     [(102, 3), (105, 5)]
@@ -560,7 +561,7 @@ def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple
 
 
 def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, NDArray[np.uint8]]:
-    """Return arrays of block sizes, offsets from a block's ID to its header, and headers with first payload bytes."""
+    """Return arrays: sizes of blocks, offsets of headers from a block's ID, headers with the first payload bytes."""
     count = len(heads)
     size, start = np.zeros(count, np.int64), np.zeros(count, np.int64)
     bodies = np.zeros((count, _BLOCK_HEADER_BYTES + PAYLOAD_BYTES), np.uint8)

@@ -1,4 +1,4 @@
-"""The packets of a stream as a table, and how ISO media files list them in a header or in fragments. Pure functions.
+"""Read the packets of a stream from ISO media files, which list them in the header or in fragments. Pure functions.
 
 ::
 
@@ -9,7 +9,7 @@
 
     moov (trex: defaults)  sidx  [moof (traf: tfhd tfdt trun...) mdat]  [moof mdat] ... ─► PacketTable
 
-References are to ISO/IEC 14496-12. Anything unusual raises `MalformedBoxError`; then the caller must read the packets.
+References are to ISO/IEC 14496-12. Unusual files raise `MalformedBoxError`; the caller must then read the packets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Int64Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PacketTable:
-    """The packets of one stream in decode order, from a scan of the file or from the tables in its header."""
+    """The packets of one stream in decode order. The table comes from a scan of the file or from its header."""
 
     pts: Int64Array  # presentation time in the stream's time base; `NO_PTS` if missing
     dts: Int64Array  # decode time in the stream's time base; `NO_PTS` if missing
@@ -69,7 +69,7 @@ def unread_packets(
     is_discard: BoolArray | None = None,
     is_hidden: BoolArray | None = None,
 ) -> PacketTable:
-    """Return the table of packets whose content has not been read."""
+    """Return a table of packets whose content has not been read."""
     nothing = np.zeros(len(pts), bool)
     return PacketTable(
         pts=pts,
@@ -91,7 +91,7 @@ _ENCRYPTED = (b"encv", b"drmi", b"drms")
 
 @dataclass(frozen=True)
 class Track:
-    """A track according to the file's header."""
+    """A track as described by the file's header."""
 
     time_scale: int
     movie_time_scale: int
@@ -103,8 +103,8 @@ class Track:
 def find_track(moov: memoryview, track_id: int) -> Track:
     """Return the track with an identifier.
 
-    Raises `MalformedBoxError` unless exactly one track has it, and its samples are in this file, not encrypted, and
-    have a single description.
+    Raises `MalformedBoxError` unless exactly one track has the identifier, and its samples are stored in this file, are
+    not encrypted, and share one description.
     """
     header = children(moov)
     traks = map(children, find_all(header, b"trak"))
@@ -119,7 +119,7 @@ def find_track(moov: memoryview, track_id: int) -> Track:
     for data in find_all(information, b"dinf", b"dref"):
         references = Fields(data)
         references.unsigned()
-        # 8.7.2: the flag states that the media are in the same file.
+        # 8.7.2: the flag means that the media are in the same file.
         if not all(Fields(content).flags & 1 for _, content in children(references.rest())):
             raise MalformedBoxError("samples in another file")
     return Track(
@@ -132,7 +132,7 @@ def find_track(moov: memoryview, track_id: int) -> Track:
 
 
 def _number_after_times(data: memoryview) -> int:
-    """Return the field after the times of creation and modification, in a header of a movie, a track or its media."""
+    """Return the field after the times of creation and modification in the header of a movie, track or media."""
     header = Fields(data)
     header.skip(16 if header.version == 1 else 8)
     return header.unsigned()
@@ -181,10 +181,10 @@ def _only_box(table: Boxes, kinds: tuple[bytes, ...], content: str) -> tuple[byt
 
 # 60 frames per second for three days.
 _MAX_SAMPLES = 1 << 24
-# Longer durations are damage. The sum of `_MAX_SAMPLES` shorter durations cannot overflow.
+# Longer durations are damage. Sums of up to `_MAX_SAMPLES` shorter durations cannot overflow.
 _MAX_DURATION = 1 << 31
 
-# Number of entries of the demuxer's list that are compared: at each end, and spread in between.
+# Number of entries that are compared with the demuxer's list: at each end, and spread in between.
 _NUM_AT_ENDS, _NUM_SPREAD = 32, 256
 # Boxes other than ``stss`` that mark key frames.
 _OTHER_KEY_FRAMES = frozenset((b"stps", b"sbgp"))
@@ -192,7 +192,7 @@ _OTHER_KEY_FRAMES = frozenset((b"stps", b"sbgp"))
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a track in decode order; columns of length N."""
+    """The samples of a track in decode order. Each array has length N."""
 
     position: Int64Array  # position in the file
     size: Int64Array
@@ -203,7 +203,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class DemuxedSamples:
-    """The demuxer's list of the packets that it will return, in this order; columns of length N."""
+    """The demuxer's list of packets, in the order in which it will return them. Each array has length N."""
 
     position: Int64Array
     dts: Int64Array
@@ -216,7 +216,7 @@ class DemuxedSamples:
 
 
 def read_samples(track: Track, file_size: int) -> Samples:
-    """Return the samples from the tables in the header.
+    """Read the samples from the tables in the header.
 
     Raises `MalformedBoxError` if the tables contradict each other, or a sample is outside the file.
     """
@@ -237,7 +237,7 @@ def read_samples(track: Track, file_size: int) -> Samples:
 
 
 def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedSamples | None:
-    """Compute the demuxer's list for an edit list that keeps all samples; ``None`` if the list cannot be computed.
+    """Compute the demuxer's list for an edit list that keeps all samples; ``None`` if this is not possible.
 
     ``first_dts`` is the first decode time in the demuxer's list.
     """
@@ -258,7 +258,7 @@ def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedS
 
 
 def entries_to_compare(is_key: BoolArray) -> Int64Array:
-    """Return which entries to compare with the demuxer's list: at both ends, at key frames, and some in between."""
+    """Return the entries to compare with the demuxer's list: at both ends, at key frames, and some in between."""
     count = len(is_key)
     is_chosen = np.zeros(count, bool)
     is_chosen[:_NUM_AT_ENDS] = is_chosen[-_NUM_AT_ENDS:] = True
@@ -270,7 +270,7 @@ def entries_to_compare(is_key: BoolArray) -> Int64Array:
 
 
 def packets_of_samples(track: Track, samples: Samples, demuxed: DemuxedSamples) -> PacketTable:
-    """Return the packets of a track whose samples the header lists; ``demuxed`` is the demuxer's complete list.
+    """Return the packets of a track whose header lists its samples. ``demuxed`` is the demuxer's complete list.
 
     Raises `MalformedBoxError` if the samples and the list contradict each other.
     """
@@ -292,10 +292,10 @@ def _sizes(table: Boxes, count: int) -> Int64Array:
 
 
 def _sizes_box(table: Boxes) -> tuple[bytes, int, int, Fields]:
-    """Return the kind of the only box with sample sizes, its two numbers, and its fields after these (8.7.3).
+    """Return the kind of the only box with sample sizes, its two numbers, and the fields after them (8.7.3).
 
-    The first number is the size of all samples in ``stsz`` (0 if it varies), and the bits of a size in ``stz2``. The
-    second one is the number of samples.
+    In ``stsz``, the first number is the size of all samples (0 if it varies); in ``stz2``, the number of bits of a
+    size. The second number is the number of samples.
     """
     kind, content = _only_box(table, (b"stsz", b"stz2"), "sample sizes")
     fields = Fields(content)
@@ -303,7 +303,7 @@ def _sizes_box(table: Boxes) -> tuple[bytes, int, int, Fields]:
 
 
 def _positions(table: Boxes, size: Int64Array, file_size: int) -> Int64Array:
-    """Return the positions of the samples, which are stored one after another in chunks (8.7.4 and 8.7.5)."""
+    """Return the positions of the samples. Samples are stored one after another in chunks (8.7.4 and 8.7.5)."""
     kind, content = _only_box(table, (b"stco", b"co64"), "chunks")
     fields = Fields(content)
     chunk_offset = fields.array(fields.unsigned(), ">u4" if kind == b"stco" else ">i8")
@@ -315,7 +315,7 @@ def _positions(table: Boxes, size: Int64Array, file_size: int) -> Int64Array:
     ends = np.cumsum(size)
     begins = ends - size
     first_of_chunk = np.cumsum(per_chunk) - per_chunk
-    # For an empty chunk, `first_of_chunk` may be after the last sample.
+    # For an empty chunk at the end, `first_of_chunk` is the number after the last sample.
     before_chunk = begins[np.minimum(first_of_chunk, len(size) - 1)]
     return np.asarray(np.repeat(chunk_offset - before_chunk, per_chunk) + begins, np.int64)
 
@@ -334,7 +334,7 @@ def _samples_per_chunk(data: memoryview, num_chunks: int) -> Int64Array:
 
 
 def _expand_runs(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Array, Int64Array]:
-    """Expand a table of runs; return (value of each of ``count`` samples, value of each run)."""
+    """Expand a run-length table; return (value of each of the ``count`` samples, value of each run)."""
     fields = Fields(data)
     num_runs = fields.unsigned()
     runs = np.frombuffer(fields.rest()[: num_runs * 8], [("length", ">u4"), ("value", dtype)])
@@ -360,7 +360,7 @@ def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
 
 
 def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
-    """Return the header's sample number for each entry of the demuxer's list."""
+    """For each entry of the demuxer's list, return the sample's number in the header."""
     position, size = samples.position, samples.size
     if demuxed.position is position and not (position[1:] < position[:-1] + size[:-1]).any():
         return np.arange(len(position))  # the list is from `expected_entries`, in file order
@@ -376,7 +376,7 @@ def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
 
 
 def _check_times(track: Track, demuxed: DemuxedSamples, sample: Int64Array, samples: Samples) -> None:
-    """Check that the demuxer's decode times are sums of durations, except for one jump at each edit."""
+    """Check that the demuxer's decode times are sums of durations, with at most one jump for each edit."""
     expected = np.cumsum(samples.duration) - samples.duration - samples.shift
     shift = demuxed.dts - expected[sample]
     leaps = np.count_nonzero(shift[1:] != shift[:-1])
@@ -397,7 +397,7 @@ _BASE_DATA_OFFSET, _DESCRIPTION, _DEFAULT_DURATION, _DEFAULT_SIZE, _DEFAULT_FLAG
 _BASE_IS_MOOF = 0x20000
 _DATA_OFFSET, _FIRST_FLAGS = 0x1, 0x4
 _RUN_COLUMNS = {"duration": 0x100, "size": 0x200, "flags": 0x400, "delay": 0x800}
-# 8.8.3.1: depends on other samples; is not a sync sample
+# 8.8.3.1: the sample depends on other samples; the sample is not a sync sample
 _NO_KEY = 0x01000000 | 0x00010000
 
 
@@ -412,7 +412,7 @@ class _SampleDefaults:
 
 @dataclass
 class _FragmentRuns:
-    """The runs that were read."""
+    """The samples of the runs read so far."""
 
     limit: int  # for `count`
     columns: dict[str, list[Int64Array]] = field(default_factory=dict)
@@ -432,7 +432,7 @@ def packets_of_fragments(
 ) -> PacketTable:
     """Return the packets of a track whose samples are all in fragments.
 
-    ``fragments`` are the ``moof`` boxes in file order. Anything unusual raises `MalformedBoxError`.
+    ``fragments`` are the ``moof`` boxes in file order. Unusual files raise `MalformedBoxError`.
     """
     defaults = _track_defaults(moov, track_id)
     offset = _edit_offset(track)
@@ -464,13 +464,14 @@ def _track_defaults(moov: memoryview, track_id: int) -> _SampleDefaults:
 
 
 def _edit_offset(track: Track) -> int:
-    """Return the shift in ticks by an edit list that may only have a pause and then the media from some tick on."""
+    """Return the shift in ticks that an edit list causes. It may only have a pause, then the media from some tick on.
+    """
     edits = list(track.edits)
     pause = edits.pop(0)[0] if edits and edits[0][1] == -1 else 0
     if len(edits) > 1 or any(start < 0 for _, start in edits):
         raise MalformedBoxError("an edit list of several parts in a fragmented file")
     start = edits[0][1] if edits else 0
-    # Round to the nearest tick, halves away from zero, as the demuxer does.
+    # Round to the nearest tick as the demuxer does, with halves away from zero.
     return start - (2 * pause * track.time_scale + track.movie_time_scale) // (2 * track.movie_time_scale)
 
 
@@ -499,7 +500,7 @@ def _read_fragment(
 
 
 def _read_run(run: Fields, base: int, dts: int, defaults: _SampleDefaults, runs: _FragmentRuns) -> int:
-    """Append the samples of one run; return the decode time after them."""
+    """Append the samples of one run to ``runs``; return the decode time after them."""
     count = run.unsigned()
     if not run.flags & _DATA_OFFSET:
         raise MalformedBoxError("a run without the place of its samples")

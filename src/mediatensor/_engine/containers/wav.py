@@ -1,7 +1,7 @@
-"""Parse the header of a WAV file: its chunks, its format, and the position of the samples.
+"""Parse the header of a WAV file: its chunks, sample format, and the position of the samples.
 
-The formats are RIFF, RIFX (big-endian), RF64 and BW64 (64-bit sizes in a chunk ``ds64``) and Sony's W64 (the same
-chunks with GUIDs for names). Sizes are limited to the size of the file.
+The formats are RIFF, RIFX (big-endian), RF64 and BW64 (with 64-bit sizes in a chunk ``ds64``) and Sony's W64 (the same
+chunks, named by GUIDs). Sizes above the file size are cut to it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from ...errors import OpenError, StreamError
 from .boxes import ReadAt
 
-# Limit for the number of chunks before the audio; usual files have a handful.
+# Largest number of chunks before the audio. Usual files have a handful.
 _MAX_CHUNKS = 10_000
 # Number of bytes to read at once.
 _WINDOW_BYTES = 4096
-# Number of bytes to read of a chunk "fmt " or "ds64"; the bytes after them are not needed.
+# Number of bytes to read of a chunk "fmt " or "ds64". Later bytes are not needed.
 _MAX_CHUNK_BYTES = 64
 _MAX_SAMPLE_RATE = 2**31 - 1
 
 _UNKNOWN_SIZE = 0xFFFFFFFF
 _EXTENSIBLE = 0xFFFE
 _INTEGER, _FLOAT = 1, 3
-# Bytes 4 to 16 of GUIDs whose first bytes are a format tag: the usual GUIDs, and the GUIDs of ambisonic audio.
+# Bytes 4 to 16 of GUIDs that start with a format tag: the usual GUIDs, and the GUIDs of ambisonic audio.
 _GUID_TAILS = (bytes.fromhex("00001000800000aa00389b71"), bytes.fromhex("2107d3118644c8c1ca000000"))
 _TAG_NAMES = {
     0x0002: "Microsoft ADPCM", 0x0006: "A-law", 0x0007: "mu-law", 0x0011: "IMA ADPCM", 0x0031: "GSM 6.10",
@@ -37,7 +37,7 @@ _W64_GUID_TAIL = bytes.fromhex("f3acd3118cd100c04f8edb8a")
 
 @dataclass(frozen=True)
 class SampleEncoding:
-    """The encoding of a sample. ``codec`` (``"pcm_s16le"``) and ``sample_format`` (``"s16"``) are FFmpeg's names."""
+    """The encoding of samples. ``codec`` (``"pcm_s16le"``) and ``sample_format`` (``"s16"``) are FFmpeg's names."""
 
     codec: str
     sample_format: str
@@ -65,7 +65,8 @@ class WavHeader:
 
 @dataclass(frozen=True)
 class _Container:
-    """The layout of chunks. ``byte_order`` is for `struct`. In W64, names are GUIDs, and sizes include the header."""
+    """The layout of chunks. ``byte_order`` is a prefix for `struct`. W64 names are GUIDs; its sizes include the header.
+    """
 
     byte_order: str
     is_w64: bool = False
@@ -79,14 +80,14 @@ class _Container:
         return 24 if self.is_w64 else 8
 
     def read_head(self, head: bytes) -> tuple[bytes, int]:
-        """Return (name, size of the content) of a chunk; the size is negative if it is smaller than the header."""
+        """Return (name, size of the content) of a chunk. The size is negative if the stated size is too small."""
         if not self.is_w64:
             return head[:4], int(struct.unpack_from(f"{self.byte_order}I", head, 4)[0])
         name = head[:4] if head[4:16] == _W64_GUID_TAIL else head[:16]
         return name, int(struct.unpack_from("<Q", head, 16)[0]) - self.head_bytes
 
     def after(self, end: int) -> int:
-        """Return where the next chunk starts after a chunk that ends at ``end``."""
+        """Return where the next chunk starts if one ends at ``end``."""
         alignment = 8 if self.is_w64 else 2
         return -(-end // alignment) * alignment
 
@@ -94,8 +95,8 @@ class _Container:
 def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
     """Find the format and the samples of a WAV file; ``name`` is for messages.
 
-    ``read_at`` is only called for chunks before the samples. Raises `OpenError` if the file is not a WAV file, or its
-    header contradicts itself, and `StreamError` if the audio is compressed or has an unsupported format.
+    ``read_at`` is only called for chunks before the samples. Raises `OpenError` if the file is not a WAV file, or if
+    its header contradicts itself. Raises `StreamError` if the audio is compressed or has an unsupported format.
     """
     container = _detect_container(read_at(0, 40), name)
     found: dict[bytes, bytes] = {}
@@ -115,7 +116,7 @@ def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
     if not container.is_w64 and size == _UNKNOWN_SIZE:
         ds64 = found.get(b"ds64", b"")
         size = struct.unpack_from("<Q", ds64, 8)[0] if len(ds64) >= 16 else 0
-    # Programs that write to a pipe state a size of 0 or all ones.
+    # Programs that write to a pipe state the size as 0 or as all ones.
     num_bytes = min(size if size > 0 else file_size, file_size - offset)
     num_samples = num_bytes // (num_channels * encoding.num_bytes)
     fmt, order = found[b"fmt "], container.byte_order
@@ -167,7 +168,7 @@ def _parse_format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncodin
         raise OpenError(f"{name} is damaged: its chunk 'fmt' has {len(fmt)} bytes, at least 16 are needed.")
     tag, num_channels, sample_rate, _, block_align, num_bits = struct.unpack_from(f"{byte_order}HHIIHH", fmt)
     if tag == _EXTENSIBLE:
-        # The field for valid bits is ignored, because samples fill their bytes from the highest bit.
+        # The field for valid bits is ignored, because valid bits are the highest bits of their bytes.
         if len(fmt) < 40:
             raise OpenError(f"{name} is damaged: its extensible chunk 'fmt' has {len(fmt)} bytes, 40 are needed.")
         if fmt[28:40] not in _GUID_TAILS:
@@ -176,7 +177,7 @@ def _parse_format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncodin
         tag = int(struct.unpack_from(f"{byte_order}I", fmt, 24)[0])
     if num_channels == 0 or not 1 <= sample_rate <= _MAX_SAMPLE_RATE:
         raise OpenError(f"{name} is damaged: it states {num_channels} channels and {sample_rate} samples per second.")
-    # Samples whose width is not whole bytes fill the upper bits of whole bytes.
+    # Samples with a number of bits that is not a multiple of 8 are stored in the upper bits of whole bytes.
     num_bytes = (num_bits + 7) // 8
     encoding = _find_encoding(tag, num_bytes, byte_order == ">")
     if encoding is None:
@@ -206,7 +207,7 @@ def _find_encoding(tag: int, num_bytes: int, is_big_endian: bool) -> SampleEncod
     return None if names is None else SampleEncoding(*names, num_bytes, tag == _FLOAT, is_big_endian)
 
 
-# The loudspeakers for the bits of the mask, lowest bit first.
+# Loudspeaker names for the bits of the mask, lowest bit first.
 # fmt: off
 _SPEAKERS = ("FL", "FR", "FC", "LFE", "BL", "BR", "FLC", "FRC", "BC", "SL", "SR", "TC", "TFL", "TFC", "TFR", "TBL",
              "TBC", "TBR")

@@ -1,1 +1,1 @@
-"""Decode still and animated images: `reading` gives bands of rows, `channels` converts them, `decoding` joins them."""
+"""Decode still and animated images: `reading` yields bands of rows, `channels` converts them, `decoding` joins them."""

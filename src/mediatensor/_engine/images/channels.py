@@ -1,4 +1,4 @@
-"""Convert the channels and depth of an image, and check the arguments for them. Pure; no I/O.
+"""Convert the channels and bit depth of an image, and check the arguments that choose them. Pure; no I/O.
 
 A picture, or a band of its rows, is a list of planes: one 2-D array for each channel.
 """
@@ -17,7 +17,7 @@ from ...errors import InvalidArgumentError, SourceTypeError
 
 Planes = Sequence[NDArray[Any]]
 
-# Weights for gray in ten-thousandths. They add up to 9999, so white of 16 bits becomes 65528.
+# Weights for gray in ten-thousandths. They add up to 9999, so 16-bit white becomes 65528.
 _RED, _GREEN, _BLUE, _WHOLE = 2989, 5870, 1140, 10_000
 
 
@@ -26,12 +26,12 @@ class ImageReadMode(Enum):
 
     Attributes:
         UNCHANGED: The channels of the file: 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha). A palette
-            becomes RGB, with alpha if one of its colours is transparent. CMYK has four channels of ink, where 255 is
-            full ink.
+            becomes RGB, with alpha if one of its colours is transparent. CMYK has four channels of ink; 255 means full
+            ink.
         GRAY: One channel: 0.2989 R + 0.587 G + 0.114 B, rounded.
         GRAY_ALPHA: Two channels: gray, and alpha (opaque if the file has none).
         RGB: Three channels. Alpha is dropped, not blended.
-        RGB_ALPHA: Four channels: RGB, and alpha (opaque if the file has none). ``RGBA`` is the same.
+        RGB_ALPHA: Four channels: RGB, and alpha (opaque if the file has none). ``RGBA`` is another name for it.
 
     Example:
         >>> from mediatensor.decoders import ImageReadMode
@@ -48,7 +48,7 @@ class ImageReadMode(Enum):
 
 
 class Layout(Enum):
-    """The channels of a picture in order, named by Pillow's letters."""
+    """The channels of a picture in order, as in Pillow's names of modes."""
 
     GRAY = "L"
     GRAY_ALPHA = "LA"
@@ -77,7 +77,7 @@ _LAYOUTS = {
 
 
 def check_mode(mode: object) -> ImageReadMode:
-    """Return the `ImageReadMode` that ``mode`` names or is.
+    """Return ``mode`` as an `ImageReadMode`. It may also be the name of a mode.
 
     >>> check_mode("rgba")
     <ImageReadMode.RGB_ALPHA: 'RGB_ALPHA'>
@@ -94,7 +94,7 @@ def check_mode(mode: object) -> ImageReadMode:
 
 
 def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16] | None:
-    """Return the numpy type of a dtype; ``None`` for "auto", which keeps the type of the file."""
+    """Return the numpy type of a torch dtype; ``None`` for "auto", which keeps the type in the file."""
     if isinstance(output_dtype, torch.dtype) and output_dtype in (torch.uint8, torch.uint16):
         return np.uint8 if output_dtype == torch.uint8 else np.uint16
     if isinstance(output_dtype, str) and output_dtype == "auto":
@@ -105,7 +105,7 @@ def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16]
 
 
 def wanted_layout(stored: Layout, mode: ImageReadMode) -> Layout:
-    """Return the layout of the result; ``stored`` is the layout of the file."""
+    """Return the layout of the result, given the layout of the file and the mode."""
     return _LAYOUTS.get(mode, stored)
 
 
@@ -115,9 +115,9 @@ def convert(
     wanted: Layout,
     dtype: type[np.uint8] | type[np.uint16] | Literal["uint8", "uint16"],
 ) -> Planes:
-    """Convert planes (uint8 or uint16) to another layout and depth: first the channels at the stored depth.
+    """Convert planes (uint8 or uint16) to another layout, then to another depth.
 
-    ``wanted`` is CMYK only if the planes are CMYK.
+    ``wanted`` may only be CMYK if the planes are CMYK.
 
     >>> import numpy as np
     >>> white = [np.full((1, 1), 255, np.uint8)] * 3
@@ -151,7 +151,7 @@ def _gray_of_rgb(colours: Planes) -> NDArray[Any]:
 
 
 def _rgb_of_cmyk(inks: Planes) -> Planes:
-    """Compute (255 - ink) (255 - black) / 255, rounded."""
+    """Convert ink to RGB: (255 - ink) (255 - black) / 255, rounded."""
     not_black = 255 - inks[3].astype(np.uint32)
     return [(((255 - ink.astype(np.uint32)) * not_black + 127) // 255).astype(np.uint8) for ink in inks[:3]]
 
@@ -162,5 +162,5 @@ def _of_depth(plane: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     if dtype == np.uint16:
         wide: NDArray[Any] = np.multiply(plane, 257, dtype=np.uint16)
         return wide
-    # 257 is odd, so no value is exactly halfway between two results.
+    # Exact rounding: 257 is odd, so no value is halfway between two results.
     return ((plane.astype(np.uint32) + 128) // 257).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Decode the bytes of one image to a tensor, with a limit for its pixels."""
+"""Decode the bytes of an image file to a tensor, with a limit on the number of pixels."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .channels import ImageReadMode, convert, wanted_layout
 from .formats import DamagedImageError, look_like, sniff
 from .reading import open_image
 
-#: Default of `max_pixels`: Pillow's limit, a quarter of a GiB at three bytes per pixel.
+#: Default of `max_pixels`: Pillow's limit. A picture of this size has half a GiB at three bytes per pixel.
 MAX_PIXELS = 178_956_970
 
-#: Limit for the size of a result in bytes, for each pixel of `max_pixels`.
+#: Limit for the size of a result: this many bytes for each pixel of `max_pixels`.
 MAX_BYTES_PER_PIXEL = 16
 
 
@@ -39,9 +39,9 @@ def decode(
 ) -> Tensor:
     """Decode the bytes of an image file to a contiguous tensor (C, H, W), or (N, C, H, W) for several pictures.
 
-    ``name`` is for messages. ``kind`` is the required format, one of `FORMATS`; ``None`` accepts any. ``dtype`` may be
-    ``None`` for the type of the file, and ``max_pixels`` for no limit. Pictures are rotated by their EXIF orientation
-    if ``is_upright``.
+    ``name`` is the name of the source in messages. ``kind`` is the required format, one of `FORMATS`; ``None`` accepts
+    any. With ``dtype=None``, the result has the dtype of the file; ``max_pixels=None`` means no limit. If
+    ``is_upright``, pictures are rotated as their EXIF orientation says.
 
     Raises `OpenError` if the file has another format, cannot be read, or exceeds the limit, `DecodeError` if it is
     damaged, and `MissingDependencyError` if a package for the format is missing.
@@ -82,7 +82,7 @@ def decode(
     pixels: NDArray[Any] = buffers.empty(shape, dtype)
     try:
         for number, bands in enumerate(image.read()):
-            # (C, H, W) as stored in the file; writing to this view rotates the picture upright.
+            # A view in stored orientation, (C, H, W). Stored pixels written into it appear upright in the result.
             picture = orientation.undo(pixels[number].transpose(1, 2, 0)).transpose(2, 0, 1)
             for top, planes in bands:
                 rows = picture[:, top : top + len(planes[0])]
@@ -125,10 +125,10 @@ _FILE_SCHEME = "file:"
 
 
 def read_bytes(source: object) -> tuple[bytes, str]:
-    """Read a whole source; return (its bytes, its name for messages). Errors are those of `make_source`.
+    """Read a whole source; return (its bytes, its name for messages). Errors are the same as of `make_source`.
 
-    A file object is read from its start, and stays open. Raises `OpenError` if the source is empty, has more than
-    `MAX_FILE_BYTES`, or only FFmpeg can read it.
+    A file object is read from its start and stays open. Raises `OpenError` if the source is empty, if it has more than
+    `MAX_FILE_BYTES`, or if only FFmpeg can read it.
     """
     made = make_source(source)
     if isinstance(made, UrlSource) and made.url.startswith(_FILE_SCHEME):
@@ -149,7 +149,7 @@ def _read_path(source: PathSource) -> bytes:
     num_bytes = 0
     try:
         with open(path, "rb", buffering=0) as file:
-            # Read a plain file in one call, with its size; the size of a pipe is 0.
+            # Read a regular file in one call, given its size. The size of a pipe is 0.
             size = max(1, os.fstat(file.fileno()).st_size)
             _check_size(size, path)
             while part := file.read(size):

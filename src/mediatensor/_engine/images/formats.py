@@ -1,4 +1,4 @@
-"""Detect image formats, read EXIF orientation, parse headers of WebP and JPEG. Pure; no I/O."""
+"""Detect image formats, read the EXIF orientation, and parse headers of WebP and JPEG. Pure; no I/O."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NUM_SNIFFED_BYTES = 64
 
 _AVIF_BRANDS = frozenset((b"avif", b"avis"))
 _HEIC_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"))
-# Many texts start with "BM". In BMP files, the size of the second header is one of these.
+# Many texts start with "BM", so BMP files are also recognised by the size of their second header.
 _BMP_HEADER_SIZES = frozenset((12, 40, 52, 56, 64, 108, 124))
 
-# Other formats that users pass by mistake.
+# Formats that users often pass although they are not supported.
 _OTHERS = (
     (b"II*\0", "a TIFF image"),
     (b"MM\0*", "a TIFF image"),
@@ -32,7 +32,7 @@ _OTHERS = (
 
 
 def sniff(data: bytes | memoryview) -> str | None:
-    """Return the format, or ``None`` if it is unsupported.
+    """Return the format of an image file; ``None`` if it is not supported.
 
     >>> sniff(b"GIF89a"), sniff(b"RIFF....WEBPVP8 "), sniff(b"GIF88a")
     ('gif', 'webp', None)
@@ -56,7 +56,7 @@ def sniff(data: bytes | memoryview) -> str | None:
 
 
 def _sniff_brands(begin: bytes) -> str | None:
-    """Return the format from a ``ftyp`` box: from its major brand if that is specific, or its compatible brands."""
+    """Return the format according to a ``ftyp`` box: its major brand, or, if that is generic, its compatible brands."""
     size = int.from_bytes(begin[:4], "big")
     for at in (8, *range(16, min(len(begin), size), 4)):
         brand = begin[at : at + 4]
@@ -68,7 +68,7 @@ def _sniff_brands(begin: bytes) -> str | None:
 
 
 def look_like(data: bytes | memoryview) -> str:
-    """Return the apparent format of the data in words.
+    """Describe in words what format the data seem to have.
 
     >>> look_like(b"II*" + bytes(5))
     'a TIFF image'
@@ -88,7 +88,7 @@ def look_like(data: bytes | memoryview) -> str:
 
 
 def exif_orientation(exif: bytes | None) -> int:
-    """Return the orientation in EXIF data, 1 to 8; 1 (upright) if it is missing or damaged.
+    """Return the orientation from EXIF data, 1 to 8; 1 (upright) if it is missing or damaged.
 
     >>> exif_orientation(b"II*" + struct.pack("<BIHHHII", 0, 8, 1, 0x0112, 3, 1, 6) + bytes(4))
     6
@@ -116,13 +116,13 @@ _ANIMATION, _ALPHA = 0x02, 0x10
 
 
 class DamagedImageError(Exception):
-    """The file is damaged or incomplete; the message states the reason. Callers never get this internal error."""
+    """The file is damaged or incomplete; the message states the reason. Internal: users never get this error."""
 
 
 def webp_canvas(data: bytes) -> tuple[int, int]:
     """Return the (width, height) in pixels that a WebP decoder will allocate.
 
-    Raises `DamagedImageError` if the file is truncated, or its first chunk is unknown.
+    Raises `DamagedImageError` if the file is truncated or starts with an unknown chunk.
 
     >>> webp_canvas(b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + bytes(8) + bytes([9, 0, 0, 4, 0, 0]))
     (10, 5)
@@ -143,7 +143,7 @@ def webp_canvas(data: bytes) -> tuple[int, int]:
 
 
 def webp_with_alpha(data: bytes) -> bytes | None:
-    """Return an animated WebP file with its alpha flag set; ``None`` if it is already set or the file is not animated.
+    """Return an animated WebP file with its alpha flag set; ``None`` if it is set already or the file is not animated.
 
     >>> file = b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes([2, 0, 0, 0]) + bytes(6)
     >>> (webp_with_alpha(file) or b"")[20]
@@ -158,7 +158,7 @@ def webp_with_alpha(data: bytes) -> bytes | None:
 # JPEG
 
 
-#: Largest number of scans in a JPEG. Even a small scan of a progressive JPEG takes time for the whole picture.
+#: Largest number of scans in a JPEG. Even a small scan of a progressive JPEG takes as long as the whole picture.
 MAX_JPEG_SCANS = 500
 
 _NO_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
@@ -166,7 +166,7 @@ _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 _START_OF_SCAN, _END_OF_IMAGE, _APP1, _RESTART_INTERVAL = 0xDA, b"\xff\xd9", 0xE1, 0xDD
 
-# A block of zeros is at most 64 coefficients, with a code of two bits and one more bit each.
+# A block of zeros has at most 64 coefficients. Each takes a code of two bits, and one more bit.
 _MAX_BYTES_OF_ZEROS_PER_BLOCK = 24
 
 
@@ -182,7 +182,7 @@ class JpegHeaders(NamedTuple):
 def read_jpeg_headers(data: bytes) -> JpegHeaders:
     """Parse the headers of a JPEG file up to its first scan.
 
-    Raises `DamagedImageError` if the file is truncated or has no end marker, or has more than `MAX_JPEG_SCANS`.
+    Raises `DamagedImageError` if the file is truncated, has no end marker, or has more than `MAX_JPEG_SCANS` scans.
     """
     exif = None
     num_components = num_mcus = blocks_per_mcu = restart_interval = 0
@@ -199,7 +199,7 @@ def read_jpeg_headers(data: bytes) -> JpegHeaders:
             continue
         length = int.from_bytes(data[at + 2 : at + 4], "big")
         if marker == _START_OF_SCAN:
-            # In a file that is not progressive, a scan with all components is the only scan.
+            # If a file is not progressive, a scan with all components is its only scan.
             has_many_scans = num_components != data[at + 4]
             break
         if marker in _START_OF_FRAME and length > 7:
@@ -212,7 +212,7 @@ def read_jpeg_headers(data: bytes) -> JpegHeaders:
         at += 2 + length
     if data.rfind(_END_OF_IMAGE) < at:
         raise DamagedImageError(f"it has no end: {len(data)} bytes are not the whole file")
-    # These two bytes do not occur inside a scan, but thumbnails before the first scan may contain them.
+    # The two bytes that start a scan do not occur inside scans, but thumbnails before the first scan may contain them.
     num_scans = data.count(bytes((0xFF, _START_OF_SCAN)), at) if has_many_scans else 1
     if num_scans > MAX_JPEG_SCANS:
         raise DamagedImageError(f"it has {num_scans} scans, more than the {MAX_JPEG_SCANS} that are accepted")
@@ -220,7 +220,7 @@ def read_jpeg_headers(data: bytes) -> JpegHeaders:
 
 
 def _mcus(frame: bytes) -> tuple[int, int]:
-    """Return (number of minimum coded units, blocks in each); ``frame`` is a frame header from its height on."""
+    """Return (number of minimum coded units, blocks in each). ``frame`` is a frame header, starting at its height."""
     height, width = struct.unpack_from(">HH", frame)
     factors = [(factor >> 4, factor & 15) for factor in frame[6::3]]
     columns, rows = (max((pair[axis] for pair in factors), default=1) or 1 for axis in (0, 1))
@@ -228,11 +228,11 @@ def _mcus(frame: bytes) -> tuple[int, int]:
 
 
 def completed_jpegs(data: bytes, headers: JpegHeaders) -> Iterator[bytes]:
-    """Yield versions of a JPEG file with data for a whole picture inserted before its end.
+    """Yield versions of a JPEG file that have data for a whole picture inserted at the end of their data.
 
-    If any version decodes without an error, the only damage to the file is that its data end too early. The inserted
-    bits are zeros, which are valid codes in every Huffman table. The versions differ in the bits that complete the code
-    at which the data may have been cut.
+    If any version decodes without an error, the file is only truncated and not damaged otherwise. The inserted bits are
+    zeros, which are valid codes in every Huffman table. The data may have been cut within a code; the versions differ
+    in the bits that complete this code.
     """
     end = data.rfind(_END_OF_IMAGE)
     before = data[:end]

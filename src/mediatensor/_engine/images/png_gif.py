@@ -1,8 +1,8 @@
-"""Parse PNG and GIF files, check them, and compose their animations as they are shown.
+"""Parse and check PNG and GIF files, and compose the frames of their animations.
 
-Pillow does not check the checksums of a PNG's pixels, and composes translucent frames only approximately. Its
-composition of GIF depends on process-wide settings, and it accepts truncated GIF files. Therefore Pillow only gets a
-plain file with one frame, without text, profiles and other chunks; of GIF, it only decompresses palette indices.
+Pillow does not verify the checksums of a PNG's pixels, and composes translucent frames only approximately. Its
+composition of GIF depends on process-wide settings, and it accepts truncated GIF files. Therefore Pillow only gets
+plain files of one frame, without text, profiles and other chunks. For GIF, Pillow only decompresses palette indices.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PALETTE = 3
 _PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
 _PIECE_BYTES = 1 << 20
 
-# Values of ``disposal``: clear the region, or restore it.
+# Values of ``disposal``: clear the frame's region, or restore its earlier content.
 _PNG_CLEAR, _PNG_RESTORE, _GIF_CLEAR, _GIF_RESTORE = 1, 2, 2, 3
 _BLEND_OVER = 1
 
@@ -65,7 +65,7 @@ class PngFile(NamedTuple):
         return stored if self.transparency is None else stored.with_alpha()
 
     def transparent_colour(self) -> tuple[int, ...] | None:
-        """Return the transparent colour, one sample per channel, at the depth of decoded pixels; ``None`` if none."""
+        """Return the transparent colour as one sample per channel at the depth of decoded pixels; ``None`` if none."""
         if self.transparency is None or self.color_type == _PALETTE:
             return None
         samples = struct.unpack(f">{_LAYOUTS[self.color_type].num_channels}H", self.transparency)
@@ -74,7 +74,7 @@ class PngFile(NamedTuple):
 
 
 def parse_png(data: bytes) -> PngFile:
-    """Parse the chunks of a file; raise `DamagedImageError` if one is missing, truncated, damaged or out of place."""
+    """Parse the chunks of a file; raise `DamagedImageError` if one is missing, truncated, damaged or misplaced."""
     chunks = _chunks(data)
     kind, start, stop = next(chunks)
     if kind != b"IHDR" or stop - start != 13:
@@ -117,7 +117,7 @@ def parse_png(data: bytes) -> PngFile:
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield (kind, start, stop) of the content of each chunk, up to the last chunk."""
+    """Yield (kind, start of the content, stop of the content) of each chunk, up to the last chunk."""
     view, at, kind = memoryview(data), len(SIGNATURE), b""
     while kind != b"IEND":
         if at + 12 > len(data):
@@ -149,7 +149,7 @@ def _check_colours(color_type: int, palette: bytes, transparency: bytes | None) 
 
 
 def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
-    """Return a PNG file with a single frame, and only the chunks that its pixels need."""
+    """Return a PNG file that has a single frame and only the chunks that its pixels need."""
     header = struct.pack(
         ">IIBBBBB", frame.width, frame.height, png.bit_depth, png.color_type, 0, 0, int(png.is_interlaced)
     )
@@ -168,7 +168,7 @@ def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
 
 
 def check_num_bytes(data: bytes, png: PngFile, frame: PngFrame) -> None:
-    """Raise `DamagedImageError` unless there are data for every row. FFmpeg's codec does not fill missing rows."""
+    """Raise `DamagedImageError` unless there are data for every row. FFmpeg's decoder does not fill missing rows."""
     row_bits = png.bit_depth * _LAYOUTS[png.color_type].num_channels
     passes = _PASSES if png.is_interlaced else [(0, 0, 1, 1)]
     expected = 0
@@ -191,7 +191,7 @@ def _chunk(kind: bytes, content: bytes | memoryview) -> list[bytes | memoryview]
 
 
 def animation_layout(png: PngFile) -> Layout:
-    """Return the channels of an animation: RGB if no shown pixel can be transparent, otherwise RGB and alpha."""
+    """Return the channels of an animation: RGB if all shown pixels are certainly opaque, otherwise RGB and alpha."""
     first = png.frames[0]
     shows_through = (first.width, first.height) != (png.width, png.height) or any(
         frame.disposal == _PNG_CLEAR or (frame is first and frame.disposal == _PNG_RESTORE) for frame in png.frames
@@ -200,7 +200,7 @@ def animation_layout(png: PngFile) -> Layout:
 
 
 def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame], Planes]) -> Iterator[NDArray[Any]]:
-    """Return an iterator over the canvas (4, H, W) after each frame: always the same array, which changes.
+    """Return an iterator that yields the canvas (4, H, W) after each frame. It yields the same array each time.
 
     ``dtype`` is uint8 or uint16. ``decode`` returns the planes of one frame, in the layout of the file.
     """
@@ -219,7 +219,7 @@ def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame],
 def _composed(
     file: PngFile | GifFile, bare: NDArray[Any], clear: int, restore: int, draw: Callable[[Any, NDArray[Any]], None]
 ) -> Iterator[NDArray[Any]]:
-    """Yield the canvas (4, H, W), which is ``bare`` at first, after each frame. It is always the same array."""
+    """Yield the canvas (4, H, W) after each frame, in the same array each time. At first, the canvas is ``bare``."""
     canvas = np.empty((4, file.height, file.width), bare.dtype)
     canvas[...] = bare
     for frame in file.frames:
@@ -234,7 +234,7 @@ def _composed(
 
 
 def compose_over(drawn: Planes, region: NDArray[Any]) -> None:
-    """Compose RGBA planes over RGBA planes in place. Alpha is not premultiplied, and every result is rounded once.
+    """Compose RGBA planes over an RGBA region in place. Alpha is not premultiplied, and every result is rounded once.
 
     >>> import numpy as np
     >>> region = np.array([200, 0, 0, 255], np.uint8).reshape(4, 1, 1)
@@ -286,7 +286,7 @@ class GifFile(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """RGB if pictures cover the canvas at all times, otherwise RGB and alpha."""
+        """RGB if pictures always cover the whole canvas, otherwise RGB and alpha."""
         for number, frame in enumerate(self.frames):
             covers = not (frame.left or frame.top) and frame.width >= self.width and frame.height >= self.height
             bares = frame.disposal == _GIF_CLEAR and number < len(self.frames) - 1
@@ -298,7 +298,7 @@ class GifFile(NamedTuple):
 
 
 def parse_gif(data: bytes) -> GifFile:
-    """Parse the blocks of a file; raise `DamagedImageError` if it ends too early or has a block of an unknown kind."""
+    """Parse the blocks of a file; raise `DamagedImageError` if it is truncated or has a block of an unknown kind."""
     frames: list[GifFrame] = []
     transparent: int | None
     transparent, disposal = _NOTHING
@@ -342,16 +342,16 @@ def _palette_bytes(flags: int) -> int:
 
 
 def single_gif(data: bytes, frame: GifFrame) -> bytes:
-    """Return a GIF file with one picture and no palette, so that a decoder returns palette indices."""
+    """Return a GIF file that has one picture and no palette, so that decoders return palette indices."""
     size = struct.pack("<HH", frame.width, frame.height)
     descriptor = b"\x2c" + bytes(4) + size + bytes([_INTERLACED * frame.is_interlaced])
     return b"".join([b"GIF89a", size, bytes(3), descriptor, data[frame.start : frame.stop], bytes([_TRAILER])])
 
 
 def composed_gif(gif: GifFile, decode: Callable[[GifFrame], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    """Return an iterator over the canvas (4, H, W) after each picture: always the same array, which changes.
+    """Return an iterator that yields the canvas (4, H, W) after each picture. It yields the same array each time.
 
-    Where no picture covers the canvas, alpha is 0, and the colour is the background colour. ``decode`` returns the
+    Where no picture covers the canvas, alpha is 0 and the colour is the background colour. ``decode`` returns the
     palette indices of one picture, (H, W).
     """
     bare = np.array([*gif.background, 0], np.uint8).reshape(4, 1, 1)

@@ -1,8 +1,9 @@
-"""Open image files, and read their pixels as stored in the file, in bands of rows.
+"""Open image files, and read their pixels in bands of rows, with the channels and depth of the file.
 
-FFmpeg decodes 16-bit PNG and AVIF of 10 and 12 bits, pillow-heif decodes HEIC, and Pillow decodes everything else. This
+FFmpeg decodes 16-bit PNG and AVIF of 10 and 12 bits, pillow-heif decodes HEIC, and Pillow decodes all other files. This
 module uses Pillow's class for each format instead of ``Image.open``, whose pixel limit is a process-wide setting.
-Pillow's decoder of AVIF reduces deeper pictures to 8 bits, so their planes are converted here, as in H.273.
+Pillow's AVIF decoder reduces deeper pictures to 8 bits. So FFmpeg returns their planes, which this module converts to
+RGB as in H.273.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ from .png_gif import (
     single_png,
 )
 
-#: Rows of one picture from top to bottom: pairs (number of the first row, planes of the rows).
+#: The rows of one picture from top to bottom, as pairs (number of the first row, planes of some rows).
 Bands = Iterator[tuple[int, Planes]]
 
-# A band of this many pixels stays in the processor's cache while it is copied from Pillow to the result.
+# Bands have about this many pixels, so that they stay in the processor's cache while they are copied to the result.
 _BAND_PIXELS = 1 << 18
 
 _avif_lock = ForkSafeLock()
@@ -88,8 +89,8 @@ def open_image(
 ) -> OpenedImage:
     """Read the headers of an image file whose format is ``kind``, one of `FORMATS`.
 
-    ``check_pixels`` is called with columns and rows before creating a decoder that allocates a picture at once; it
-    raises if a picture of this size is refused.
+    ``check_pixels`` is called with (columns, rows) before creating a decoder that allocates a whole picture. It raises
+    if the picture is too large.
 
     Raises `MissingDependencyError`, `DamagedImageError`, or any exception that Pillow raises for headers that it cannot
     read.
@@ -107,7 +108,7 @@ def _open_jpeg(data: bytes) -> OpenedImage:
 
     def read() -> Iterator[Bands]:
         image.load()
-        # If a damaged file has wrong codes, and does not only end too early, its decoded pixels are used.
+        # If the file has wrong codes, and is not only truncated, its decoded pixels are used nevertheless.
         if (
             _has_flat_corner(image)
             and jpeg_is_damaged(data)
@@ -121,7 +122,7 @@ def _open_jpeg(data: bytes) -> OpenedImage:
 
 
 def _has_flat_corner(image: Image.Image) -> bool:
-    """Return whether the bottom right pixels all have one colour, as when libjpeg fills missing data."""
+    """Return whether the pixels at the bottom right have one colour, as if libjpeg had filled in missing data."""
     width, height = image.size
     left, top = max((width - 1) // 8 * 8, width - 4), max((height - 1) // 8 * 8, height - 4)
     if image.getpixel((left, top)) != image.getpixel((width - 1, height - 1)):
@@ -166,7 +167,7 @@ def _png_bands(data: bytes, png: PngFile, frame: PngFrame) -> Bands:
 
 
 def _alpha_of(planes: Planes, transparent: tuple[int, ...]) -> NDArray[Any]:
-    """Return alpha that is transparent for pixels of the transparent colour, and opaque elsewhere."""
+    """Return alpha: transparent for pixels of the transparent colour, opaque for all others."""
     differs = planes[0] != transparent[0]
     for plane, sample in zip(planes[1:], transparent[1:], strict=True):
         differs |= plane != sample
@@ -192,7 +193,7 @@ def _open_gif(data: bytes) -> OpenedImage:
 
 
 def _open_webp(data: bytes) -> OpenedImage:
-    # libwebp draws on a transparent canvas, but Pillow drops alpha if no frame has it.
+    # libwebp draws on a transparent canvas, but Pillow drops alpha unless a frame has alpha.
     with_alpha = webp_with_alpha(data)
     image = _pillow("WebP", "webp", with_alpha or data)
     read_layout, num_frames = _LAYOUT_OF_MODE[image.mode], int(getattr(image, "n_frames", 1))
@@ -240,7 +241,7 @@ def _open_avif(data: bytes, *, wants_8_bits: bool, num_threads: int) -> OpenedIm
 
 
 def _rgb_16(parts: Sequence[PlanarPicture], layout: Layout) -> Bands:
-    """Yield the bands of a picture; ``parts`` are its colours and, optionally, its alpha."""
+    """Yield the bands of a picture. ``parts`` are the planes of its colours and, if it has any, of its alpha."""
     width = parts[0].planes[0].shape[1]
     num_rows = max(1, _BAND_PIXELS // width)
     num_colours = layout.num_channels - layout.has_alpha
@@ -268,7 +269,7 @@ def _open_heic(data: bytes) -> OpenedImage:
         heif = importlib.import_module("pillow_heif")
     except ImportError:
         raise MissingDependencyError('Decoding HEIC needs pillow-heif: pip install "mediatensor[heic]".') from None
-    # Do not register pillow-heif as a plugin of Pillow, because this would affect other code in the process.
+    # pillow-heif is not registered as a plugin of Pillow, because this would affect other code in the process.
     pictures = list(heif.open_heif(io.BytesIO(data), convert_hdr_to_8bit=False, hdr_to_16bit=False))
     first = pictures[0]
     if any(picture.size != first.size for picture in pictures):
@@ -301,7 +302,7 @@ _OPENERS: dict[str, Callable[[bytes], OpenedImage]] = {
 
 
 def _pillow(name: str, feature: str | None, data: bytes) -> Any:
-    """Return an image file opened by Pillow, whose pixels are not decoded yet."""
+    """Return a file object of Pillow, whose pixels are not decoded yet."""
     if feature is not None and not (feature in (*features.modules, *features.codecs) and features.check(feature)):
         raise MissingDependencyError(
             f"This Pillow ({PIL.__version__}) cannot decode {name}; the wheels of Pillow on PyPI can "
@@ -338,7 +339,7 @@ def _planes(band: Image.Image, layout: Layout) -> Planes:
         pixels = np.frombuffer(band.tobytes(), np.uint8).reshape(height, width, 2)
         planes = [pixels[..., 0], pixels[..., 1]]
     else:
-        # Copy one channel after another: Pillow stores four bytes per pixel, and extracts channels faster than numpy.
+        # Copy each channel separately: Pillow stores four bytes per pixel, and extracts channels faster than numpy.
         planes = [
             np.frombuffer(band.tobytes("raw", channel), np.uint8).reshape(height, width) for channel in stored.value
         ]
@@ -357,10 +358,10 @@ def _joined(bands: Bands) -> Planes:
     return [np.concatenate(rows) for rows in zip(*parts, strict=True)]
 
 
-# AVIF of 10 and 12 bits. Subsampled chroma is interpolated bilinearly, as in libavif
+# AVIF of 10 and 12 bits. Subsampled chroma is interpolated bilinearly, as libavif does
 
 
-# Kr and Kb of the matrices in H.273, by number. Images without a matrix use BT.601.
+# Kr and Kb of the matrices in H.273, by number. BT.601 is used for images that do not state a matrix.
 _WEIGHTS = {
     1: (0.2126, 0.0722),
     2: (0.299, 0.114),
@@ -371,7 +372,7 @@ _WEIGHTS = {
     9: (0.2627, 0.0593),
 }
 
-#: Supported matrices by number in H.273; 0 is the identity, for planes that are already RGB.
+#: Supported matrices, by their number in H.273. 0 is the identity, for planes that are already RGB.
 MATRICES = frozenset((0, *_WEIGHTS))
 
 _CONFIGURATION = b"av1C"
@@ -379,7 +380,7 @@ _MARKER_AND_VERSION = 0x81
 
 
 def avif_depth(data: bytes) -> int:
-    """Return the bits per sample of an AVIF file: 8, 10 or 12, the largest depth of its parts.
+    """Return the bits per sample of an AVIF file: 8, 10 or 12. This is the largest depth of its parts.
 
     >>> avif_depth(b"av1C" + bytes([0x81, 0x20, 0x4C, 0]))
     10
@@ -395,7 +396,7 @@ def avif_depth(data: bytes) -> int:
 
 
 def rgb_16_bands(picture: PlanarPicture, num_rows: int) -> Iterator[tuple[int, list[NDArray[np.uint16]]]]:
-    """Yield bands of rows as (first row, planes); the planes are R, G and B or only gray, with 16 bits.
+    """Yield bands of rows as (first row, planes). The planes are R, G and B, or only gray, with 16 bits per sample.
 
     >>> gray = PlanarPicture([np.array([[64, 940]], np.uint16)], 10, False, 1, False)
     >>> [(top, [plane.tolist() for plane in planes]) for top, planes in rgb_16_bands(gray, 8)]
@@ -423,7 +424,7 @@ def rgb_16_bands(picture: PlanarPicture, num_rows: int) -> Iterator[tuple[int, l
 
 
 def _normalized(plane: NDArray[Any], picture: PlanarPicture, *, is_chroma: bool) -> NDArray[Any]:
-    """Return samples scaled to [0, 1], or chroma scaled to [-1/2, 1/2]."""
+    """Return luma or colour samples scaled to [0, 1], or chroma samples scaled to [-1/2, 1/2]."""
     scale = 1 << picture.depth - 8
     least = 128 * scale if is_chroma else 0 if picture.is_full_range else 16 * scale
     span = (1 << picture.depth) - 1 if picture.is_full_range else (224 if is_chroma else 219) * scale
@@ -432,13 +433,13 @@ def _normalized(plane: NDArray[Any], picture: PlanarPicture, *, is_chroma: bool)
 
 
 def _enlarged(plane: NDArray[Any], height: int, width: int, top: int, stop: int) -> NDArray[Any]:
-    """Return rows ``top`` to ``stop`` of a plane that is scaled up to the size of the picture."""
+    """Return rows [top, stop) of a plane after scaling it up to the size of the picture."""
     rows = plane[top:stop] if plane.shape[0] == height else _doubled(plane, 0, top, stop)
     return rows if plane.shape[1] == width else _doubled(rows, 1, 0, width)
 
 
 def _doubled(plane: NDArray[Any], axis: int, start: int, stop: int) -> NDArray[Any]:
-    """Return rows or columns of a plane scaled up twofold: each is 3/4 of the nearest plus 1/4 of the next one."""
+    """Return rows or columns of a plane scaled up twofold. Each is 3/4 of the nearest one plus 1/4 of the next one."""
     places = np.arange(start, stop)
     near = places // 2
     far = np.clip(near + np.where(places % 2, 1, -1), 0, plane.shape[axis] - 1)

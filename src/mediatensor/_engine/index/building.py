@@ -1,8 +1,8 @@
-"""Make a `FrameIndex` from packets, from decoded frames or from a table. Pure functions of plain data.
+"""Make a `FrameIndex` from packets, from decoded frames, or from a user's table. Pure functions.
 
-"Frame i" is the i-th frame that a full linear decode gives. In nearly every stream that is the i-th kept packet by pts,
-so packets are enough. `from_packets` returns the reasons why packets and frames may disagree; with such a reason, the
-stream is decoded. Frame times never decrease: see `_ascending_times`.
+"Frame i" is the i-th frame that a full linear decode returns. In nearly every stream, it comes from the i-th shown
+packet in order of pts, so reading packets is enough. If frames may differ from packets, `from_packets` returns reasons,
+and the stream is decoded instead. Frame times never decrease; see `_ascending_times`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ BoolArray = NDArray[np.bool_]
 _NO_PACKETS: deque[int] = deque()
 
 # If a larger share of packets seems to show no frame, the stream is decoded. VP8 and VP9 hide one frame in 4 to 16,
-# depending on the encoder. In the test clips, only AV1 in split packets (0.3) and streams that begin with another codec
-# have more. Any limit from 0.16 to 0.29 decodes the same clips.
+# depending on the encoder. Among the test clips, only AV1 in split packets (0.3) and streams that start with another
+# codec have larger shares. Any limit from 0.16 to 0.29 selects the same clips.
 _MAX_HIDDEN = 0.25
 
 
@@ -51,10 +51,10 @@ class FrameRecord:
 def from_packets(
     table: PacketTable, time_base: Fraction, frame_rate: Fraction | None
 ) -> tuple[FrameIndex, tuple[str, ...]]:
-    """Return an index that assumes one frame per shown packet, and the reasons why decoding might give other frames.
+    """Return an index that assumes one frame per shown packet, and reasons why decoding may give other frames.
 
-    If there are no reasons, the index is reliable. If the stream has only one frame and its duration is unknown, the
-    duration is taken from ``frame_rate``.
+    Without reasons, the index is reliable. If the stream has only one frame, and its duration is unknown, the duration
+    comes from ``frame_rate``.
     """
     kept = np.flatnonzero(~(table.is_discard | table.is_hidden))
     pts = table.pts[kept]
@@ -85,9 +85,10 @@ def from_frames(
     refused: Sequence[int] = (),
     codec: str = "",
 ) -> FrameIndex:
-    """Return the index of the frames (``records``, in the codec's output order) that a linear decode of ``table`` gave.
+    """Return the index of the frames that a linear decode gave.
 
-    ``frame_rate`` is used to generate missing times. ``refused`` are the numbers of the packets that the codec refused.
+    ``records`` are the frames in the order in which the codec returned them, and ``table`` has the decoded packets.
+    ``frame_rate`` is used to compute missing times. ``refused`` has the numbers of packets that the codec refused.
     """
     codec_pts = np.array([NO_PTS if r.pts is None else r.pts for r in records], np.int64)
     duration = np.array([r.duration for r in records], np.int64)
@@ -100,7 +101,7 @@ def from_frames(
     is_key = np.array([r.is_key for r in records], bool)
     if not is_key.any():  # some decoders never flag key frames
         is_key = np.isin(packet, _key_frames(table))
-    # The container's key frame flags can be wrong. If a frame's packet is known, use the codec's flag.
+    # The container's key frame flags can be wrong. For frames whose packet is known, use the codec's flag.
     false_keys = packet[(packet >= 0) & ~is_key]
     key_frames = _key_frames(table)
     key_frames = key_frames[~np.isin(key_frames, false_keys) | (key_frames == 0)]
@@ -138,7 +139,7 @@ def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[boo
     order = np.argsort(np.array(pts, np.int64), kind="stable")
     sorted_pts = np.array(pts, np.int64)[order]
     keys = np.array(is_key, bool)[order]
-    # If the table has no key frame, decoding starts at the beginning.
+    # If the table has no key frame, decode from the beginning.
     key_frames = np.flatnonzero(keys) if keys.any() else np.arange(min(1, len(order)))
     unknown, unknown_position = np.full(len(key_frames), NO_PTS, np.int64), np.full(len(key_frames), -1, np.int64)
     return FrameIndex(
@@ -166,7 +167,7 @@ def _key_frames(table: PacketTable) -> Int64Array:
 
 
 def _key_frame_columns(table: PacketTable, key_frames: Int64Array) -> dict[str, Any]:
-    """Return the columns of a `FrameIndex` for packets at which decoding can start, given by number."""
+    """Return the key frame columns of a `FrameIndex`. ``key_frames`` are numbers of packets."""
     return {
         "key_frame_packet": key_frames,
         "key_frame_pts": table.pts[key_frames],
@@ -183,7 +184,7 @@ def _unknown_disposable(count: int) -> Int8Array:
 def _known_durations(
     pts: Int64Array, duration: Int64Array, time_base: Fraction, frame_rate: Fraction | None
 ) -> Int64Array:
-    """Return durations in which each unknown one (0) is replaced by the time until the next frame."""
+    """Return durations in which unknown values (0) are replaced by the time until the next frame."""
     if len(pts) == 0 or (duration > 0).all():
         return duration
     steps = np.diff(pts)
@@ -199,11 +200,11 @@ def _complete_times(
     time_base: Fraction,
     frame_rate: Fraction | None,
 ) -> Int64Array:
-    """Return a time for each frame. A frame without pts keeps its position in the codec's output order.
+    """Return a time for each frame. Frames without pts keep their position in the codec's output order.
 
-    If no frame has a pts, ascending decoding times are used. Otherwise a frame without pts starts one duration after
-    the previous frame, or earlier to fit before the next frame with a pts. Frames before the first pts are timed
-    backwards from it.
+    If no frame has a pts, decoding times are used if they ascend. Otherwise a frame without pts starts one duration
+    after the previous frame, or earlier if the next frame with a pts requires it. Times of frames before the first pts
+    are counted backwards from it.
     """
     known = codec_pts != NO_PTS
     if known.all():
@@ -232,10 +233,11 @@ def _complete_times(
 
 
 def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
-    """Return the number of each frame's packet; -1 if unknown.
+    """Return the packet number of each frame; -1 if unknown.
 
-    A frame's packet has the same pts as the frame, and gave no earlier frame. In joined files, where times repeat,
-    several packets may qualify: the first one fed at most `MAX_DELAY_PACKETS` before the frame came out is chosen.
+    The packet has the same pts as the frame, and no earlier frame came from it. In joined files, where times repeat,
+    several packets may qualify. The first one is chosen, unless it was fed more than `MAX_DELAY_PACKETS` before the
+    frame came out.
     """
     packets: dict[int, deque[int]] = {}
     for number, pts in enumerate(table.pts.tolist()):
@@ -252,10 +254,10 @@ def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: Pac
 
 
 def _parts_of_packets(table: PacketTable) -> Int64Array:
-    """Return for each packet the number of the part (one of the files that were joined) to which it belongs, ascending.
+    """Return for each packet the number of its part, ascending. The parts are the files that were joined, if any.
 
-    A part starts at a key frame whose time is not after the start of the previous part, or is before the times of more
-    packets than a codec reorders. A smaller step back is jitter.
+    A key frame starts a new part if its time is not after the start of the current part, or if more packets than a
+    codec can reorder have later times. Smaller steps back in time are jitter.
     """
     starts: list[int] = []
     begin = previous = 0
@@ -275,7 +277,7 @@ def _parts_of_packets(table: PacketTable) -> Int64Array:
 def _ascending_times(
     pts: Int64Array, duration: Int64Array, packet: Int64Array, part: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Return times that never decrease, for frames in the codec's output order, and by how much each part was shifted.
+    """Return times that never decrease, for frames in the codec's output order, and the shift of each part.
 
     ::
 
@@ -283,9 +285,10 @@ def _ascending_times(
         ascending            0 1 2 3 4 5 6    0 1 2 3 3 4 5    0 1 2 3   4 5 6 7
                              decoding times   out of order     joined
 
-    If times decrease at most points where the codec reorders frames, they are decoding times, and are sorted within the
-    part. Otherwise the times are right, except for a few frames that a codec outputs too early or too late because of
-    damage. Each part starts at or after the end of the previous part. ``duration`` is 0 where unknown, ``packet`` -1.
+    If times decrease mainly where the codec reorders frames, they are decoding times, and are sorted within each part.
+    Otherwise the times are right, except for a few frames that a codec returns too early or too late because of damage.
+    Each part is shifted to start at or after the end of the previous part. Unknown values are 0 in ``duration`` and -1
+    in ``packet``.
     """
     ascending = pts.copy()
     shifts = np.zeros(int(part.max(initial=0)) + 1, np.int64)
@@ -305,11 +308,11 @@ def _ascending_times(
 
 
 def _move_stragglers(times: Int64Array) -> Int64Array:
-    """Return times that never decrease, changing as few as possible. A changed time lies between its neighbours."""
+    """Return times that never decrease, changing as few as possible. Changed times lie between their neighbours."""
     if not (times[1:] < times[:-1]).any():
         return times
-    # Find the longest subsequence that never decreases, from the end. For each length, store the frame that allows the
-    # latest start. If a late frame and an early frame conflict, the late frame is changed.
+    # Find the longest subsequence that never decreases, starting at the end. For each length, store the frame with the
+    # latest start. If a late frame and an early frame exclude each other, the late frame is changed.
     latest: list[int] = []
     firsts: list[int] = []
     following = np.full(len(times), -1, np.int64)
@@ -330,7 +333,7 @@ def _move_stragglers(times: Int64Array) -> Int64Array:
 
 
 def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
-    """Return why decoding might not give one frame per packet of ``kept`` (numbers, in presentation order)."""
+    """Return why decoding may not give one frame for each packet in ``kept`` (packet numbers in presentation order)."""
     pts = table.pts[kept]
     reasons = [*table.reasons_to_decode]
     if (table.pts == NO_PTS).any():
@@ -384,9 +387,9 @@ def _anomalies(table: PacketTable) -> tuple[str, ...]:
     return tuple(found)
 
 
-# Times that can be added and subtracted without overflow.
+# Times up to this limit can be added and subtracted without overflow.
 _MAX_TICKS = 1 << 61
-# Alternative names of each value. ffprobe 4 writes the "pkt_" names, and ffprobe 5 writes "pts" and "pkt_duration".
+# Possible names of each value. ffprobe 4 writes the "pkt_" names; ffprobe 5 writes "pts" and "pkt_duration".
 _PTS_NAMES, _DURATION_NAMES = ("pts", "pkt_pts"), ("duration", "pkt_duration")
 
 
@@ -429,5 +432,5 @@ def _row(frame: Any, number: int) -> tuple[int, int, bool]:
 
 
 def _name_in(frame: Any, names: Sequence[str]) -> str:
-    """Return the first of ``names`` that a frame has, or the first name if it has none."""
+    """Return the first of ``names`` that a frame has; the first of all names if it has none."""
     return next((name for name in names if isinstance(frame, dict) and frame.get(name) is not None), names[0])

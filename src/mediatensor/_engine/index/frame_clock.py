@@ -1,9 +1,9 @@
-"""`FrameClock`: the start times of frames before the container rounded them. Pure arithmetic.
+"""Compute the start times that frames had before the container rounded them (`FrameClock`). Pure arithmetic.
 
-Two kinds of rounding can make a requested time miss its frame. Floats round ``start + k / fps``, so times are compared
-with a tolerance (`latest`). Containers round times to ticks: at 30 frames per second, Matroska stores 0, 33, 67 and
-100 ms. The time 2 / 30 s is earlier than 67 ms, so a grid at the file's rate would repeat some frames and drop others.
-A grid that matches the frame rate is therefore compared with the times before rounding.
+Because of rounding, a requested time can miss its frame. Floats round ``start + k / fps``, so times are compared with a
+tolerance (`latest`). Containers round times to ticks: at 30 frames per second, Matroska stores 0, 33, 67 and 100 ms.
+Since 2 / 30 s is earlier than 67 ms, a grid at the file's frame rate would repeat some frames and skip others.
+Therefore a grid that matches the frame rate is compared with the times before rounding.
 """
 
 from __future__ import annotations
@@ -18,37 +18,38 @@ from numpy.typing import NDArray
 from ..common.checks import TIME_TOLERANCE, latest
 from ..containers.sample_tables import Int64Array
 
-# Programs round times to the time base, or at the coarsest to milliseconds. Times with a coarser common divisor are
+# Programs round times to the time base or, at most, to milliseconds. If times have a coarser common divisor, they are
 # exact.
 _MAX_QUANTUM_SECONDS = Fraction(1, 1000)
-# A steady stream has at least this many ticks per frame. With fewer, any times look steady.
+# A steady stream has at least this many ticks per frame. With fewer ticks, any times look steady.
 _MIN_TICKS_PER_FRAME = 3
 # Largest difference between two rounding errors, in ticks. It is a little above 1 if times were rounded twice.
 _MAX_SPREAD = 1.05
-# Largest difference in seconds, for streams with fine ticks. MPEG-PS has times for some frames only. The sum of
-# rounded durations in between is wrong by up to 0.15 ms at 24000/1001 frames per second.
+# Largest such difference in seconds, for streams with fine ticks. MPEG-PS stores times for some frames only. Between
+# them, the sum of rounded durations is wrong by up to 0.15 ms at 24000/1001 frames per second.
 _MAX_SPREAD_SECONDS = 0.0002
-# Largest share of irregular frame distances in a steady stream, for example where recordings were joined.
+# Largest share of irregular distances between frames in a steady stream. Joined recordings have some, for example.
 _MAX_BREAKS_SHARE = 0.1
 # A grid matches the frame rate if its step is a multiple of a whole, half, third or quarter frame.
 _MAX_PARTS = 4
-# In streams with exact times, two rates are equal if they differ by less than this share of a frame over the stream.
+# Two rates are equal if, over the whole stream, they drift apart by less than this share of a frame. Used if times are
+# exact.
 _EXACT_SHARE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class FrameClock:
-    """Start times of the frames of a stream, as they were before the container rounded them to ticks."""
+    """Start times of the frames of a stream, before the container rounded them to ticks."""
 
     times: NDArray[np.float64]  # start of each frame in seconds according to the file
     starts: NDArray[np.float64]  # start of each frame before rounding, at most half a quantum from `times`
-    # Seconds from one frame to the next if the frame rate is steady, apart from missing frames. If it is not steady,
-    # `times` cannot be improved.
+    # Seconds from one frame to the next, if the frame rate is steady apart from missing frames; `None` if it is not.
+    # Without it, the times before rounding are unknown, and `starts` equals `times`.
     step: Fraction | None = None
     quantum: float = 0.0  # largest minus smallest rounding error, in seconds; at least one tick
 
     def for_steps(self, *seconds: float) -> FrameClock:
-        """Return this clock if one of the time steps matches the frame rate; else a clock with ``times`` as exact.
+        """Return this clock if any of these time steps matches the frame rate; else a clock without rounded times.
 
         >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
         >>> clock.for_steps(1 / 15) is clock, clock.for_steps(0.07).step
@@ -59,26 +60,27 @@ class FrameClock:
         return FrameClock(self.times, self.times)
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
-        """Return the index of the frame that is shown at each time; for times before the stream, the first frame."""
+        """For each time, return the index of the frame shown then; before the stream, return the first frame."""
         return np.maximum(np.searchsorted(self.starts, latest(seconds), side="right").astype(np.int64) - 1, 0)
 
     def grid(self, start: float, step: float, count: int) -> NDArray[np.float64]:
-        """Return the times ``start + k * step``, with the values of `exact_start` and `exact_step` for both."""
+        """Return ``count`` times ``start + k * step``, where `exact_start` and `exact_step` correct both numbers."""
         return np.arange(count, dtype=np.float64) * self.exact_step(step) + self.exact_start(start)
 
     def exact_step(self, seconds: float) -> float:
-        """Return the exact value of a time step that is nearly a number of frames; return other steps unchanged.
+        """Return the exact value of a time step that is close to a simple number of frames; else return the step.
 
-        An example is ``1 / metadata.average_fps``, which is not exact because the end of the stream is rounded.
+        For example, ``1 / metadata.average_fps`` is not exact, because the end of the stream is rounded.
         """
         frames = self._frames_per_step(seconds)
         return seconds if frames is None or self.step is None else float(self.step * frames)
 
     def usual_step(self, average: float) -> float:
-        """Return the seconds from one frame to the next, given their average over the stream.
+        """Return the usual seconds from one frame to the next, given the average over the stream.
 
-        That is `step`, or the average if the rate is not steady, or if both differ by more than a frame over the whole
-        stream. A smaller difference comes from one missing frame, or from a last frame of unknown duration.
+        This is `step` if the rate is steady and, over the whole stream, the average drifts from it by at most one
+        frame: one
+        frame may be missing, or the last duration may be unknown. Otherwise it is the average.
         """
         if self.step is None:
             return average
@@ -94,11 +96,11 @@ class FrameClock:
         return frames if drift <= 2 * self.quantum else None
 
     def exact_start(self, seconds: float) -> float:
-        """Return a frame's exact start if ``seconds``, the start of a grid, is that start rounded; else ``seconds``."""
+        """Return the exact start of a frame if ``seconds`` (the start of a grid) is its rounded start; else ``seconds``."""
         return self._exact(seconds, self.quantum / 2)
 
     def exact_end(self, seconds: float) -> float:
-        """Return the exact time of ``seconds``, the end of a range, if a frame starts or ends there, else itself."""
+        """Return the exact start or end of a frame if ``seconds`` (the end of a range) is close; else ``seconds``."""
         return self._exact(seconds, 2 * self.quantum)
 
     def _exact(self, seconds: float, farthest: float) -> float:
@@ -137,7 +139,7 @@ def frame_clock(pts: Int64Array, time_base: Fraction) -> FrameClock:
 
 
 def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.float64], Fraction] | None:
-    """Return frame starts in seconds after the first one, and seconds per frame; ``None`` if the rate is not steady."""
+    """Return (frame starts in seconds after the first frame, seconds per frame); ``None`` if the rate is not steady."""
     shown = gaps[gaps > 0]
     usual = float(np.median(shown))
     if usual < _MIN_TICKS_PER_FRAME * tick:
@@ -162,7 +164,7 @@ def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.f
 
 
 def _likely_rates(rate: Fraction) -> list[Fraction]:
-    """Return likely exact rates near a measured rate, the likeliest first."""
+    """Return exact rates that are likely given a measured rate, most likely first."""
     whole = rate.limit_denominator(1)
     likely = [whole, whole * Fraction(1000, 1001), rate.limit_denominator(2), rate.limit_denominator(100), rate]
     return [fps for fps in likely if fps > 0]

@@ -1,4 +1,4 @@
-"""`FrameIndex`: the frames of a stream in linear decode order, and where decoding can start. Pure data."""
+"""`FrameIndex`: the frames of a stream in the order of a linear decode, and where decoding can start. Pure data."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .index_file import SourceIdentity, load_index, save_index
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: A frame comes out of the codec at most this many packets after its own packet. H.264 and HEVC reorder up to 16
-#: frames (A.3.1), and each frame may consist of two packets with one field each.
+#: Largest number of packets that are fed between a frame's own packet and the frame's output. H.264 and HEVC reorder up
+#: to 16 frames (A.3.1), and a frame may consist of two packets with one field each.
 MAX_DELAY_PACKETS = 32
 
 
@@ -35,18 +35,19 @@ def _no_numbers() -> Int64Array:
 
 @dataclass(frozen=True, eq=False)
 class FrameIndex:
-    """Lists the frames of a stream, in the order in which a linear decode gives them: times, durations, key frames.
+    """Lists the frames of a stream: their times, durations and key frames. The order is that of a linear decode.
 
-    ``VideoDecoder.frame_index`` returns it. `save` writes it to a file, and ``VideoDecoder(source, frame_index=...)``
-    uses it instead of reading the stream. It can be pickled.
+    ``VideoDecoder.frame_index`` returns an index, and `save` writes it to a file. ``VideoDecoder(source,
+    frame_index=...)`` uses an index instead of reading the stream. An index can be pickled.
 
     Attributes:
         time_base: Seconds of one tick of ``pts`` and ``duration``.
         pts: Presentation times in ticks, int64 array (N,), never decreasing.
         duration: Durations in ticks, int64 array (N,).
-        is_damaged: Whether the codec flagged each frame as damaged, bool array (N,); known only if ``settled``.
-        settled: Whether the index was made by decoding the stream once, because its packets do not show the frames.
-        anomalies: Oddities of the stream, as sentences.
+        is_damaged: Whether the codec flagged each frame as damaged, bool array (N,). Only known if ``settled``.
+        settled: Whether the index was made by decoding the stream, which is needed if packets do not determine the
+            frames.
+        anomalies: Sentences that describe irregularities of the stream.
         holes: The spans of the stream in which frames are missing.
 
     Example:
@@ -61,32 +62,32 @@ class FrameIndex:
     time_base: Fraction
     pts: Int64Array
     duration: Int64Array
-    # Fields that the docstring does not list are internal and may change.
+    # Fields that the docstring does not list are internal, and may change.
     #: Whether decoding can start at the frame.
     is_key: NDArray[np.bool_]
     is_damaged: NDArray[np.bool_]
     #: Number of the frame's packet in decode order; -1 if unknown.
     packet: Int64Array
-    #: Whether no other frame refers to the frame, a `Disposable`. Reading the packet fills in an unknown value; every
-    #: reader fills in the same value.
+    #: Whether the frame is unneeded by all other frames, as a `Disposable`. An unknown value is filled in when the
+    #: packet is read; every reader finds the same value.
     disposable: Int8Array
     #: Numbers of the packets at which decoding can start, ascending: key frames, and always the first packet.
     key_frame_packet: Int64Array
     key_frame_pts: Int64Array
     key_frame_dts: Int64Array
     key_frame_position: Int64Array
-    #: Bytes of the stream's packets from each key frame to the next; -1 if unknown.
+    #: Bytes of the stream's packets from each key frame up to the next one; -1 if unknown.
     key_frame_bytes: Int64Array
     settled: bool = False
     #: CRC-32 of each frame's planes; only in an index made by decoding.
     fingerprint: NDArray[np.uint32] | None = None
-    #: The pts that the codec reports for the frame, or `NO_PTS`; only in an index made by decoding.
+    #: The pts that the codec reported for the frame, or `NO_PTS`; only in an index made by decoding.
     codec_pts: Int64Array | None = None
-    #: How many packets a linear decode feeds before the frame comes out; only in an index made by decoding.
+    #: Number of packets that a linear decode feeds before the frame comes out; only in an index made by decoding.
     num_packets: Int64Array | None = None
-    #: Whether reading fails after the last packet instead of reaching the end of the stream.
+    #: Whether reading fails after the last packet, before the end of the stream.
     is_cut_short: bool = False
-    #: Whether the index is a user's table, which is used without checking packets.
+    #: Whether the index comes from a user's table, which is used without checking it against packets.
     is_authoritative: bool = False
     #: Where frames are missing, see `holes`; only in an index made by decoding.
     hole_frame: Int64Array = field(default_factory=_no_numbers)
@@ -94,14 +95,15 @@ class FrameIndex:
     hole_end_pts: Int64Array = field(default_factory=_no_numbers)
     hole_num_packets: Int64Array = field(default_factory=_no_numbers)
     anomalies: tuple[str, ...] = ()
-    #: Identity of the source; ``None`` until it is needed.
+    #: Identity of the source; ``None`` as long as it is not needed.
     made_from: SourceIdentity | None = None
     _pts_seconds: NDArray[np.float64] = field(init=False)
     _end_seconds: float = field(init=False)
-    # Each key frame's frame index if the index was made by decoding, otherwise its pts.
+    # For each key frame: its frame index if the index was made by decoding, otherwise its pts.
     _key_frame_places: Int64Array = field(init=False)
     _key_frames_ascend: bool = field(init=False)
-    #: Whether frames may be damaged or missing. True for a user's table, which does not record damage.
+    #: Whether frames may be damaged or missing. True if the index comes from a user's table, which does not record
+    #: damage.
     may_show_damage: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -126,11 +128,12 @@ class FrameIndex:
         )
 
     def _seconds(self, ticks: Int64Array) -> NDArray[np.float64]:
-        # Multiply first: the quotient of two whole numbers is then the nearest double.
+        # Multiply first, because the quotient of two integers is the nearest double.
         return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
 
     def _places_of_key_frames(self) -> Int64Array:
-        """Return the frame index of each key frame, or if unknown, of a frame that certainly comes out after it."""
+        """Return the frame index of each key frame; if unknown, the index of a frame that certainly comes out after it.
+        """
         if len(self) == 0 or self.num_packets is None:
             return np.zeros(len(self.key_frame_packet), np.int64)
         by_packet, numbers = self._frames_by_packet
@@ -144,7 +147,7 @@ class FrameIndex:
 
     @property
     def holes(self) -> tuple[FrameHole, ...]:
-        """Spans in which the codec gave no frame for its packets, ascending; known only if ``settled``."""
+        """Spans in which the codec returned no frames for its packets, ascending. Only known if ``settled``."""
         begins, ends = self._seconds(self.hole_pts).tolist(), self._seconds(self.hole_end_pts).tolist()
         return tuple(map(FrameHole, self.hole_frame.tolist(), begins, ends, self.hole_num_packets.tolist()))
 
@@ -177,13 +180,13 @@ class FrameIndex:
         return len(self) / seconds if seconds > 0 else None
 
     def frame_played_at(self, seconds: float) -> int:
-        """Return the index of the frame that is shown at a time: the last frame with pts <= ``seconds``, even in a gap.
+        """Return the index of the frame shown at a time: the last one with pts <= ``seconds``, even in a gap.
 
         Args:
             seconds: In [begin_seconds, end_seconds).
 
         Raises:
-            OutOfRangeError: if the time lies outside.
+            OutOfRangeError: if the time is outside this range.
             InvalidArgumentError: if it is not a number.
 
         Example:
@@ -194,16 +197,16 @@ class FrameIndex:
         return int(self.frames_played_at(checks.one_time(seconds))[0])
 
     def frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> Tensor:
-        """Return the indices of the frames that are shown at several times, in the given order.
+        """Return the indices of the frames that are shown at some times, in the order of the times.
 
         Args:
             seconds: Times in [begin_seconds, end_seconds), in any order.
 
         Returns:
-            Frame indices, int64, of the shape (number of times,).
+            Frame indices, int64, of shape (number of times,).
 
         Raises:
-            OutOfRangeError: if a time lies outside.
+            OutOfRangeError: if a time is outside this range.
             InvalidArgumentError: if the times are not numbers.
 
         Example:
@@ -215,7 +218,7 @@ class FrameIndex:
         checks.check_seconds(times, self.begin_seconds, self.end_seconds)
         return _tensor(self.played_at(times))
 
-    # The same values under the names that metadata use
+    # Attributes of metadata objects, so that an index can be used in their place
 
     @property
     def num_frames_from_content(self) -> int:
@@ -231,15 +234,15 @@ class FrameIndex:
     @overload
     def index_at(self, seconds: Tensor) -> Tensor: ...
     def index_at(self, seconds: float | Tensor) -> int | Tensor:
-        """Return the index of the first frame that ends after a time; outside the stream, the first or last frame.
+        """Return the index of the first frame that ends after a time. Outside the stream, use the first or last one.
 
-        In a gap this is the frame after the gap, unlike `frame_played_at`.
+        In a gap, this is the frame after the gap, unlike in `frame_played_at`.
 
         Args:
             seconds: A time, or a tensor of times.
 
         Returns:
-            An int, or an int64 tensor of the shape of ``seconds``.
+            An int, or an int64 tensor with the shape of ``seconds``.
 
         Raises:
             InvalidArgumentError: if ``seconds`` is not a number, or the index has no frame.
@@ -257,7 +260,7 @@ class FrameIndex:
         return _tensor(np.asarray(found, np.int64)) if is_tensor(seconds) else int(found)
 
     def key_frame_seconds_for(self, seconds: float | Tensor) -> float:
-        """Return a time for `Demuxer.seek`: of the last key frame at or before ``seconds``, else of the first frame.
+        """Return a time for `Demuxer.seek`: the last key frame at or before ``seconds``, otherwise the first frame.
 
         Raises:
             InvalidArgumentError: if ``seconds`` is not a number, or the index has no frame.
@@ -293,8 +296,8 @@ class FrameIndex:
     def gop_start_indices(self) -> Tensor:
         """Index of the first frame of each GOP (group of pictures), int64 (G,).
 
-        A GOP is a key frame and the frames that are shown after it, up to the next key frame. Frames shown before the
-        first key frame also count as a GOP: their own key frame is trimmed or missing.
+        A GOP consists of a key frame and the frames shown after it, up to the next key frame. Frames shown before the
+        first key frame also form a GOP, whose own key frame is trimmed or missing.
         """
         return _tensor(self._gop_starts())
 
@@ -305,11 +308,11 @@ class FrameIndex:
 
     @property
     def gop_bytes(self) -> Tensor:
-        """Size of each GOP in bytes, int64 (G,): of the packets from its key frame to the next key frame in the file.
+        """Size of each GOP in bytes, int64 (G,): all packets from its key frame up to the next key frame in the file.
 
-        A frame that follows a key frame in the file but is shown before it (open GOP) counts for that key frame's GOP.
-        Packets that are not shown count as well, so the sum is the size of the stream in bytes. All values are -1 if
-        packet sizes are unknown (``custom_frame_mappings``).
+        In an open GOP, a frame can follow the key frame in the file but be shown before it. It counts as part of that
+        key frame's GOP. Packets that are not shown also count, so the sum is the size of the stream in bytes. All
+        values are -1 if packet sizes are unknown (``custom_frame_mappings``).
         """
         num_gops = len(self._gop_starts())
         if (self.key_frame_bytes < 0).any():
@@ -322,7 +325,7 @@ class FrameIndex:
         return np.union1d(np.arange(min(1, len(self))), np.flatnonzero(self.is_key)).astype(np.int64)
 
     def _gops_of_key_frames(self) -> Int64Array:
-        """Return the GOP of each key frame. If its packet gave no frame, it is that of the frame shown then."""
+        """Return the GOP of each key frame. If its packet gave no frame, use the frame that is shown at its time."""
         if len(self) == 0:
             return np.zeros(0, np.int64)
         by_packet, numbers = self._frames_by_packet
@@ -336,20 +339,20 @@ class FrameIndex:
             is_placed = np.ones(len(has_frame), bool)
         frames = np.where(has_frame, by_packet[at], shown_then)
         gops = np.maximum(np.searchsorted(self._gop_starts(), frames, side="right") - 1, 0).astype(np.int64)
-        # If neither the frame nor the time is known, use the GOP of the previous key frame in the file.
+        # If neither the frame nor the time of a key frame is known, use the GOP of the previous key frame in the file.
         placed: Int64Array = gops[np.maximum.accumulate(np.where(is_placed, np.arange(len(gops)), 0))]
         return placed
 
     # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a file. The write is atomic: an interrupted write leaves the earlier file intact.
+        """Write the index to a file. The write is atomic: if it is interrupted, the earlier file stays intact.
 
-        The file takes a few bytes per frame. It identifies the source by size and content, not by name, so moved and
-        copied files keep their index.
+        The file takes a few bytes per frame. It identifies the source by size and content instead of its name, so the
+        index stays valid for moved and copied files.
 
         Args:
-            path: Where to write; an existing file is replaced.
+            path: File to write. An existing file is replaced.
 
         Raises:
             FrameIndexError: if the file cannot be written.
@@ -364,7 +367,7 @@ class FrameIndex:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> FrameIndex:
-        """Return the index that `save` wrote. The file is validated, so an untrusted file is safe to load.
+        """Return an index that `save` wrote. The file is validated, so loading an untrusted file is safe.
 
         Raises:
             FrameIndexError: if the file is missing, damaged, not a saved index, or of an unknown version.
@@ -378,10 +381,10 @@ class FrameIndex:
         """
         return cls(**load_index(path))
 
-    # For planning and decoding. These methods do not check their arguments
+    # Methods for planning and decoding, which do not check their arguments
 
     def times_of(self, frames: Int64Array) -> tuple[Tensor, Tensor]:
-        """Return (pts, duration) of some frames in seconds, each float64.
+        """Return (pts, duration) of several frames in seconds, each float64.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -391,9 +394,9 @@ class FrameIndex:
         return _tensor(self._pts_seconds[frames]), _tensor(self._seconds(self.duration[frames]))
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
-        """Return the index of the frame that is shown at each time: the last frame that started, even in a gap.
+        """Return for each time the index of the frame shown then: the last one that has started, even in a gap.
 
-        Times before the first frame give the first frame.
+        For times before the first frame, return the first frame.
 
         ::
 
@@ -410,7 +413,7 @@ class FrameIndex:
         return np.maximum(started.astype(np.int64) - 1, 0)
 
     def _played_in_range(self, start_seconds: float, stop_seconds: float) -> range:
-        """Return the frames shown within [start, stop), including the frame already shown at ``start``."""
+        """Return the frames shown in [start, stop), including a frame that started earlier and lasts until ``start``."""
         first = int(self.played_at(np.array([start_seconds]))[0])
         if start_seconds == stop_seconds:
             return range(first, first)
@@ -418,7 +421,7 @@ class FrameIndex:
         return range(first, max(behind, first + 1))
 
     def frame_of_packet(self, number: int, pts: int) -> int | None:
-        """Return the frame of a packet, given its number in decode order and its pts; ``None`` if unknown."""
+        """Return the index of the frame of a packet (number in decode order, pts); ``None`` if unknown."""
         try:
             frame = self._frame_by_packet.item(number)
         except IndexError:
@@ -440,7 +443,7 @@ class FrameIndex:
 
     @cached_property
     def _frames_by_packet(self) -> tuple[Int64Array, Int64Array]:
-        """Frame indices sorted by packet number, and these packet numbers."""
+        """Frame indices sorted by packet number, and the packet numbers in this order."""
         order = np.argsort(self.packet, kind="stable")
         return order, self.packet[order]
 
@@ -449,29 +452,31 @@ class FrameIndex:
         return self.time_base.numerator, self.time_base.denominator
 
     def __getstate__(self) -> dict[str, Any]:
-        # Leave out cached properties, which workers can derive themselves.
+        # Leave out cached properties. Workers can compute them.
         return {column.name: getattr(self, column.name) for column in fields(self)}
 
     @cached_property
     def follows_file(self) -> bool:
-        """Whether frames are shown in packet order, and not all are key frames. Only for indexes made from packets."""
+        """Whether frames are shown in packet order, and some are not key frames. Only for indexes made from packets."""
         return bool((self.packet[1:] > self.packet[:-1]).all()) and len(self.key_frame_packet) < len(self)
 
     @cached_property
     def times_restart(self) -> bool:
-        """Whether a key frame is earlier in time than the previous one in the file: a seek by time may then miss it."""
+        """Whether a key frame has an earlier time than the previous one in the file. Seeks by time may then miss it."""
         return bool((self.key_frame_pts[1:] < self.key_frame_pts[:-1]).any())
 
     def first_frame_from(self, key_frame: int) -> int:
-        """Return the index of the first frame that comes out if decoding starts at a key frame: the key frame's own."""
+        """Return the index of the first frame that comes out when decoding starts at a key frame: the key frame itself.
+        """
         place = int(self._key_frame_places[key_frame])
         return min(place if self.settled else int(self.pts.searchsorted(place)), len(self.pts) - 1)
 
     def key_frame_for(self, frame: int) -> int:
-        """Return the number of the key frame to decode from: the last one not after ``frame`` in file or time."""
+        """Return the number of the key frame to decode from: the last one that is not after ``frame`` in file and time.
+        """
         packet = int(self.packet[frame])
         if packet < 0:
-            # The packet was fed at most this many packets before the frame came out.
+            # The packet was fed at most this many packets earlier than the frame came out.
             packet = np.iinfo(np.int64).max
             if self.num_packets is not None:
                 packet = int(self.num_packets[frame]) - MAX_DELAY_PACKETS
@@ -486,7 +491,7 @@ class FrameIndex:
 
 
 def clock_of_index(index: FrameIndex) -> FrameClock:
-    """Return the start times of an index's frames, for evenly spaced grids of times."""
+    """Return the `FrameClock` of an index, for evenly spaced grids of times."""
     return index._clock
 
 
@@ -495,7 +500,7 @@ def note_source(index: FrameIndex, source: SourceIdentity) -> None:
 
 
 def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fraction, name: str) -> None:
-    """Raise `FrameIndexError`, listing the differences, if an index was not made from this source and stream."""
+    """Raise `FrameIndexError` with a list of differences, unless the index was made from this source and stream."""
     if not len(index):
         raise FrameIndexError(f"The frame index for {name} has no frames. Pass another one, or none to have it made.")
     if index.made_from is None:
@@ -512,7 +517,7 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
 
 
 def frame_times(index: FrameIndex, frame: int) -> tuple[float, float]:
-    """Return (pts, duration) of one frame in seconds, like `FrameIndex.times_of` but without tensors."""
+    """Return (pts, duration) of one frame in seconds, as floats; see `FrameIndex.times_of`."""
     numerator, denominator = index._time_base_terms
     return float(index._pts_seconds[frame]), float(index.duration[frame]) * numerator / denominator
 

@@ -1,8 +1,8 @@
-"""Build the packet table of a stream from headers in its file, if they are complete and match the first packets.
+"""Build the packet table of a stream from headers in the file, if they are complete and match the first packets.
 
-The header of an mp4 lists its samples. In mkv and webm, each block has a header followed by its payload. Only the first
-bytes of the payload are read: for VP8, VP9 and most AV1 packets they show whether the packet has a frame. Damage,
-losses and splices are found when packets are fed to the codec.
+The header of an mp4 lists its samples. In mkv and webm, each block has a header before its payload. Of the payload,
+only the first bytes are read. For VP8, VP9 and most AV1 packets, they show whether the packet has a frame. Damage,
+losses and splices are detected later, when packets are fed to the codec.
 """
 
 from __future__ import annotations
@@ -38,49 +38,50 @@ from .scan import PacketScan, has_packets_too_small
 
 _FORMATS, _BLOCK_FORMATS = frozenset(("mov", "mp4")), frozenset(("matroska", "webm"))
 
-# Proven codecs in which each sample in the header is one packet and one frame. VP8 and VP9 are not listed: some of
-# their samples show nothing, and the demuxer's parser splits some samples.
+# Codecs in which each sample in the header is one packet and one frame, as confirmed by measurements. VP8 and VP9 are
+# missing: some of their samples show nothing, and the demuxer's parser splits some samples.
 _CODECS = frozenset((
     "av1", "dnxhd", "ffv1", "h263", "h264", "hevc", "jpeg2000", "mjpeg", "mpeg2video", "mpeg4", "png", "prores",
     "rawvideo", "svq1", "v210",
 ))  # fmt: skip
 
-# Codecs in which a block is a packet, packets without a frame are recognisable, and libavformat does not change blocks.
+# Codecs in which a block is a packet, packets without a frame can be recognised, and libavformat does not change
+# blocks.
 _BLOCK_CODECS = frozenset((
     "av1", "ffv1", "h264", "hevc", "mjpeg", "mpeg2video", "mpeg4", "rawvideo", "vp8", "vp9",
 ))  # fmt: skip
 _NANOSECONDS = 1_000_000_000
 _PICTURE_STARTS = {"mpeg2video": b"\0\0\1\0", "mpeg4": b"\0\0\1\xb6"}
-# Codecs in which the end of a sequence, or a frame that is not coded, can be a separate sample up to this many bytes.
+# In these codecs, a sample of up to this many bytes may be the end of a sequence, or a frame that is not coded.
 _CODECS_WITH_OTHER_UNITS, _NO_PICTURE_BYTES = frozenset(("h264", "hevc", "mpeg2video", "mpeg4")), 8
-# MPEG-2 repeats the frame size before key frames. This many of these headers are compared, spread over the file.
+# MPEG-2 repeats the frame size before key frames. This many repeats are compared, spread over the file.
 _NUM_SEQUENCE_HEADERS, _HEADER_BYTES = 16, 256
-# How many packets are compared with the headers. The second shows whether all frames are key frames.
+# Number of packets that are compared with the headers. The second one shows whether all frames are key frames.
 _NUM_COMPARED = 2
-# How many are compared if times only grow although the codec can reorder, to find B frames with wrong times. Later
-# B frames are found by `order_guard` when they are fed.
+# Number to compare if times never decrease although the codec can reorder, to find B frames with wrong times. Later B
+# frames are checked by `order_guard` when they are fed.
 _NUM_COMPARED_FOR_ORDER = 32
-# Opening has already read this many bytes, so smaller files save nothing. Reading their packets also shows more.
+# Opening has already read this many bytes, so headers save nothing in smaller files, and packets show more.
 _SMALL_FILE_BYTES = 1 << 16
 
 
 def has_header_table(reader: VideoReader) -> bool:
-    """Return whether the container format has a table of all packets in its header, even if the table is invalid."""
+    """Return whether files of this format list all packets in a header. The list itself is not checked."""
     return not _FORMATS.isdisjoint(reader.format_name.split(","))
 
 
 def may_leave_packets_unread(reader: VideoReader) -> bool:
-    """Return whether the index of this format may come from `header_table`, without reading packets."""
+    """Return whether `header_table` may index this format, without reading packets."""
     return not (_FORMATS | _BLOCK_FORMATS).isdisjoint(reader.format_name.split(","))
 
 
 def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYTES) -> PacketTable | None:
-    """Return the table of packets according to headers; ``None`` unless it provably equals that of reading the file.
+    """Return the table of packets according to headers; ``None`` unless reading the file would give the same table.
 
-    The tables of an mp4's header must agree with the demuxer's own list. In all formats, the first packets must match
-    the headers. Then only damage inside the media data goes undetected until decoding. In the table, ``disposable`` is
-    unknown. The reader has not read anything yet, and counts as unread afterwards. For files up to
-    ``small_file_bytes``, the result is ``None``.
+    The tables in the header of an mp4 must agree with the demuxer's list. In all formats, the first packets must match
+    the headers. The only undetected difference is then damage inside the media data, which decoding detects. In the
+    table, ``disposable`` is unknown. Call this before any packet is read; afterwards the reader is in the same state.
+    For files up to ``small_file_bytes``, the result is ``None``.
     """
     has_blocks = not _BLOCK_FORMATS.isdisjoint(reader.format_name.split(","))
     codec = reader.stream_info().codec
@@ -132,9 +133,9 @@ def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
 
 
 def _are_pictures_of_one_format(codec: str | None, table: PacketTable, payloads: Int64Array, read_at: ReadAt) -> bool:
-    """Return whether packet sizes and a few bytes show that each packet is a frame, and sequence headers never change.
+    """Return whether sizes and a few bytes show that each packet is a frame and that sequence headers never change.
 
-    ``payloads`` has the position of each packet's bytes in the file.
+    ``payloads`` has the position of each packet's data in the file.
     """
     if codec in _CODECS_WITH_OTHER_UNITS and (table.size <= _NO_PICTURE_BYTES).any():
         return False
@@ -152,7 +153,7 @@ def _are_pictures_of_one_format(codec: str | None, table: PacketTable, payloads:
 
 
 def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box]]:
-    """Return the content of the ``moov`` box, and the ``moof`` boxes."""
+    """Return the content of the ``moov`` box, and a list of the ``moof`` boxes."""
     movie: list[Box] = []
     fragments: list[Box] = []
     try:
@@ -160,7 +161,7 @@ def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box
             if box.kind in (b"moov", b"moof"):
                 (movie if box.kind == b"moov" else fragments).append(box)
     except MalformedBoxError:
-        # Without fragments, the header describes all samples, so that malformed boxes after it do not matter.
+        # Without fragments, the header describes all samples. Malformed boxes after it do not matter then.
         if fragments:
             raise
     if len(movie) != 1:
@@ -172,7 +173,7 @@ def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box
 
 
 def _demuxed_samples(reader: VideoReader, numbers: list[int] | None = None) -> DemuxedSamples:
-    """Return the demuxer's list of samples, or only its entries ``numbers``."""
+    """Return the demuxer's list of samples, or only the entries with these numbers."""
     entries = reader.index_entries(numbers)
     if not entries:
         raise MalformedBoxError("the demuxer has no list")
@@ -183,7 +184,7 @@ def _demuxed_samples(reader: VideoReader, numbers: list[int] | None = None) -> D
 
 
 def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> DemuxedSamples | None:
-    """Return the sample list that the demuxer should have by the header, if a few entries match; else ``None``."""
+    """Compute the demuxer's list of samples from the header; return ``None`` unless a few of its entries match."""
     if reader.num_index_entries != len(samples.position):
         return None
     expected = expected_entries(track, samples, int(_demuxed_samples(reader, [0]).dts[0]))
@@ -196,7 +197,8 @@ def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> Demux
 
 
 def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: DemuxedSamples) -> bool:
-    """Return whether the elements ``at`` of ``ours`` equal ``theirs``, the demuxer's entries."""
+    """Return whether the elements of ``ours`` with the numbers ``at`` equal ``theirs``, entries of the demuxer's list.
+    """
     return all(
         bool((getattr(ours, name)[at] == getattr(theirs, name)).all())
         for name in ("position", "dts", "size", "is_key", "is_discard")
@@ -204,10 +206,10 @@ def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: De
 
 
 def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_up_dts: bool) -> PacketTable | None:
-    """Return the table if the first packets match it and are intact, and the stream does not consist of fields.
+    """Return the table; ``None`` unless its first packets match and are intact, and the stream has no single fields.
 
-    ``num_compared`` packets are compared, unless all are key frames. With ``makes_up_dts``, the format stores no
-    decoding times, and the demuxer guesses the first ones.
+    Compare ``num_compared`` packets, or one if all are key frames. ``makes_up_dts`` means that the format stores no
+    decoding times, and the demuxer makes up the first ones.
     """
     scan = PacketScan(reader)
     num_delayed = reader.reorder_depth if makes_up_dts else 0
@@ -232,7 +234,8 @@ def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_
 
 
 def _packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> tuple[PacketTable, Int64Array]:
-    """Return all packets of the stream, and each payload's position; raise `MalformedBoxError` for anything unusual."""
+    """Return all packets of the stream, and the position of each payload; raise `MalformedBoxError` for unusual files.
+    """
     info = reader.stream_info()
     blocks = blocks_of_track(read_at, file_size, reader.stream_index, window_bytes=reader.small_read_bytes)
     time_base = info.time_base
@@ -261,7 +264,7 @@ def _packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> 
 def _check_order(codec: str | None, reader: VideoReader, blocks: Blocks) -> None:
     """Raise `MalformedBoxError` if the times of MPEG frames contradict the frame types in their first bytes.
 
-    A key frame often begins with headers instead, so its type is taken from the container's flag.
+    A key frame often begins with headers instead of its type. In that case, the container's flag is used.
     """
     start = _PICTURE_STARTS.get(codec or "")
     order = None if start is None else picture_order(codec, reader.extradata, reader.reorder_depth)
@@ -274,14 +277,14 @@ def _check_order(codec: str | None, reader: VideoReader, blocks: Blocks) -> None
 
 
 def _decoding_times(pts: Int64Array, reorder_depth: int) -> Int64Array:
-    """Return each packet's decoding time as libavformat computes it, for a format that stores none.
+    """Return decoding times as libavformat computes them for a format that stores none.
 
-    It is the lowest of the ``reorder_depth + 1`` latest times so far; the first packets have no decoding time.
+    Each is the lowest of the ``reorder_depth + 1`` latest times so far. The first packets have no decoding time.
     """
     latest = pts
     for _ in range(reorder_depth):
         highest = np.maximum.accumulate(latest)
-        # A time that is replaced as the highest, or is lower than the highest, competes for the next rank.
+        # The previous highest time, or a time below the highest, is a candidate for the next rank.
         latest = np.minimum(latest, np.concatenate([[NO_PTS], highest[:-1]]))
     return np.maximum.accumulate(latest)
 
@@ -293,6 +296,6 @@ def _find_hidden(codec: str | None, extradata: bytes, blocks: Blocks, read_at: R
     for number in np.flatnonzero(hidden).tolist():
         num_bytes = int(blocks.size[number]) - len(blocks.stripped)
         packet = memoryview(blocks.stripped + read_at(int(blocks.start[number]), num_bytes))
-        # A damaged packet may look like a packet without a picture, so its start is checked as well.
+        # A damaged packet may look like a packet without a picture, so also check how it starts.
         hidden[number] = content_of(packet) is PacketContent.NO_PICTURE and has_valid_start(codec, packet)
     return hidden

@@ -1,13 +1,13 @@
-"""Holes: spans of a stream in which packets should have given frames, but did not. Pure functions of plain data.
+"""Find holes: spans of a stream whose packets should have given frames but did not. Pure functions.
 
 ::
 
     packets   0   1   2   3   4   5   6        3 and 4 are damaged
     frames    0   1   2           3   4        the hole lies before frame 3
 
-Frames are numbered as decoded, so missing frames have no number. A hole is found if the codec refused a packet, or if
-no frame covers the time of a packet. The second test applies only to codecs in which every such packet gives a frame,
-and only if the packets show no splice.
+Missing frames have no number, because only decoded frames are numbered. There is a hole if the codec refused a packet,
+or if no frame covers the time of a packet. The second test is used only for codecs in which every packet with a picture
+gives a frame, and only if the packets show no splice.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from ..bitstreams.content import CODECS_OF_FRAMES_ONLY
 from ..common.messages import counted
 from ..containers.sample_tables import NO_PTS, Int64Array, PacketTable
 
-# In these codecs, each packet with a picture gives a frame unless data is missing. Other codecs skip unchanged frames.
+# In these codecs, each packet with a picture gives a frame unless data are missing. Other codecs skip unchanged frames.
 _CODECS_OF_ONE_FRAME = frozenset(("av1", "h264", "hevc", "vp8", "vp9"))
-# Most holes that are described one by one.
+# Largest number of holes that are described one by one.
 _MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class FrameHole:
-    """A span of a stream in which frames are missing, because the codec gave no frame for the packets there.
+    """A span of a stream in which frames are missing, because the codec returned none for the packets there.
 
     Attributes:
         frame: Index of the first frame after the hole, or the number of frames if the hole is at the end.
         start_seconds: Time of the first missing frame.
         end_seconds: Time of the frame after the hole, or the end of the last missing frame.
-        num_packets: How many packets gave no frame.
+        num_packets: Number of packets that gave no frame.
 
     Example:
         >>> from mediatensor.decoders import FrameHole
@@ -52,7 +52,7 @@ class FrameHole:
 
 
 class HoleColumns(NamedTuple):
-    """Holes in ascending order, in the columns in which a `FrameIndex` has them: int64 (H,), times in ticks."""
+    """Holes in ascending order, as columns of a `FrameIndex`: int64 (H,), times in ticks."""
 
     frame: Int64Array  # index of the first frame after each hole
     pts: Int64Array  # time of the first missing frame
@@ -63,21 +63,21 @@ class HoleColumns(NamedTuple):
 def find_holes(
     table: PacketTable, refused: Sequence[int], pts: Int64Array, duration: Int64Array, codec_pts: Int64Array, codec: str
 ) -> HoleColumns:
-    """Return where frames are missing, according to one decode of the whole stream.
+    """Return the holes in the frames of a stream, given one decode of the whole stream.
 
-    ``refused`` are the numbers of the packets that the codec refused. ``pts`` ascend; ``duration`` is 0 where unknown.
-    ``codec_pts`` are the frames' times as the codec gave them, before repeated or missing times were corrected.
+    ``refused`` has the numbers of the packets that the codec refused. ``pts`` ascend. ``duration`` is 0 where unknown.
+    ``codec_pts`` are times as the codec returned them; in ``pts``, repeated or missing times have been corrected.
     """
     is_refused = np.zeros(len(table), bool)
     is_refused[list(refused)] = True
-    # A refused packet is not damaged if it is known to hold no picture, such as the end of a sequence.
+    # A refused packet is not damaged if it is known to have no picture, such as the end of a sequence.
     is_refused &= ~table.is_discard & (~table.is_hidden | table.is_broken | (codec in CODECS_OF_FRAMES_ONLY))
     is_timed = table.pts != NO_PTS
     has_no_frame = is_timed & ~table.is_discard & ~np.isin(table.pts, codec_pts)
     is_covered = _is_covered(table.pts, pts, duration)
     is_after_first = table.pts >= pts[0]
-    # In a cut recording, references may be missing for leading frames of the first key frame, and for frames before any
-    # key frame.
+    # In a cut recording, frames before the first key frame lack references, and so may frames that are shown before the
+    # first key frame.
     can_be_decoded = is_after_first | ((table.pts >= table.pts[0]) & table.is_key[0])
     is_evidence = is_refused & has_no_frame & can_be_decoded & ~(table.is_hidden & is_covered)
     has_times = is_timed.all() and (codec_pts != NO_PTS).all() and (codec_pts[1:] >= codec_pts[:-1]).all()
@@ -86,7 +86,7 @@ def find_holes(
         is_picture = ~table.is_hidden & (codec in _CODECS_OF_ONE_FRAME)
         is_evidence |= (is_picture | table.is_broken) & has_no_frame & is_after_first & ~is_covered
     following = np.searchsorted(pts, table.pts)
-    # Packets in a hole that seem to hold no picture count as damaged as well.
+    # Packets in a hole that seem to have no picture also count as damaged.
     is_missing = is_evidence | (has_no_frame & ~is_covered & np.isin(following, following[is_evidence]))
     is_missing &= can_be_decoded
     missing = [
@@ -95,7 +95,7 @@ def find_holes(
     ]
     untimed = np.flatnonzero(is_refused & ~is_timed)
     if len(untimed):
-        # Each remaining packet gives one frame, in about packet order.
+        # Assume that each remaining packet gives one frame, in the order of packets.
         num_before = np.cumsum(~(is_refused | table.is_hidden | table.is_discard))
         frames = np.minimum(num_before[untimed], len(pts)).tolist()
         missing += [(frame, int(time), int(time)) for frame in frames for time in pts[min(frame, len(pts) - 1), None]]
@@ -103,7 +103,7 @@ def find_holes(
 
 
 def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDArray[np.bool_]:
-    """Return whether a frame is shown at each time, with a tolerance for rounding."""
+    """Return for each time whether a frame is shown then, with a tolerance for rounding."""
     steps = np.diff(pts)
     typical = int(np.median(steps)) if len(steps) else 0
     duration = np.where(duration > 0, duration, typical)
@@ -115,7 +115,7 @@ def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDA
 
 
 def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleColumns:
-    """Merge missing frames, each given as (index of the next frame, start, end), into holes."""
+    """Merge missing frames into holes. Each missing frame is given as (index of the next frame, start, end)."""
     spans: dict[int, list[int]] = {}
     for frame, begin, end in sorted(missing):
         span = spans.setdefault(frame, [frame, begin, end, 0])
@@ -126,7 +126,7 @@ def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleC
 
 
 def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ...]:
-    """Return one sentence for each of the first few holes, and one sentence for all others."""
+    """Return a sentence for each of the first few holes, and one sentence for the rest."""
     named = [describe_hole(hole, num_frames) for hole in holes[:_MAX_NAMED]]
     if len(holes) > _MAX_NAMED:
         num_packets = sum(hole.num_packets for hole in holes[_MAX_NAMED:])

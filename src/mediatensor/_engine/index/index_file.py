@@ -1,4 +1,4 @@
-"""Write and read the columns of a `FrameIndex`: compact, validated, portable, and safe for untrusted files.
+"""Write and read the columns of a `FrameIndex`. Files are compact, portable and validated; untrusted files are safe.
 
 ::
 
@@ -8,7 +8,7 @@
     payload    zlib: one column after the other; int64 columns as their steps, all lowest bytes first
     checksum   BLAKE2b (16) of everything before it
 
-Times and packet numbers increase by small and nearly equal steps, which are small to store and fast to unpack.
+Times and packet numbers grow in small, nearly equal steps. These take little space and are fast to unpack.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from ..sources.source import Source
 #: Lends a reader of the stream for a ``with`` block.
 LendReader = Callable[[], AbstractContextManager[VideoReader]]
 
-# This many bytes at each end of the source are compared. Most formats have headers and tables of contents there.
+# Number of bytes at each end of the source that are compared. Most formats have their headers and tables there.
 _END_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class SourceIdentity:
-    """The properties by which a source is recognised. Its name and modification time are not compared."""
+    """The properties that identify a source. Its name and modification time are not compared."""
 
     stream_index: int  # which stream of the source
     header: str  # digest of values from the headers of the container and the stream
@@ -58,11 +58,11 @@ class SourceIdentity:
     pyav_version: str  # version of PyAV that made the index
 
     def differences(self, other: SourceIdentity, *, is_decoded: bool) -> list[str]:
-        """Return descriptions of the differences from another source.
+        """Describe the differences from another source; return an empty list if there are none.
 
         If the bytes of both sources are known, headers are not compared, because another version of FFmpeg may read
-        more from the same header. The PyAV version matters only for an index made by decoding (``is_decoded``), which
-        depends on pixels.
+        more from the same header. The version of PyAV matters only for an index made by decoding (``is_decoded``),
+        because such an index depends on pixels.
         """
         found = []
         if self.stream_index != other.stream_index:
@@ -82,23 +82,23 @@ class SourceIdentity:
         return found
 
     def key(self, salt: str) -> str | None:
-        """Return a name for storing data about the source; ``None`` if the source's bytes are unknown."""
+        """Return a name under which to store data about the source; ``None`` if the source's bytes are unknown."""
         if self.num_bytes is None:
             return None
         parts = (salt, self.stream_index, self.num_bytes, self.head, self.tail, self.pyav_version)
         return _digest(repr(parts).encode())
 
 
-# Times that can be added and subtracted without overflow.
+# Times up to this limit can be added and subtracted without overflow.
 _MAX_TICKS = 1 << 61
-# More packets than a month at 25 frames per second has.
+# More packets than a month of video at 25 frames per second.
 _MAX_PACKETS = 1 << 26
 
 
 def find_inconsistency(index: Mapping[str, Any]) -> str | None:
-    """Return the first fault of an index, as the end of a sentence that begins with "it"; ``None`` if it is valid.
+    """Return the first fault of an index, phrased to continue a sentence after "it"; ``None`` if the index is valid.
 
-    ``index`` maps field names to values, whose types and lengths must have been checked before.
+    ``index`` maps field names to values. Their types and lengths must have been checked.
     """
     return next(_faults(index), None)
 
@@ -118,7 +118,7 @@ def _faults(index: Mapping[str, Any]) -> Iterator[str]:
             yield "has frames, but no packet to start decoding at"
     else:
         if index["is_authoritative"]:
-            # A user's table has times but no packet numbers, except for the first packet.
+            # An index from a user's table has no packet numbers, except possibly for the first packet.
             if not (packets == -1).all() and packets.tolist() != [0]:
                 yield "has unknown packets to start decoding at"
         elif packets[0] != 0 or (np.diff(packets) <= 0).any() or packets[-1] > _MAX_PACKETS:
@@ -163,7 +163,7 @@ WIDTHS = (0, 1, 2, 4, 8)
 
 
 class PackedNumbers(NamedTuple):
-    """A column of numbers, stored as the differences between neighbours."""
+    """A column of numbers, stored as differences between neighbours."""
 
     first: int  # first number; 0 if the column is empty
     width: int  # bytes per step; 0 if all numbers are equal
@@ -171,7 +171,8 @@ class PackedNumbers(NamedTuple):
 
 
 def pack_numbers(numbers: NDArray[np.int64]) -> PackedNumbers:
-    """
+    """Return a column of numbers in packed form.
+
     >>> import numpy as np
     >>> pack_numbers(np.array([100, 101, 100]))
     PackedNumbers(first=100, width=1, steps=b'\\x01\\xff')
@@ -187,7 +188,7 @@ def pack_numbers(numbers: NDArray[np.int64]) -> PackedNumbers:
 
 
 def unpack_numbers(steps: bytes, first: int, width: int, count: int) -> NDArray[np.int64]:
-    """Return the column of ``count`` numbers; ``steps`` has ``width * (count - 1)`` bytes.
+    """Return a column of ``count`` numbers. ``steps`` must have ``width * (count - 1)`` bytes.
 
     >>> unpack_numbers(b"\\x01\\xff", 100, 1, 3)
     array([100, 101, 100])
@@ -210,11 +211,11 @@ def _fits(steps: NDArray[np.int64], width: int) -> bool:
 #: Changes when the file format or the meaning of its values changes.
 FORMAT_VERSION = 3
 
-#: Most frames, and most key frames, in an index file: a week at 25 frames per second. A malicious file can therefore
-#: cause an allocation of at most about 2 GB.
+#: Largest number of frames, and of key frames, in an index file: a week at 25 frames per second. It limits the memory
+#: that a malicious file can make this module allocate to about 2 GB.
 MAX_FRAMES = 1 << 24
 
-# As in PNG, the first and last bytes reveal damage by text-mode transfers.
+# As in PNG, the first and last bytes reveal damage from transfers in text mode.
 _MAGIC = b"\x89MTI\r\n\x1a\n"
 _PREFIX = struct.Struct("<8sIIQ")
 _MAX_HEADER_BYTES = 1 << 20
@@ -232,7 +233,7 @@ _IDENTITY_TYPES |= {"pyav_version": str}
 
 
 class _InvalidError(Exception):
-    """The content is invalid. The message becomes part of a `FrameIndexError` that names the file."""
+    """The content is invalid. The message becomes part of a `FrameIndexError`, which names the file."""
 
 
 def save_index(index: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -318,7 +319,7 @@ def _decode(header: bytes, payload: bytes) -> dict[str, Any]:
     values = _parse_header(header)
     layout = _layout(values["num_frames"], values["num_entries"], values["num_holes"], values["settled"])
     numbers = iter(values["columns"])
-    # Each column's name, type and length; for int64 columns also the first number and the width of the steps.
+    # Name, type and length of each column; for int64 columns, also the first number and the width of steps.
     plan = [(name, dtype, count, *(next(numbers) if dtype == INT64 else (0, 0))) for name, dtype, count in layout]
     sizes = [
         max(0, count - 1) * width if dtype == INT64 else np.dtype(dtype).itemsize * count
@@ -416,7 +417,7 @@ def _is_identity(value: object) -> bool:
 
 
 def _layout(num_frames: int, num_key_frames: int, num_holes: int, settled: bool) -> list[tuple[str, str, int]]:
-    """Return (name, dtype, length) of each column in an index file, in file order."""
+    """Return (name, dtype, length) of each column in the order of the file."""
     by_frame = {**_FRAME_COLUMNS, **(_DECODED_COLUMNS if settled else {})}
     frames = [(name, dtype, num_frames) for name, dtype in by_frame.items()]
     key_frames = [(name, dtype, num_key_frames) for name, dtype in _KEY_FRAME_COLUMNS.items()]
@@ -426,7 +427,7 @@ def _layout(num_frames: int, num_key_frames: int, num_holes: int, settled: bool)
 
 def _array(data: bytes, dtype: str) -> NDArray[Any]:
     if dtype == "|b1":
-        # NumPy treats a bool with another byte value inconsistently.
+        # NumPy treats bools inconsistently if their byte is neither 0 nor 1.
         values = np.frombuffer(data, np.uint8)
         if (values > 1).any():
             raise _InvalidError("is not a valid frame index: it has flags that are neither true nor false")
@@ -435,7 +436,7 @@ def _array(data: bytes, dtype: str) -> NDArray[Any]:
 
 
 def _decompress(payload: bytes, size: int) -> bytes:
-    """Decompress a payload without allocating more than ``size`` bytes. If its size differs, the file is invalid."""
+    """Decompress a payload, allocating at most ``size`` bytes. A payload of any other size is invalid."""
     decompressor = zlib.decompressobj()
     try:
         raw = decompressor.decompress(payload, size + 1)
@@ -454,10 +455,10 @@ def _checksum(data: bytes) -> bytes:
 
 
 def identify(source: Source, container: ContainerInfo, stream: StreamInfo, lend_reader: LendReader) -> SourceIdentity:
-    """Return the identity of an opened stream, from its header and at most two short reads of its source.
+    """Return the identity of an opened stream. This takes its header and at most two short reads of its source.
 
-    A source whose bytes cannot be read is identified only by its header. A source that cannot be opened a second time
-    is read with a lent reader, whose position is restored.
+    If the bytes of the source cannot be read, only its header identifies it. If the source cannot be opened a second
+    time, ``lend_reader`` provides a reader, whose position is restored.
     """
     try:
         num_bytes, head, tail = _identify_bytes(source, lend_reader)
@@ -482,13 +483,13 @@ def _pyav_version() -> str:
 
 
 def _identify_bytes(source: Source, lend_reader: LendReader) -> tuple[int | None, str | None, str | None]:
-    """Return the size of the source, and digests of its first and last bytes."""
+    """Return (size in bytes, digest of the first bytes, digest of the last bytes); ``None`` for each if unreadable."""
     own = source.open_bytes()
     if own is not None:
         with closing(own):
             return _size_and_ends(own)
     with lend_reader() as reader:
-        # The demuxer's own reader may have fetched these bytes already.
+        # The demuxer's reader may have fetched these bytes already.
         shared = reader.byte_reader
         if shared is None:
             return None, None, None

@@ -1,7 +1,7 @@
-"""Make the index of a stream from headers, from packets or from decoded frames; and keep indexes in a shared folder.
+"""Make the index of a stream from headers, packets or decoded frames, and keep indexes in a shared folder.
 
-For the first frames of a long file, a few packets are enough: see `index_first_frames`. With a cache folder, each file
-is scanned only once by all processes.
+The first frames of a long file need only a few packets: see `index_first_frames`. If a cache folder is set, each file
+is scanned only once for all processes.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .header_table import has_header_table, header_table
 from .index_file import FORMAT_VERSION, LendReader, SourceIdentity
 from .scan import PacketScan, is_proven, probed_key_frames, scan_frames, scan_packets
 
-# FFmpeg's names of single-image formats end like this: png_pipe, webp_pipe.
+# FFmpeg's names of formats for single images end like this: png_pipe, webp_pipe.
 _SUFFIX_OF_IMAGE_FORMATS = "_pipe"
 
 
 def index_stream(source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None]) -> FrameIndex:
     """Return the index of a stream; raise `StreamError` if it has no frame.
 
-    ``lend_reader`` lends a reader at any position. ``before_decoding`` is called with the reason if the packets do not
-    show which frames there are. After this call, the lent readers must decode in software.
+    ``lend_reader`` lends a reader at any position. If packets do not determine the frames, ``before_decoding`` is
+    called with the reason. From then on, lent readers must decode in software.
     """
     with interrupts_kept(), lend_reader() as reader:
         _rewind(reader)
@@ -52,7 +52,7 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
 def index_by_decoding(
     source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None], reason: str
 ) -> FrameIndex:
-    """Return the index of a stream by decoding it, for streams whose packet index was wrong; see `index_stream`."""
+    """Return the index of a stream by decoding it, after its index from packets proved wrong; see `index_stream`."""
     with interrupts_kept(), lend_reader() as reader:
         _rewind(reader)
         table = scan_packets(reader)
@@ -66,7 +66,7 @@ def _index_frames(
     table: PacketTable,
     reasons: tuple[str, ...],
 ) -> FrameIndex:
-    """Decode the stream once in software, and index the frames that come out."""
+    """Decode the whole stream in software, and return the index of its frames."""
     before_decoding(f"The packets do not show which frames there are ({'; '.join(reasons)})")
     with interrupts_kept(), lend_reader() as reader:
         codec = reader.stream_info().codec
@@ -93,16 +93,16 @@ def _rewind(reader: VideoReader) -> None:
 
 
 def _clock(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
-    """Return the seconds per tick, and the frames per second according to the header."""
+    """Return (seconds per tick, frames per second according to the header)."""
     info = reader.stream_info()
     return info.time_base or Fraction(1, 1), info.frame_rate
 
 
 def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex | None, bool]:
-    """Return an index of the first ``num_frames`` frames or more, with the same numbers and times as in a whole index.
+    """Return an index of at least the first ``num_frames`` frames, with numbers and times as in the whole index.
 
-    Also return whether it is whole, because the stream was short enough to read to its end. The index is ``None`` if
-    the caller must make the index of the whole stream, or can do so at no more cost.
+    Also return whether the index is whole, because reading reached the end of the stream. The index is ``None`` if the
+    caller must index the whole stream, or can do so at no more cost.
     """
     counts = packet_counts(num_frames)
     _rewind(reader)
@@ -125,18 +125,18 @@ def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex
     return first, False
 
 
-# A request for later frames restarts the reader, so each step is several times as long as the previous step.
+# When later frames are requested, reading starts again, so each step is several times as long as the previous one.
 _FIRST_FRAMES, _GROWTH, _NUM_STEPS = 8, 4, 5
 
-# Times are probed at this many evenly spaced bytes of the file. Each probe reads at most this many packets.
+# Number of evenly spaced bytes of the file where times are probed. Each probe reads at most this many packets.
 _NUM_EVEN_PROBES = 16
 _MAX_PACKETS_WITHOUT_TIME = 64
 
 
 def packet_counts(num_frames: int) -> list[int]:
-    """Return how many packets to read from the start: counts to try in turn, until one gives ``num_frames`` frames.
+    """Return how many packets to read from the start: numbers to try in turn, until one yields ``num_frames`` frames.
 
-    The list is empty if reading all packets costs about the same.
+    The list is empty if reading all packets costs about as much.
 
     >>> packet_counts(1), packet_counts(1000), packet_counts(10**6)
     ([40, 64, 160, 544, 2080], [2080], [])
@@ -146,7 +146,7 @@ def packet_counts(num_frames: int) -> list[int]:
 
 
 def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction | None) -> FrameIndex | None:
-    """Return the index of those first frames that later packets cannot reorder; ``None`` if only decoding can tell."""
+    """Return the index of the first frames, which later packets cannot reorder; ``None`` if decoding is needed."""
     index, reasons = from_packets(table, time_base, frame_rate)
     if reasons or len(table) <= MAX_DELAY_PACKETS:
         return None
@@ -158,9 +158,9 @@ def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction
 def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
     """Return whether times grow from probe to probe in the rest of the file. The probes move the reader.
 
-    If two files were joined and the second one's times start again like the first one's, times drop at the joint. At
-    equal bit rates, times are lower by the same amount everywhere in the second file. Probes therefore lie at 2, 4, 8,
-    ... times the position of the last packet of ``table``, and evenly spaced over the file.
+    If a file consists of two joined files, the times of the second one may start again, so times drop at the joint. If
+    both have the same bit rate, all times in the second one are lower by the same amount. Probes therefore lie at 2, 4,
+    8, ... times the position of the last packet of ``table``, and evenly spaced over the file.
     """
     read_up_to, file_size = int(table.position.max()), reader.file_size
     if read_up_to <= 0 or file_size <= 0:
@@ -174,7 +174,7 @@ def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
 
 
 def _time_at(reader: VideoReader, position: int) -> int | None:
-    """Return the pts of the first timed packet after a byte position; ``None`` if there is none."""
+    """Return the pts of the first packet with a pts after a byte position; ``None`` if none is found."""
     if not reader.seek_bytes(position):
         return None
     for _ in range(_MAX_PACKETS_WITHOUT_TIME):
@@ -194,27 +194,27 @@ def _time_at(reader: VideoReader, position: int) -> int | None:
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_INDEX_CACHE"
 
-# Increase this number when the index of a file changes, so that indexes by earlier releases are not used.
+# Increase this number when files get another index than before, so that indexes from earlier releases are not used.
 _RULES_VERSION = 2
 
 _folders_warned_of: set[str] = set()
 
 
 def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
-    """Keep frame indexes in a folder that every decoder of every process uses; ``None`` turns the cache off.
+    """Keep frame indexes in a folder that all decoders of all processes share; ``None`` turns the cache off.
 
-    A decoder that needs an index looks for it in the folder first, and stores it there if it is missing. Media files
-    are recognised by size and by their first and last 64 KiB, wherever they are, so a changed file gets a new index.
-    URLs that FFmpeg opens get no cached index, nor do files that cannot be read to their end. An unusable
-    folder, a full disk and damaged cache files cause at most a warning.
+    A decoder that needs an index first looks in the folder, and stores a missing index there. Media files are
+    identified by size and by their first and last 64 KiB, wherever they are, so a changed file gets a new index. No
+    index is cached for URLs that FFmpeg opens, or for files that cannot be read to their end. If the folder cannot be
+    used, the disk is full, or cache files are damaged, the decoder continues without the cache, at most with a warning.
 
-    The setting is stored in the environment variable ``MEDIATENSOR_INDEX_CACHE``, so that processes started later
+    The setting is stored in the environment variable ``MEDIATENSOR_INDEX_CACHE``, so processes started later
     (DataLoader workers) use it as well. You can also set the variable outside Python. An index takes a few bytes per
-    frame. The library never deletes indexes. You can delete the folder or its files at any time. Anyone with write
-    access to the folder can change which frames decoders return, so share it only with people you trust.
+    frame. The library never deletes indexes; you can delete files or the folder at any time. Anyone who can write to
+    the folder can change which frames decoders return, so share it only with people you trust.
 
     Args:
-        folder: Created on the first write.
+        folder: Path of the folder, which is created when the first index is stored.
 
     Raises:
         SourceTypeError: if ``folder`` is not a path.
@@ -238,7 +238,7 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
 
 
 def get_index_cache() -> str | None:
-    """Return the folder that stores frame indexes (see `set_index_cache`), or ``None``.
+    """Return the folder in which frame indexes are cached (see `set_index_cache`); ``None`` if there is none.
 
     Example:
         >>> from mediatensor import get_index_cache
@@ -249,7 +249,7 @@ def get_index_cache() -> str | None:
 
 
 def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], FrameIndex]) -> FrameIndex:
-    """Return the index of a source from the cache, or make and store it."""
+    """Return the index of a source from the cache; if it is missing there, make and store it."""
     if get_index_cache() is None:
         return make()
     identity = identify()
@@ -262,9 +262,9 @@ def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], Fram
 
 
 def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> None:
-    """Store an index in the cache folder, if one is set. An index made by decoding replaces one made from packets.
+    """Store an index in the cache folder, if one is set. An index made by decoding replaces an index made from packets.
 
-    ``identify`` returns the source's identity. It is called only if the index does not record its source yet.
+    ``identify`` returns the identity of the source. It is called only if the index does not have one yet.
     """
     if get_index_cache() is None:
         return
@@ -272,10 +272,11 @@ def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> No
         note_source(index, identify())
     assert index.made_from is not None
     path = _path_of(index.made_from)
-    # A read error may be temporary, so its result is not cached. A user's table is not valid for other users.
+    # A read error may be temporary, so an index cut short by one is not cached. A user's table is valid only for that
+    # user.
     if path is None or index.is_cut_short or index.is_authoritative:
         return
-    # Another process may have stored an index made by decoding, which must not be replaced by one from packets.
+    # Another process may have stored an index made by decoding, which an index made from packets must not replace.
     if not index.settled and _load(path, index.made_from) is not None:
         return
     try:
@@ -295,7 +296,7 @@ def _path_of(identity: SourceIdentity) -> Path | None:
 
 
 def _load(path: Path, identity: SourceIdentity) -> FrameIndex | None:
-    """Return the cached index of the source, or ``None`` if it is missing, invalid or of another source."""
+    """Return the cached index of the source; ``None`` if it is missing, invalid or belongs to another source."""
     try:
         index = FrameIndex.load(path)
     except FrameIndexError:
