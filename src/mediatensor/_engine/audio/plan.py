@@ -42,8 +42,7 @@ class OutputFormat:
 
 
 def check_output_format(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
-    """Return both arguments as ints that FFmpeg's resampler accepts. ``None`` stays ``None``: the stream's own value.
-    """
+    """Return both arguments as ints that FFmpeg's resampler accepts. ``None`` (the stream's own value) is kept."""
     return (
         _check_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
         _check_count("num_channels", num_channels, MAX_CHANNELS),

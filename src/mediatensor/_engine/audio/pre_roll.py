@@ -249,8 +249,7 @@ def _is_pause(packet: bytes) -> bool:
 
 
 def _end_of_stream(packet: bytes, at: int) -> int:
-    """Return where the self-delimited frames at ``at`` end (RFC 6716, B). In a broken packet, this may exceed its end.
-    """
+    """Return where the self-delimited frames at ``at`` end (RFC 6716, B); may be beyond the end of a broken packet."""
     code, at = packet[at] & 3, at + 1
     num_frames, have_one_size, num_padding = (1, 2, 2)[code] if code < 3 else 0, code == 1, 0
     if code == 3:

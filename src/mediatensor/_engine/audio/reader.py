@@ -212,8 +212,7 @@ class SoundReader(AudioReader):
         return frames if first.duration * time_base * frames.sample_rate == frames.samples_per_frame else None
 
     def _seek_vorbis(self, modes: VorbisModes, timestamp: int) -> bool:
-        """Seek to a page whose first packet ends at a sample that can be computed; return False if FFmpeg finds none.
-        """
+        """Seek to a page whose first packet ends at a sample that can be computed; return False if this fails."""
         first = self._first
         if first is None or self._vorbis_begin is None or isinstance(self.byte_reader, RangeReader):
             raise UnknownPositionError

@@ -251,8 +251,7 @@ class AudioStream:
     # Where to begin
 
     def _decoded_from(self, start: int | None) -> tuple[Iterator[DecodedPacket], int | None]:
-        """Return the decoded packets for a range from sample ``start``, and their first sample (``None`` if unknown).
-        """
+        """Return the decoded packets for a range from sample ``start``, and their first sample; ``None`` if unknown."""
         if self._can_seek:
             packets = None if start is None else self._packets_before(start)
             if packets is not None:

@@ -104,8 +104,7 @@ class Av1Pictures:
                 self._learn(_parse_sequence_header(payload))
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other frame needs the frames of a packet; raise ValueError or IndexError if it is invalid.
-        """
+        """Return whether no other frame needs this packet; raise ValueError or IndexError if the packet is invalid."""
         if self._has_changed:
             return False
         num_frames = 0

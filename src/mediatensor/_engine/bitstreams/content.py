@@ -339,8 +339,7 @@ class PacketInspector:
         return False
 
     def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
-        """Inspect a packet that is not plain. If the previous packet was plain, ``before`` is the end of that packet.
-        """
+        """Inspect a packet that is not plain. If the previous packet was plain, ``before`` is the end of it."""
         content = self._content_of(packet)
         return Finding(
             content,

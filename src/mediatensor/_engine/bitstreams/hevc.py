@@ -114,8 +114,7 @@ class HevcBreaks:
         self._has_passed = False
 
     def find(self, packet: memoryview, before: memoryview | None = None) -> str | None:
-        """Return why pictures may be dropped at this packet, or ``None``; ``before`` is the previous packet if plain.
-        """
+        """Return why pictures may be dropped at this packet, or ``None``; ``before``: the previous packet if plain."""
         if self._has_passed and before is not None:
             self._has_ended, self._has_passed = _parse_structure(before, self._length_size)[2], False
         pictures, ends_before, ends_after = _parse_structure(packet, self._length_size)

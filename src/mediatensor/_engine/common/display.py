@@ -44,8 +44,7 @@ def frame_picture(data: Tensor) -> Image.Image:
 
 
 def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
-    """Return one image that shows frames (..., C, H, W) and their times; raise `InvalidArgumentError` without frames.
-    """
+    """Return one image of some frames (..., C, H, W) and their times; raise `InvalidArgumentError` without frames."""
     flat, times = data.reshape(-1, *data.shape[-3:]), pts_seconds.flatten().tolist()
     if not len(flat):
         raise InvalidArgumentError("There is no frame to draw.")

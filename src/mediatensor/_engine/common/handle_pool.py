@@ -75,8 +75,7 @@ class HandlePool(Generic[H]):
             handle.close()
 
     def borrow(self) -> _Loan[H]:
-        """Borrow a handle for a ``with`` block. After an exception, the handle is closed because its state is unknown.
-        """
+        """Borrow a handle for a ``with`` block. After an exception, the handle is closed: its state is unknown."""
         return _Loan(self)
 
     def _open(self, open_handle: Callable[[], H]) -> H:

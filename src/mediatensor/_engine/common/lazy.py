@@ -48,8 +48,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
 
 
 def is_tensor(value: object) -> TypeGuard[Tensor]:
-    """Return whether ``value`` is a tensor. This does not import torch; before torch is imported, there are no tensors.
-    """
+    """Return whether ``value`` is a tensor, without importing torch. Before torch is imported, nothing is a tensor."""
     # While torch is being imported, it may not have the name ``Tensor`` yet.
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     return tensor is not None and isinstance(value, tensor)

@@ -28,8 +28,7 @@ def warn_user(message: str) -> None:
 
 
 def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn like `warn_user`, but only once per message in this process. After many other messages, it may be repeated.
-    """
+    """Warn like `warn_user`, but only once per message in this process, unless many other messages came since."""
     with _lock:
         if message in _warned:
             return

@@ -124,8 +124,7 @@ class _Collector:
         self.seconds.setdefault(name, 0.0)
 
     def add(self, seconds: dict[str, float], started: float) -> None:
-        """Add the seconds of an inner collector that started at ``started``. This collector was paused in the meantime.
-        """
+        """Add the seconds of an inner collector that started at ``started`` and during which this one was paused."""
         self.seconds[self.running] += started - self.since
         self.since = time.perf_counter()
         for name, spent in seconds.items():

@@ -116,8 +116,7 @@ class OggLink:
 
     @property
     def kinds(self) -> list[tuple[str, int, int]]:
-        """Return (codec, samples per second, channels) of each stream. The codec of streams other than audio is empty.
-        """
+        """Return (codec, samples per second, channels) of each stream. The codec is empty for streams without audio."""
         return [_ogg_kind(header) for header in self.headers.values()]
 
     @property
@@ -256,8 +255,7 @@ def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int,
 
 
 def _flac_frames(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int, bool]]:
-    """Yield (number, samples, whether the number counts frames instead of samples) for places that look like a frame.
-    """
+    """Yield (number, samples, whether the number counts frames instead of samples) of each apparent frame."""
     for at in places:
         header = data[at : at + _FLAC_HEADER_BYTES]
         if len(header) < _FLAC_HEADER_BYTES:
@@ -558,8 +556,7 @@ def _riff_end(header: bytes, position: int, file_size: int) -> int | None:
 
 
 def _flv_breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether the last four bytes differ from the size of the last tag ("Adobe Flash Video File Format", E.3).
-    """
+    """Return whether the last four bytes are not the size of the last tag ("Adobe Flash Video File Format", E.3)."""
     size = int.from_bytes(read_at(max(file_size - 4, 0), 4), "big")
     start = file_size - 4 - size
     if size < _FLV_TAG_HEADER_BYTES or start < 9:
@@ -569,8 +566,7 @@ def _flv_breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def _packets_break_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether a transport stream ends inside a packet. Packets have 188 bytes, or 192 with a time before each.
-    """
+    """Return whether a transport stream ends inside a packet: 188 bytes, or 192 with a time before each packet."""
     for size, offset in ((188, 0), (192, 4)):
         places = range(offset, min(offset + _PACKETS_LOOKED_AT * size, file_size), size)
         if len(places) == _PACKETS_LOOKED_AT and all(read_at(place, 1) == bytes((_SYNC_BYTE,)) for place in places):

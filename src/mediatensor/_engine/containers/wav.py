@@ -65,8 +65,7 @@ class WavHeader:
 
 @dataclass(frozen=True)
 class _Container:
-    """The layout of chunks. ``byte_order`` is a prefix for `struct`. W64 names are GUIDs; its sizes include the header.
-    """
+    """The layout of chunks. ``byte_order`` is a prefix for `struct`. In W64, names are GUIDs; sizes include headers."""
 
     byte_order: str
     is_w64: bool = False

@@ -96,7 +96,7 @@ class FrameClock:
         return frames if drift <= 2 * self.quantum else None
 
     def exact_start(self, seconds: float) -> float:
-        """Return the exact start of a frame if ``seconds`` (the start of a grid) is its rounded start; else ``seconds``."""
+        """Return a frame's exact start if ``seconds`` (the start of a grid) is its rounded start; else ``seconds``."""
         return self._exact(seconds, self.quantum / 2)
 
     def exact_end(self, seconds: float) -> float:

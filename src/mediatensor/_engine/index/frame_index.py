@@ -132,8 +132,7 @@ class FrameIndex:
         return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
 
     def _places_of_key_frames(self) -> Int64Array:
-        """Return the frame index of each key frame; if unknown, the index of a frame that certainly comes out after it.
-        """
+        """Return the frame index of each key frame; if unknown, of a frame that certainly comes out after it."""
         if len(self) == 0 or self.num_packets is None:
             return np.zeros(len(self.key_frame_packet), np.int64)
         by_packet, numbers = self._frames_by_packet
@@ -413,7 +412,7 @@ class FrameIndex:
         return np.maximum(started.astype(np.int64) - 1, 0)
 
     def _played_in_range(self, start_seconds: float, stop_seconds: float) -> range:
-        """Return the frames shown in [start, stop), including a frame that started earlier and lasts until ``start``."""
+        """Return the frames shown in [start, stop), including one that started earlier and is shown at ``start``."""
         first = int(self.played_at(np.array([start_seconds]))[0])
         if start_seconds == stop_seconds:
             return range(first, first)
@@ -466,14 +465,12 @@ class FrameIndex:
         return bool((self.key_frame_pts[1:] < self.key_frame_pts[:-1]).any())
 
     def first_frame_from(self, key_frame: int) -> int:
-        """Return the index of the first frame that comes out when decoding starts at a key frame: the key frame itself.
-        """
+        """Return the index of the frame that comes out first when decoding starts at a key frame: the key frame."""
         place = int(self._key_frame_places[key_frame])
         return min(place if self.settled else int(self.pts.searchsorted(place)), len(self.pts) - 1)
 
     def key_frame_for(self, frame: int) -> int:
-        """Return the number of the key frame to decode from: the last one that is not after ``frame`` in file and time.
-        """
+        """Return the number of the key frame to decode from: the last one not after ``frame``, in file and in time."""
         packet = int(self.packet[frame])
         if packet < 0:
             # The packet was fed at most this many packets earlier than the frame came out.

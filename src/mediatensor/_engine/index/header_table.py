@@ -197,8 +197,7 @@ def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> Demux
 
 
 def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: DemuxedSamples) -> bool:
-    """Return whether the elements of ``ours`` with the numbers ``at`` equal ``theirs``, entries of the demuxer's list.
-    """
+    """Return whether the elements ``at`` of ``ours`` equal ``theirs``, entries of the demuxer's list."""
     return all(
         bool((getattr(ours, name)[at] == getattr(theirs, name)).all())
         for name in ("position", "dts", "size", "is_key", "is_discard")
@@ -234,8 +233,7 @@ def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_
 
 
 def _packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> tuple[PacketTable, Int64Array]:
-    """Return all packets of the stream, and the position of each payload; raise `MalformedBoxError` for unusual files.
-    """
+    """Return all packets of the stream, and the position of each payload; raise `MalformedBoxError` if unusual."""
     info = reader.stream_info()
     blocks = blocks_of_track(read_at, file_size, reader.stream_index, window_bytes=reader.small_read_bytes)
     time_base = info.time_base
