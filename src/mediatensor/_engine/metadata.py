@@ -1,4 +1,4 @@
-"""Metadata of streams and of whole files, in the terms of the public API."""
+"""Metadata of streams and of whole files, as the public API returns it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .sources.source import make_source
 
 
 class Printed:
-    """A dataclass that is printed with one field per line, keyword-only fields last."""
+    """Base of dataclasses that are printed with one field per line, keyword-only fields last."""
 
     def __repr__(self) -> str:
         specs = fields(self)  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ class VideoStreamHeaderMetadata(StreamMetadata):
         num_frames_from_header: Number of frames, as the container states it.
         average_fps_from_header: Frames per second, as the container states it.
         pixel_aspect_ratio: Width of a pixel divided by its height.
-        rotation: Counter-clockwise angle in degrees at which the picture is shown.
+        rotation: Counter-clockwise angle in degrees by which players rotate the stored picture.
         color_primaries: FFmpeg's name, such as ``"bt709"``.
         color_space: FFmpeg's name of the YCbCr matrix.
         color_transfer_characteristic: FFmpeg's name, such as ``"smpte2084"``.
@@ -129,9 +129,9 @@ class SubtitleStreamHeaderMetadata(StreamMetadata):
     """Metadata in the header of a subtitle stream.
 
     Attributes:
-        language: The container's code, usually three letters of ISO 639-2 such as ``"eng"``; ``None`` if it is
+        language: The container's language code, usually three letters of ISO 639-2 such as ``"eng"``; ``None`` if
             undetermined.
-        is_text: Whether the subtitles are text (`SubtitleDecoder` reads them) or images; ``None`` if there is no
+        is_text: Whether the subtitles are text, which `SubtitleDecoder` can read, or images; ``None`` if there is no
             decoder for the codec.
     """
 
@@ -140,7 +140,7 @@ class SubtitleStreamHeaderMetadata(StreamMetadata):
 
 
 def stream_header_metadata(info: StreamInfo) -> StreamMetadata:
-    """Return the header metadata of a stream, in the class for its media type."""
+    """Return the header metadata of a stream, as an instance of the class for its media type."""
     if info.media_type == "video":
         return VideoStreamHeaderMetadata(**_common(info), **_video_header(info, rotation=None, size=None))
     if info.media_type == "audio":
@@ -190,8 +190,8 @@ def video_stream_metadata(
 ) -> VideoStreamMetadata:
     """Return the metadata of a video decoder.
 
-    ``container_duration_seconds`` is used for streams without a stated duration. ``rotation`` is the display matrix's
-    counter-clockwise angle. ``size`` is the upright (height, width) if a frame was decoded.
+    ``container_duration_seconds`` is used if the stream states no duration. ``rotation`` is the counter-clockwise angle
+    of the display matrix. ``size`` is the upright (height, width) of a decoded frame, or ``None`` if none was decoded.
     """
     header = {**_common(info), **_video_header(info, rotation, size)}
     num_frames: int | None
@@ -256,7 +256,7 @@ def audio_stream_metadata(
     """Return the metadata of an audio decoder.
 
     ``priming_seconds`` is the encoder's delay before the first sample. ``joined_seconds`` is the length of a joined
-    file, whose header states only the length of the first part.
+    file; its header states only the length of the first part.
     """
     end: float | None = None
     if joined_seconds is not None:
@@ -265,7 +265,7 @@ def audio_stream_metadata(
         counts_priming = container.format_name == "ogg" and info.codec == "opus"
         end = begin_seconds + info.duration_seconds - (priming_seconds if counts_priming else 0.0)
     elif container.duration_seconds is not None:
-        # Durations of Matroska and Flash count from time 0.
+        # In Matroska and Flash, durations are counted from time 0.
         end = max(begin_seconds, container.duration_seconds)
     return AudioStreamMetadata(
         **_common(info),
@@ -276,7 +276,7 @@ def audio_stream_metadata(
     )
 
 
-# Of a whole file
+# Metadata of a whole file
 
 
 @dataclass(frozen=True)
@@ -330,7 +330,8 @@ class ContainerMetadata(DemuxerMetadata):
             most 65,536 characters. Invalid Unicode is replaced by U+FFFD.
         chapters: At most 10,000 chapters, in file order.
         best_subtitle_stream_index: The stream that `SubtitleDecoder` reads by default; ``None`` if there is none. Text
-            streams are preferred to image streams; among streams of the same kind, those marked as default.
+            streams are preferred to image streams. Among streams of the same kind, those marked as default are
+            preferred.
 
     Example:
         >>> from mediatensor.decoders import get_container_metadata
@@ -353,7 +354,7 @@ def get_container_metadata(source: object) -> ContainerMetadata:
         source: Any source that `VideoDecoder` accepts.
 
     Returns:
-        `ContainerMetadata`: streams, tags, chapters, and the streams that decoders take by default.
+        `ContainerMetadata`: streams, tags, chapters, and the streams that decoders read by default.
 
     Raises:
         OpenError, SourceNotFoundError, SourceTypeError: if the source cannot be opened.

@@ -1,4 +1,4 @@
-"""Decoders: from media files to tensors."""
+"""Decode media files to tensors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ __all__ = [
     "set_nvdec_cache_capacity",
 ]
 
-# Packets and headers can be read without torch, so torch is imported only for decoding.
+# Reading packets and headers does not need torch, so torch is imported only for decoding.
 __getattr__ = lazy_names(
     __name__,
     {

@@ -1,14 +1,14 @@
 """Read a whole stream once: its packets without decoding, or its frames without converting them.
 
-The packets of proven codecs (`PROVEN_CODECS`) are reliable enough to make an index; streams of other codecs are
-decoded. Three conditions must hold for a codec. Each packet gives one frame, unless a parser finds that it has none.
-Packets that both the file and the decoder flag as key frames are key frames. The decoder does flag key frames. A codec
-is proven only with evidence::
+The packets of proven codecs (`PROVEN_CODECS`) are reliable enough to make an index from them; streams of other codecs
+are decoded. A proven codec meets three conditions. Each packet gives one frame, unless a parser finds that it contains
+none. Packets that both the file and the decoder flag as key frames are key frames. The decoder does flag key frames. A
+codec is added only with evidence::
 
     encoded    `tests/media/test_proven_codecs.py` encodes moving and still pictures, and decodes from each key frame
     sample     a file by another encoder, decoded in the same way
 
-Codecs that fail one of these conditions, in FFmpeg 8.1::
+Codecs that fail one of these conditions, as of FFmpeg 8.1::
 
     vmnc                              file and decoder flag changes of a part of the picture as key frames
     tscc, cinepak                     packets of a few bytes give no frame
@@ -40,7 +40,7 @@ from ..sources.readers import SourceFaultError
 from .building import FrameRecord
 from .frame_index import MAX_DELAY_PACKETS
 
-# Codecs with a parser in this library. Evidence: encoded, in dozens of clips each.
+# Codecs that this library has a parser for. Evidence: encoded, with dozens of clips of each.
 _PARSED = frozenset(("av1", "h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8", "vp9"))
 
 # Evidence: encoded, except for theora (libtheora), rv30 and vc1, which have samples.
@@ -49,7 +49,7 @@ _WITH_KEY_FRAMES = frozenset((
     "theora", "vc1", "wmv1", "wmv2", "zmbv",
 ))  # fmt: skip
 
-# Evidence: encoded. Each packet is a key frame. Single-image formats are left out, because decoding one image is fast.
+# Evidence: encoded. Each packet is a key frame. Formats of single images are left out, because one is decoded quickly.
 _INTRA = frozenset((
     "amv", "asv1", "asv2", "avrp", "cljr", "dnxhd", "dpx", "dvvideo", "dxv", "exr", "ffvhuff", "huffyuv", "jpeg2000",
     "jpegls", "magicyuv", "mjpeg", "prores", "sgi", "targa", "tiff", "utvideo", "zlib",
@@ -58,16 +58,17 @@ _UNCOMPRESSED = frozenset(("r10k", "r210", "rawvideo", "v210", "wrapped_avframe"
 
 PROVEN_CODECS = _PARSED | _WITH_KEY_FRAMES | _INTRA | _UNCOMPRESSED
 
-# A packet up to this size may mean an unchanged picture, for which some decoders give no frame: 2 bytes in tscc, up to
-# 10 in cinepak. In the codecs above, repeated pictures of 176x144 take 9 bytes (zmbv) or at least 14 (wmv1, h261).
+# A packet up to this size may stand for an unchanged picture, for which some decoders give no frame: 2 bytes in tscc,
+# up to 10 in cinepak. In the codecs above, a repeat of a 176x144 picture takes 9 bytes (zmbv) or at least 14 (wmv1,
+# h261).
 _SMALL_PACKET_BYTES = 10
 
-# For codecs not in the table, this many key frames are decoded without earlier packets. Each opens the source once.
+# For other codecs, decoding is tried from this many key frames. Each attempt opens the source once.
 _NUM_PROBES = 16
 
 
 def is_proven(codec: str | None) -> bool:
-    """Return whether a codec, by FFmpeg's name, is in the table of proven codecs.
+    """Return whether a codec (FFmpeg's name) is in the table of proven codecs.
 
     >>> is_proven("h264"), is_proven("vmnc")
     (True, False)
@@ -76,7 +77,7 @@ def is_proven(codec: str | None) -> bool:
 
 
 def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
-    """Return whether a packet is so small that it may give no frame. Codecs with a parser need no such limit.
+    """Return whether some packet is so small that it may give no frame; ``False`` for codecs that have a parser.
 
     >>> has_packets_too_small("cinepak", np.array([900, 8]))
     True
@@ -85,14 +86,14 @@ def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
 
 
 def probed_key_frames(key_frames: Int64Array) -> frozenset[int]:
-    """Choose evenly spread key frame packets, except the first packet, to test decoding that starts at each."""
+    """Choose evenly spread key frame packets, except the first packet. Decoding is then tried from each of them."""
     others = key_frames[key_frames > 0]
     chosen = np.unique(np.linspace(0, len(others) - 1, min(_NUM_PROBES, len(others))).astype(np.int64))
     return frozenset(others[chosen].tolist()) if len(others) else frozenset()
 
 
 class PacketScan:
-    """Reads the packets of a stream from its beginning. Each call of `read` continues where the last one stopped."""
+    """Reads the packets of a stream from its beginning. Each call of `read` continues after the last packet read."""
 
     def __init__(self, reader: VideoReader) -> None:
         self._reader = reader
@@ -106,7 +107,7 @@ class PacketScan:
         self._duration: list[int | None] = []
         self._size: list[int] = []
         self._position: list[int | None] = []
-        # Numbers of the packets with each property
+        # By property: the numbers of the packets that have it
         self._numbers: dict[str, list[int]] = {name: [] for name in ("key", "discard", "hidden", "broken", "field")}
         self._last_packet: Any = None
         self._last_not_coded = -1
@@ -120,11 +121,11 @@ class PacketScan:
 
     @property
     def may_be_fields(self) -> bool:
-        """Whether some packets may be single fields, according to the packets read so far."""
+        """Whether some packets may contain a single field, according to the packets read so far."""
         return self._inspector.may_be_fields
 
     def read(self, num_packets: int | None = None) -> None:
-        """Continue reading until ``num_packets`` packets in total have been read, or to the end."""
+        """Continue reading until ``num_packets`` packets have been read in total; by default, to the end."""
         if self.is_complete:
             return
         try:
@@ -138,7 +139,7 @@ class PacketScan:
             self._reasons_to_decode.setdefault("a last picture that is not coded")
 
     def take(self, packets: Iterable[Any]) -> None:
-        """Add packets to the table. Of most packets, only the first bytes are inspected, see `PacketInspector`."""
+        """Add packets to the table. For most packets, inspecting the first bytes is enough; see `PacketInspector`."""
         add_pts, add_dts, add_duration = self._pts.append, self._dts.append, self._duration.append
         add_size, add_position, add_key = self._size.append, self._position.append, self._numbers["key"].append
         pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
@@ -156,7 +157,7 @@ class PacketScan:
             add_position(packet.pos)
             if packet.is_keyframe:
                 add_key(number)
-                # This check is slow. Encryption begins at a key frame, so other packets are not checked.
+                # This check is slow. Encryption starts at a key frame, so other packets are not checked.
                 if may_be_encrypted and packet.has_sidedata("encryption_info"):
                     self._numbers["broken"].append(number)
             if packet.is_discard:
@@ -175,7 +176,7 @@ class PacketScan:
         self._last_packet = before
 
     def _inspect(self, number: int, packet: Any, before: Any | None) -> None:
-        """Record the contents of a packet whose first bytes are not enough."""
+        """Record the content of a packet whose first bytes do not determine it."""
         data = memoryview(packet)
         content, is_whole, follows, is_field, break_reason = self._inspector.inspect(
             data, None if before is None else memoryview(before)
@@ -217,7 +218,7 @@ class PacketScan:
             size=size,
             position=_column(self._position, -1),
             **{f"is_{name}": _flags(numbers, count) for name, numbers in self._numbers.items()},
-            # Filled in when the packets are fed to the codec.
+            # Known only when the packets are fed to the codec.
             disposable=np.full(count, Disposable.UNKNOWN, np.int8),
             reasons_to_decode=tuple(reasons),
             read_error=self._read_error,
@@ -226,7 +227,7 @@ class PacketScan:
 
 
 def _not_plain(head: bytes, size: int) -> bool:
-    """Stand in for `PacketInspector.pass_plain` until the first picture, so that every packet is inspected."""
+    """Replace `PacketInspector.pass_plain` up to the first picture, so that every packet is inspected."""
     return False
 
 
@@ -254,7 +255,7 @@ def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tu
     """Decode the whole stream with one thread. The reader may be at any position.
 
     Return the frames in the codec's output order, the numbers of packets that the codec refused, and whether every
-    packet of ``probed`` (numbers of packets flagged as key frames) gives the same frame if decoding starts there.
+    packet in ``probed`` (numbers of key frame packets) gives the same frame when decoding starts there.
     """
     reader.decode_leniently()
     if not reader.is_fresh:
@@ -296,13 +297,13 @@ def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tu
 
 
 class _Probe:
-    """Decodes from one packet until the frame with the packet's pts comes out."""
+    """Decodes from one packet on, until the frame with the packet's pts comes out."""
 
     def __init__(self, reader: VideoReader, pts: int | None) -> None:
         self._decoder: PacketDecoder | None = reader.open_another_decoder()
         self._pts = pts
         self._num_left = MAX_DELAY_PACKETS
-        #: Pts and fingerprint of the frame; ``None`` before it comes out.
+        #: (pts, fingerprint) of the frame; ``None`` as long as it has not come out.
         self.result: tuple[int | None, int] | None = None
 
     def feed(self, packet: Any | None) -> None:
@@ -318,7 +319,7 @@ class _Probe:
 
 
 def first_frame(reader: VideoReader) -> Any | None:
-    """Return the first frame of the stream. Feed only the first packet to the codec, if that gives a frame."""
+    """Return the first frame of the stream, if any. Feed only the first packet to the codec if it gives a frame."""
     for numbers in (range(1), itertools.count()):
         if not reader.is_fresh:
             reader.reopen()
@@ -334,7 +335,7 @@ def first_frame(reader: VideoReader) -> Any | None:
 
 
 def _decode(decoder: VideoReader | PacketDecoder, packet: Any | None) -> Sequence[Any] | None:
-    """Return the frames that come out of the codec, or ``None`` if it refuses the packet."""
+    """Return the frames that come out of the codec for a packet; ``None`` if the codec refuses the packet."""
     try:
         return decoder.decode(packet)
     except UndecodablePacketError:

@@ -21,18 +21,18 @@ from .reading import PacketDecoder, StreamReader, UndecodablePacketError, config
 _DTYPES = {"u8": np.uint8, "s16": np.int16, "s32": np.int32, "s64": np.int64, "flt": np.float32, "dbl": np.float64}
 _FULL_SCALE = {"u8": 1 << 7, "s16": 1 << 15, "s32": 1 << 31, "s64": 1 << 63}
 
-# Side data of a packet: samples to drop at the start and at the end (32 bits each), and the reasons (two bytes).
+# Side data of a packet: numbers of samples to drop at the start and at the end (32 bits each), and reasons (two bytes).
 _TRIMMING = struct.Struct("<IIBB")
 
-#: How to mix to fewer channels: with FFmpeg's weights, or with the weights scaled so that their sum is at most 1.
+#: Weights for mixing to fewer channels: FFmpeg's weights, or these weights scaled down so that their sum is at most 1.
 Downmix = Literal["sum", "mean"]
 
-# Length in samples of the blocks with which the mix weights are measured.
+# Length in samples of the blocks that are used to measure the weights.
 _PROBE_LENGTH = 16
 
 
 class SampleForm(NamedTuple):
-    """Properties that blocks of samples must have in common to be joined."""
+    """The properties of a block of samples. Blocks can only be joined if these are equal."""
 
     sample_rate: int
     layout: str
@@ -48,10 +48,10 @@ class AudioReader(StreamReader):
 
     media_type = "audio"
 
-    #: Whether packet numbers or times restart midway, because files were joined.
+    #: Whether packet numbers or times restart within the file, because files were joined.
     time_restarts = False
 
-    #: Length in seconds of a joined file according to its parts; ``None`` if they do not state it.
+    #: Length of a joined file in seconds, summed over its parts; ``None`` if some part does not state its length.
     joined_seconds: float | None = None
 
     # (sample rate, layout) according to the container. Decoding changes these values in the codec context.
@@ -71,11 +71,11 @@ class AudioReader(StreamReader):
 
     @property
     def profile(self) -> str | None:
-        """FFmpeg's name of the codec's profile, according to the last decoded frame."""
+        """FFmpeg's name of the codec's profile in the last decoded frame."""
         return self._context.profile  # type: ignore[no-any-return]
 
     def renew_codec(self) -> None:
-        """Replace the codec by a new codec: flushing the old one would leave some of its state."""
+        """Replace the codec by a new one. Flushing the old codec would not reset all of its state."""
         context = av.CodecContext.create(self._context.codec.name, "r")
         context.extradata = self._context.extradata
         if self._stated_form is not None:
@@ -89,11 +89,11 @@ class AudioReader(StreamReader):
         self._context, self._decoder = context, PacketDecoder(context)
 
     def decoded(self, packets: Iterable[Any]) -> Iterator[tuple[Any | None, list[Any], UndecodablePacketError | None]]:
-        """Decode ``packets``, which were read already, then the rest of the file, then drain the codec.
+        """Decode ``packets``, which were read earlier, then the rest of the file, then drain the codec.
 
-        Yields each packet (``None`` at the end) with its frames, or with the error if it cannot be decoded.
+        Yields (packet or ``None`` at the end, its frames, the error if it could not be decoded).
         """
-        # Keep this loop free of calls to other methods: for 150,000 packets per hour, they take longer than decoding.
+        # Do not call other methods in this loop: for the 150,000 packets of an hour, calls take longer than decoding.
         decode = self._context.decode
         for packet in chain(packets, iter(self.read_packet, None), (None,)):
             try:
@@ -107,7 +107,7 @@ class AudioReader(StreamReader):
 
 
 def has_frame_threads(codec_name: str) -> bool:
-    """Return whether FFmpeg's decoder of this name can decode several frames in parallel."""
+    """Return whether FFmpeg's decoder with this name can decode several frames in parallel."""
     return bool(av.codec.Codec(codec_name, "r").capabilities & av.codec.Capabilities.frame_threads)
 
 
@@ -119,7 +119,7 @@ def set_trimming(packet: Any, num_at_end: int) -> None:
 
 
 def samples_of(frame: Any) -> NDArray[Any]:
-    """Return a copy of a frame's samples, (channels, length), in the codec's sample type."""
+    """Return a copy of a frame's samples, (channels, length), in the codec's own sample type."""
     name = frame.format.name
     if frame.format.is_planar:
         # A frame with eight planar channels has an empty ninth plane.
@@ -139,7 +139,7 @@ def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
 
 
 class SampleQueue:
-    """A queue of audio frames with the form of the first one. It gives long blocks of floats with full scale 1."""
+    """A queue of audio frames of one form: the form of the first frame. It returns long blocks of floats."""
 
     def __init__(self, first_frame: Any) -> None:
         name = first_frame.format.name
@@ -154,7 +154,7 @@ class SampleQueue:
         self.length = 0
 
     def takes(self, frame: Any) -> bool:
-        """Return whether a frame has the queue's form (sample type, sample rate, number of channels)."""
+        """Return whether a frame has the form of the queue (sample type, sample rate, number of channels)."""
         return (frame.format.name, frame.sample_rate, frame.layout.nb_channels) == self._form
 
     def append(self, frame: Any) -> bool:
@@ -169,13 +169,13 @@ class SampleQueue:
         return True
 
     def copy(self, out: NDArray[np.float32]) -> None:
-        """Move the oldest samples to ``out``, (channels, length)."""
+        """Move the oldest samples of the queue to ``out``, (channels, length), as floats with full scale 1."""
         frame = self._fifo.read(out.shape[1], partial=True)
         self.length -= out.shape[1]
         self.copy_frame(frame, 0, out.shape[1], out)
 
     def copy_frame(self, frame: Any, first: int, last: int, out: NDArray[np.float32]) -> None:
-        """Write to ``out``, (channels, last - first), samples ``first`` to ``last`` of a frame that is not queued."""
+        """Write samples [first, last) of a frame that is not queued to ``out``, (channels, last - first)."""
         planes = frame.planes
         if self._is_planar:
             for channel in range(self._num_channels):
@@ -201,11 +201,11 @@ def _convert(samples: NDArray[Any], full_scale: int | None, out: NDArray[np.floa
 #: FFmpeg's limit for resampling.
 MAX_CHANNELS = 64
 
-#: Largest sample rate to convert from or to. The resampler's filter needs memory in proportion to the ratio of the
+#: Largest sample rate to convert from or to. The memory of the resampler's filter is proportional to the ratio of the
 #: rates, and a header can state any rate.
 MAX_SAMPLE_RATE = 1_536_000
 
-#: Largest ratio of the rates. Without this limit, a small file with a stated rate of 1 could fill all memory.
+#: Largest ratio of the rates. Without a limit, a small file that states a rate of 1 could fill all memory.
 MAX_RATE_RATIO = 1 << 10
 
 
@@ -215,8 +215,8 @@ class Resampler:
     The first output sample plays at the time of the first input sample. If the number of channels changes, the output
     has FFmpeg's default layout for the new number.
 
-    Raises `InvalidArgumentError` if FFmpeg cannot do the conversion, if an input rate to be converted is above
-    `MAX_SAMPLE_RATE`, or if the output would have more than `MAX_RATE_RATIO` times the samples of the input.
+    Raises `InvalidArgumentError` if FFmpeg does not support the conversion, if an input rate other than the output rate
+    is above `MAX_SAMPLE_RATE`, or if there would be more than `MAX_RATE_RATIO` output samples for each input sample.
     """
 
     def __init__(self, form: SampleForm, sample_rate: int, num_channels: int, downmix: Downmix = "sum") -> None:
@@ -251,7 +251,7 @@ class Resampler:
         self._convert(_planar_frame(samples, self._form.layout, self._form.sample_rate))
 
     def take(self) -> NDArray[np.float32]:
-        """Return the output since the last call, (channels, length)."""
+        """Return the output since the last call as (channels, length)."""
         blocks, self._blocks = self._blocks, []
         samples = np.concatenate([np.empty((self._num_channels, 0), np.float32), *blocks], axis=1)
         if self._gain != 1.0:
@@ -259,7 +259,7 @@ class Resampler:
         return samples
 
     def finish(self) -> NDArray[np.float32]:
-        """Flush the resampler and return the remaining output, (channels, length)."""
+        """Flush the resampler and return the remaining output as (channels, length)."""
         if not self._is_empty:
             self._convert(None)
         return self.take()
@@ -288,17 +288,17 @@ def _planar_frame(samples: NDArray[np.float32], layout: str, sample_rate: int) -
 
 
 def _planar_samples(frame: av.AudioFrame, num_channels: int) -> NDArray[np.float32]:
-    """Return the samples of a planar float frame. `AudioFrame.to_ndarray` crashes with eight planes."""
+    """Return the samples of a planar float frame. `AudioFrame.to_ndarray` would crash if there are eight planes."""
     planes = (memoryview(frame.planes[channel]) for channel in range(num_channels))
     return np.stack([np.frombuffer(plane, np.float32, frame.samples) for plane in planes])
 
 
 @lru_cache(maxsize=64)
 def mix_gain(layout: str, num_channels: int, out_num_channels: int) -> float:
-    """Return the factor (at most 1) for FFmpeg's float mix to fewer channels, so that it cannot exceed full scale.
+    """Return a factor, at most 1, for FFmpeg's float mix to fewer channels. It keeps the mix within full scale.
 
-    When FFmpeg mixes to integers, it applies this factor itself. Raises av.FFmpegError or ValueError if FFmpeg cannot
-    mix these layouts.
+    If FFmpeg mixes integers, it applies this factor itself. Raises av.FFmpegError or ValueError if FFmpeg cannot mix
+    these layouts.
 
     >>> round(mix_gain("stereo", 2, 1), 6), round(mix_gain("5.1", 6, 1), 6)
     (0.707107, 0.292893)

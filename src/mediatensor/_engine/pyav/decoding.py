@@ -1,4 +1,4 @@
-"""Decode whole files: still images (deep ones, which Pillow reduces to 8 bits), and every frame of a video in order."""
+"""Decode whole files: images of more than 8 bits, which Pillow would reduce, and all frames of a video in order."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _CHANNELS = {"gray16be": 1, "ya16be": 2, "rgb48be": 3, "rgba64be": 4}
 
 
 class UndecodableImageError(Exception):
-    """The codec refused the data, or did not decode a whole image."""
+    """The codec rejected the data, or did not decode a complete image."""
 
 
 class PlanarPicture(NamedTuple):
-    """A decoded image in the codec's format. ``matrix`` is a matrix coefficients number of H.273.
+    """A decoded image in the codec's format. ``matrix`` is H.273's number of the matrix coefficients.
 
-    The planes are 2-D and unsigned: one (gray), three (Y, Cb, Cr) with possibly smaller chroma, or three (G, B, R).
+    The planes are 2-D and unsigned: one plane (gray), Y, Cb and Cr with possibly smaller chroma, or G, B and R.
     """
 
     planes: list[NDArray[Any]]
@@ -38,7 +38,7 @@ class PlanarPicture(NamedTuple):
 
 
 def decode_png_16(png: bytes) -> NDArray[np.uint16]:
-    """Return the samples (H, W, C) of a 16-bit PNG file, in native byte order. Its checksums must be valid."""
+    """Return the samples (H, W, C) of a 16-bit PNG file in native byte order. The file's checksums must be valid."""
     try:
         frame = _decode("png", png)
     except av.FFmpegError as error:
@@ -60,10 +60,10 @@ def avif_planes(
     matrices: Collection[int],
     num_threads: int,
 ) -> list[Iterator[PlanarPicture]]:
-    """Return an iterator over an AVIF file's images as stored; with ``has_alpha``, also one over its alpha images.
+    """Return an iterator over the images of an AVIF file as stored and, with ``has_alpha``, one over its alpha images.
 
-    Raises `UndecodableImageError` if the file has no whole images with this size and one of these matrices, for
-    example if the images are split into tiles.
+    Raises `UndecodableImageError` if the file has no complete images of this size with one of these matrices. For
+    example, its images may be split into tiles.
     """
     source = MemorySource(avif)
     container, reader = open_container(source)
@@ -116,7 +116,7 @@ def _planar_picture(frame: Any) -> PlanarPicture:
 
 
 def jpeg_is_damaged(jpeg: bytes) -> bool:
-    """Return whether a strict JPEG decoder finds damage; ``False`` if it does not support this kind of JPEG."""
+    """Return whether a strict JPEG decoder finds damage; ``False`` if it does not support the kind of JPEG."""
     try:
         _decode("mjpeg", jpeg)
     except av.InvalidDataError:
@@ -147,7 +147,7 @@ def linear_decode(source: object, stream_index: int | None = None) -> Iterator[L
     """Yield every frame, decoded once with one thread and no seek, in the codec's output order.
 
     This function uses neither the index nor the plans of `VideoDecoder`, so it can be used to check them. Packets that
-    the codec refuses are skipped. If reading fails, the frames decoded so far are yielded before `ReadError` is raised.
+    the codec rejects are skipped. If reading fails, `ReadError` is raised after the last frame that could be decoded.
     """
     reader = VideoReader(make_source(source), stream_index, num_threads=1)
     try:

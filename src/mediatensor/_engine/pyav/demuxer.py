@@ -30,7 +30,7 @@ from .opening import (
     raise_interruption,
 )
 
-# FFmpeg counts time in 64 bits.
+# FFmpeg stores times in 64 bits.
 _MAX_TIMESTAMP = 2**62
 
 _TIMES_MAY_RESTART_FLAG = 0x200  # AVFMT_TS_DISCONT
@@ -41,11 +41,12 @@ _Result = TypeVar("_Result")
 class Demuxer:
     """An open container that returns packets of the selected streams in file order.
 
-    ``choose`` gets PyAV's container and returns the streams to select; `reopen` selects the same streams again.
-    ``streams`` has PyAV's streams in the order of selection, and is empty after `close`. ``is_fresh`` is true until
+    ``choose`` gets PyAV's container and returns the streams to select. `reopen` selects the same streams again.
+    ``streams`` has PyAV's streams in the order of selection; after `close`, it is empty. ``is_fresh`` is true until
     something is read.
 
-    Raises `OpenError` or `SourceNotFoundError` if the source cannot be opened, and `StreamError` if ``choose`` does.
+    Raises `OpenError` or `SourceNotFoundError` if the source cannot be opened, and `StreamError` if ``choose`` raises
+    it.
     """
 
     def __init__(self, source: Source, choose: Callable[[Any], Sequence[Any]]) -> None:
@@ -90,7 +91,7 @@ class Demuxer:
             self._read_first_palettes(paletted)
 
     def _read_first_palettes(self, indices: set[int]) -> None:
-        """Store the palettes from the header. Demuxers return them with the first packets, which a seek would skip."""
+        """Store the palettes in the header. Demuxers return them with the first packets, which a seek would skip."""
         packets = []
         try:
             while indices and (packet := self.read_packet()) is not None:
@@ -124,30 +125,30 @@ class Demuxer:
 
     @property
     def has_no_timestamps(self) -> bool:
-        """Whether the format stores no times (elementary streams), so that FFmpeg generates them."""
+        """Whether the format stores no times, so that FFmpeg makes them up (elementary streams)."""
         return bool(self._container.format.flags & NO_TIMESTAMPS_FLAG)
 
     @property
     def times_may_restart(self) -> bool:
-        """Whether files of the format are often joined end to end, so that times restart midway."""
+        """Whether files of this format are often joined end to end, so that times restart within the file."""
         return bool(self._container.format.flags & _TIMES_MAY_RESTART_FLAG)
 
     @property
     def byte_reader(self) -> Reader | None:
-        """The reader from which FFmpeg reads; do not move it. ``None`` if FFmpeg opened the source itself."""
+        """The reader that FFmpeg reads from, whose position must be kept; ``None`` if FFmpeg opened the source."""
         return self._reader  # type: ignore[no-any-return]
 
     @property
     def small_read_bytes(self) -> int:
-        """How many bytes one read in `look_at_bytes` may have, to cost about as much as reading one byte."""
+        """Largest number of bytes that one read in `look_at_bytes` gets at about the cost of a single byte."""
         reader: type[Reader] | Reader = self._reader or DescriptorReader
         return reader.small_read_bytes
 
     def look_at_bytes(self, look: Callable[[Callable[[int, int], bytes], int], _Result | None]) -> _Result | None:
-        """Call ``look`` with a function that reads (position, count) and the file's size, without moving the demuxer.
+        """Call ``look`` with a function that reads bytes, given (position, count), and with the size of the file.
 
-        Return its result, or ``None`` if the file cannot be opened or read, for example because too many files are
-        open.
+        Return the result of ``look``, or ``None`` if the file cannot be opened or read, for example because too many
+        files are open. The position of the demuxer does not change.
         """
         shared = self.byte_reader
         try:
@@ -168,16 +169,16 @@ class Demuxer:
 
     @property
     def changes_palette(self) -> bool:
-        """Whether several palettes were found in a stream, so that its packets depend on earlier packets."""
+        """Whether a stream has several palettes, so that its packets depend on earlier packets."""
         return any(palettes.changes for palettes in self._palettes.values())
 
     def will_need(self, start: int, stop: int) -> None:
-        """Announce that bytes ``start`` to ``stop`` are read next: a remote source can fetch them in one request."""
+        """Announce that bytes [start, stop) are read next. A remote source can then fetch them in one request."""
         if self._reader is not None:
             self._reader.will_need(start, stop)
 
     def read_packet(self) -> Any | None:
-        """Return the next packet, or ``None`` at the end. Raise `ReadError` for any other failure."""
+        """Return the next packet, or ``None`` at the end of the file. Raise `ReadError` if reading fails."""
         self.is_fresh = False
         while True:
             if interrupts.interrupted is not None:
@@ -194,11 +195,11 @@ class Demuxer:
                     return None
 
     def _ends_with(self, error: Exception) -> bool:
-        """Return whether an error means the end of the file (otherwise reading can go on), or raise `ReadError`."""
+        """Return True if an error means the end of the file, False if reading can continue; else raise `ReadError`."""
         if isinstance(error, av.EOFError):
             return True
         if isinstance(error, IndexError):
-            # PyAV raises this for packets of a stream that appears midway. Reading can continue after these packets.
+            # PyAV raises this for packets of a stream that only starts later in the file. Reading can continue.
             self._packets = self._container.demux(*self.streams)
             return False
         raise_interruption(self._reader)
@@ -208,13 +209,13 @@ class Demuxer:
         raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
 
     def push_back(self, packets: Iterable[Any]) -> None:
-        """Put packets back, so that they are read next, before the rest of the file."""
+        """Put packets back. They are read next, before the rest of the file."""
         self._packets = chain(packets, self._packets)
 
     def seek(self, timestamp: int, number: int = 0) -> bool:
-        """Seek to a key frame at or before a time in ticks of the selected stream ``number``; return whether it worked.
+        """Seek to a key frame at or before a time, in ticks of the selected stream ``number``; return success.
 
-        The caller must check which position the container reached.
+        The caller must check which position was reached.
         """
         # FFmpeg refuses larger timestamps.
         return self._seek(max(-_MAX_TIMESTAMP, min(timestamp, _MAX_TIMESTAMP)), number)
@@ -239,9 +240,9 @@ class Demuxer:
         return True
 
     def take_codec(self, number: int) -> Any:
-        """Return an unopened codec context of a selected stream. Seeks of this demuxer do not flush the codec.
+        """Return an unopened codec context of a selected stream. Seeks of this demuxer do not flush it.
 
-        For each further codec context of the same stream, the source is opened again.
+        Each further codec context of the same stream opens the source again.
         """
         assert self._picked is not None
         index, media_type = self._picked[number]
@@ -251,7 +252,7 @@ class Demuxer:
         return self._open_codec(index, media_type)
 
     def _open_codec(self, index: int, media_type: str) -> Any:
-        """Open the source again to get another codec context of a stream, and return the context."""
+        """Open the source again, and return another codec context of a stream from it."""
         container, reader = open_container(self._source)
         try:
             return choose_stream(container, index, media_type).codec_context
@@ -263,7 +264,7 @@ class Demuxer:
         self.open()
 
     def close(self) -> None:
-        """Close the container. Codecs from `take_codec` stay usable."""
+        """Close the container. Codecs from `take_codec` can still be used."""
         container, self._container = self._container, None
         streams, self.streams = self.streams, ()
         self._packets = iter(())
@@ -277,16 +278,16 @@ class Demuxer:
             close_container(container, self._reader)
 
     def __del__(self) -> None:
-        # `close` waits for the codecs' threads before the codecs are freed.
+        # `close` waits for the codecs' threads, so it must run before the codecs are freed.
         if hasattr(self, "_palettes"):
             self.close()
 
 
 class _Palettes:
-    """The palettes of a stream. Demuxers return each palette once, with the first packet that uses it."""
+    """The palettes of a stream. Demuxers return a palette only with the first packet that uses it."""
 
     def __init__(self) -> None:
-        # (position in the file, palette) of each packet that changes the palette.
+        # (position in the file, palette) of each packet that comes with a new palette.
         self._known: list[tuple[int, bytes]] = []
 
     @property

@@ -1,4 +1,4 @@
-"""Write a container: its header, the packets of its streams, and its trailer; and encode its audio streams."""
+"""Write containers (header, packets and trailer), and encode audio streams."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _FORMAT_ALIASES = {"mkv": "matroska", "mka": "matroska", "ts": "mpegts", "m4a": 
 _WRITES_ITS_OWN_FILES = 0x1  # AVFMT_NOFILE
 _READ = 0x1  # AVIO_FLAG_READ
 _USUAL_MOVIE_TIMESCALE = 1000  # FFmpeg's
-# Options of one format that users often pass for every format.
+# Options of one format that users often pass for all formats.
 _OPTIONS_NEVER_REFUSED = frozenset(("movflags",))
 
-# A large buffer, because each write takes the GIL and copies its bytes.
+# The buffer is large because each write takes the GIL and copies the bytes.
 _BUFFER_BYTES = 1 << 20
 
 
 class OutputFile(Protocol):
-    """A file object for `Muxer`. It stores exceptions in ``error`` instead of raising them."""
+    """A file object for `Muxer`. Its methods do not raise exceptions but store them in ``error``."""
 
     name: str
     error: BaseException | None
@@ -95,13 +95,13 @@ def _check_single_file(container_format: Any, wanted: str) -> str:
     return str(container_format.name)
 
 
-# Samples in each call of FFmpeg. The number is fixed, so that the file does not depend on the size of the input. Large
-# blocks need fewer calls. If each block becomes one packet, blocks must be short enough for playback.
+# Number of samples in each call of FFmpeg. A fixed number makes the file independent of how the input is divided. Large
+# blocks need few calls, but if each block becomes one packet, blocks must be short enough for playback.
 _BLOCK_SAMPLES, _PACKET_SAMPLES = 1 << 16, 4096
 # FFmpeg's limit (FF_SANE_NB_CHANNELS).
 _MAX_CHANNELS = 512
 
-# WAV stores all samples contiguously, so packet boundaries do not change the file.
+# WAV stores all samples contiguously, so packet boundaries make no difference to the file.
 _WAV, _WAV_CODEC = "wav", "pcm_s16le"
 _INT16 = np.iinfo(np.int16)
 
@@ -113,13 +113,13 @@ _MOST_PLANES = 7
 _AUDIO_ENCODERS = "aac, libmp3lame, libopus, flac, alac and pcm_s16le"
 _FLOAT_FORMATS = ("fltp", "flt", "dblp", "dbl")
 _SAMPLE_FORMATS = (*_FLOAT_FORMATS, "s32p", "s32")  # in order of preference
-# Without Vorbis, FFmpeg chooses AC-3 for Matroska. AC-3 supports only three sample rates and loses the exact length.
+# FFmpeg without Vorbis chooses AC-3 for Matroska. AC-3 supports only three sample rates and loses the exact length.
 _DEFAULT_CODECS = {("matroska", "ac3"): "aac"}
 
 
 @dataclass(frozen=True)
 class AudioSettings:
-    """Settings of an audio stream; ``None`` selects the default of the container or the encoder."""
+    """Settings of an audio stream. ``None`` means the default of the container or the encoder."""
 
     sample_rate: int
     num_channels: int
@@ -130,7 +130,7 @@ class AudioSettings:
 
 
 class AudioTrack:
-    """An audio stream of a container that is being written."""
+    """An audio stream of a container that is being written: encodes samples to packets."""
 
     def __init__(self, container: Any, container_name: str, settings: AudioSettings) -> None:
         self._settings = settings
@@ -141,7 +141,7 @@ class AudioTrack:
         _check_rate(codec, settings.out_sample_rate)
         if settings.bit_rate is not None and settings.bit_rate < 0:
             raise InvalidArgumentError(f"bit_rate={settings.bit_rate} must be >= 0, in bits a second.")
-        #: Unit of packet times.
+        #: Unit of packet times in seconds.
         self.time_base = Fraction(1, settings.out_sample_rate)
         self._layout = _layout(settings.num_channels)
         has_own_packets = container_name == _WAV or not codec.capabilities & _ANY_FRAME_SIZE
@@ -149,7 +149,7 @@ class AudioTrack:
         self._block = np.zeros((settings.num_channels, self._block_samples), np.float32)
         self._filled = 0
         self._num_samples = 0
-        # FFmpeg's mix to fewer channels can exceed full scale for floats, but not for integers.
+        # FFmpeg's mix of floats to fewer channels can exceed full scale. Its mix of integers cannot.
         self._gain = 1.0
         if settings.out_num_channels < settings.num_channels and _sample_format(codec) in _FLOAT_FORMATS:
             with suppress(av.FFmpegError, ValueError):  # `open` reports the error
@@ -164,7 +164,7 @@ class AudioTrack:
         self._stream.codec_context.format = _sample_format(codec)
 
     def open(self) -> dict[str, str]:
-        """Open the encoder. It takes no options, so the returned dictionary is empty."""
+        """Open the encoder. Return the options that it does not use: none, because it gets no options."""
         settings = self._settings
         context = self._stream.codec_context
         context.options = dict(WITHOUT_LOG)
@@ -220,7 +220,7 @@ class AudioTrack:
         return packets
 
     def _pcm_packet(self, samples: NDArray[np.float32], at: int) -> Any:
-        """Convert samples with the same result as FFmpeg's converter and PCM encoder, but with fewer copies."""
+        """Convert samples like FFmpeg's converter and PCM encoder, with the same result but fewer copies."""
         integers = np.empty((samples.shape[1], len(samples)), "<i2")
         values = np.empty(samples.shape[1], np.float32)
         for number, channel in enumerate(samples):
@@ -254,13 +254,13 @@ def _check_rate(codec: Any, sample_rate: int) -> None:
 
 
 def _sample_format(codec: Any) -> str:
-    """Return the encoder's sample format that loses the least precision of float samples."""
+    """Return the sample format of an encoder that keeps the most precision of float samples."""
     names = [sample_format.name for sample_format in codec.audio_formats or ()]
     return next((name for name in _SAMPLE_FORMATS if name in names), names[0] if names else "s16")
 
 
 def _layout(num_channels: int) -> str:
-    """Return FFmpeg's default layout for a number of channels, or an unspecified layout if FFmpeg has none."""
+    """Return FFmpeg's default layout for a number of channels; if it has none, an unspecified layout."""
     if num_channels > _MAX_CHANNELS:
         raise InvalidArgumentError(
             f"Desired number of channels ({num_channels}) is more than FFmpeg can write, which is {_MAX_CHANNELS}. "
@@ -274,13 +274,13 @@ def _layout(num_channels: int) -> str:
 
 
 def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
-    """Return the ticks per second in which an mp4 stores when streams start and end: with audio, the sample rate."""
+    """Return the ticks per second that an mp4 uses for the start and end of streams: its sample rate, if any."""
     audio_rates = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
     return max(audio_rates or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
 
 
 def _want_early_reading(options: Mapping[str, str]) -> bool:
-    """Return whether container options ask for fragments, or for every packet to be written at once.
+    """Return whether container options request fragments, or that each packet is written at once.
 
     >>> _want_early_reading({"movflags": "+frag_keyframe+empty_moov"}), _want_early_reading({"movflags": "faststart"})
     (True, False)
@@ -293,17 +293,18 @@ def _want_early_reading(options: Mapping[str, str]) -> bool:
 class Muxer:
     """Writes a container to a file object, or to a URL that FFmpeg opens.
 
-    Add streams, then call `start` (which opens the encoders and writes the header), `write` for packets, and `finish`.
-    A muxer that is dropped before `finish` writes nothing more.
+    Add streams, then call `start` (opens the encoders and writes the header), `write` for packets, and `finish`. If a
+    muxer is dropped before `finish`, it writes nothing more.
     """
 
-    #: Whether the options suggest that the file is read while it is being written. Known after `start`.
+    #: Whether the options suggest that others read the file while it is being written. Known after `start`.
     is_read_while_written = False
 
     def __init__(self, output: OutputFile | str, container: str) -> None:
         self._output = None if isinstance(output, str) else output
         self._name = container
-        # A reference to this object would make a cycle, and keep large encoders in memory until garbage collection.
+        # A reference to this object would form a cycle, so large encoders would stay in memory until garbage
+        # collection.
         options: dict[str, Any] = {} if self._output is None else {"io_open": partial(_open_again, self._output)}
         with self.reporting("the container could not be made"):
             self._container: Any = av.open(output, "w", format=container, buffer_size=_BUFFER_BYTES, **options)
@@ -318,8 +319,8 @@ class Muxer:
     def start(self) -> None:
         """Open the encoders and write the header.
 
-        Raises `InvalidArgumentError` for a bad setting, `EncodeError` if an encoder or the container fails, and
-        `WriteError` if writing to the output fails.
+        Raises `InvalidArgumentError` for an invalid setting, `EncodeError` if an encoder or the container fails, and
+        `WriteError` if the output cannot be written.
         """
         leftover: dict[str, str] = {}
         for track in self.tracks:
@@ -329,7 +330,7 @@ class Muxer:
             leftover.setdefault("flush_packets", "1")
         if self._name in MP4_FAMILY:
             leftover.setdefault("movie_timescale", str(_movie_timescale(self.tracks)))
-        # The encoders are open already, so these options reach only the container.
+        # The encoders are open already, so only the container gets these options.
         self._container.options.update(leftover)
         with unused_options(leftover) as unused:
             try:
@@ -341,7 +342,7 @@ class Muxer:
             self._report_unused_options(unused)
 
     def _report_unused_options(self, names: set[str]) -> None:
-        """Raise if no encoder of FFmpeg has an option (except movflags). Warn if one not in use has it."""
+        """Raise for an option that no encoder of FFmpeg has (except movflags); warn that other options are unused."""
         users = f"({', '.join(track.codec_name for track in self.tracks)}) nor the format {self._name}"
         unknown = names - options_of_all_encoders() - _OPTIONS_NEVER_REFUSED
         if unknown:
@@ -371,7 +372,7 @@ class Muxer:
 
     @contextmanager
     def reporting(self, what: str) -> Iterator[None]:
-        """In a ``with`` block, turn FFmpeg's failures into this library's errors. An error of the output goes first."""
+        """Turn FFmpeg's errors in a ``with`` block into this library's errors. An error of the output comes first."""
         with interrupts_kept():  # outermost: a signal handler may raise an OSError, such as TimeoutError
             try:
                 yield
@@ -393,14 +394,14 @@ class Muxer:
         raise WriteError(f"Writing failed: {error or type(error).__name__}.") from error
 
     def abandon(self) -> None:
-        """Free the encoders after the output was closed. What was not written yet is lost."""
+        """Free the encoders after the output was closed. Data that are not written yet are lost."""
         with interrupts_kept(), suppress(av.FFmpegError, ValueError, OSError):
             self._container.close()
         self.tracks.clear()
 
 
 def _open_again(output: OutputFile, url: str, flags: int, options: dict[str, str]) -> Any:
-    """Open the output for reading when a muxer asks for it. Refuse to open any other file."""
+    """Open the output for reading when a muxer requests it. Refuse to open any other file."""
     if url != output.name or flags & ~_READ:
         raise PermissionError(f"the container wants to open another file ({url!r}), which is not allowed")
     return output.reader()

@@ -1,4 +1,4 @@
-"""Encode a video stream: find the encoder, check its options, choose its colours, turn arrays into packets."""
+"""Encode a video stream: find an encoder, check its options, choose colours, and turn arrays into packets."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _PROBE_SIZE = 16
 _GBR, _BT709, _UNSPECIFIED, _SMPTE170M = 0, 1, 2, 6
 _LIMITED, _FULL = 1, 2
 
-# PyAV's names of the matrices to which swscale can convert.
+# PyAV's names of the matrices that swscale supports.
 _MATRIX_NAMES = {1: "ITU709", 4: "FCC", 5: "ITU601", 6: "ITU601", 7: "SMPTE240M", 9: "BT2020"}
 
 # Codecs whose bit streams store the matrix, and containers that store it for (almost) any codec.
 _CODECS_WITH_TAGS = frozenset(("av1", "dnxhd", "h264", "hevc", "mpeg2video", "prores", "utvideo", "vp9"))
 _CONTAINERS_WITH_TAGS = frozenset(("f4v", "ipod", "ismv", "matroska", "mov", "mp4", "webm"))
-# Decoders of these codecs always use one matrix, even if the container states another.
+# Decoders of these codecs always use BT.601, even if the container states another matrix.
 _ALWAYS_BT601 = frozenset(("h263", "mjpeg", "vp8", "webp"))
 
-# From this width or height, players treat a video without tags as HD.
+# From this width or height on, players treat a video without tags as HD.
 _HD_WIDTH, _HD_HEIGHT = 1280, 577
 
-# For each option of FFmpeg: the field of `Colour`, and the names of its values.
+# For each of FFmpeg's colour options: the field of `Colour`, and numbers by name of value.
 _COLOUR_OPTIONS = {
     "colorspace": ("matrix", SPACES),
     "color_primaries": ("primaries", PRIMARIES),
@@ -51,7 +51,7 @@ _RANGE_ALIASES = {"limited": "tv", "mpeg": "tv", "full": "pc", "jpeg": "pc"}
 
 @dataclass(frozen=True)
 class Colour:
-    """Colour numbers of H.273, except for the range, which has FFmpeg's numbers (1 limited, 2 full)."""
+    """Colour properties, as numbers of H.273, except that the range is FFmpeg's number (1 limited, 2 full)."""
 
     matrix: int
     primaries: int
@@ -61,7 +61,7 @@ class Colour:
 
     @property
     def conversion(self) -> dict[str, Any]:
-        """Return the arguments with which PyAV's ``reformat`` converts RGB to these colours."""
+        """Return the arguments for PyAV's ``reformat`` that convert RGB to these colours."""
         if self.is_rgb:
             return {}
         return {"dst_colorspace": _MATRIX_NAMES[self.matrix], "dst_color_range": self.range}
@@ -72,11 +72,11 @@ class Colour:
 
 
 def choose_colour(codec: str, container: str, pixel_format: str, width: int, height: int) -> Colour:
-    """Choose colours that every player shows correctly, given the codec's canonical name and the muxer's name.
+    """Choose colours that every player shows correctly. Names are the codec's canonical name and the muxer's name.
 
-    The matrix is BT.709 from 1280 columns or 577 lines, and BT.601 for smaller frames, as players assume for a video
-    without tags. If neither codec nor container can store tags, it is BT.601, which FFmpeg assumes at any size. Some
-    codecs always use one matrix.
+    The matrix is BT.709 from 1280 columns or 577 lines on, and BT.601 for smaller frames. Players assume the same for a
+    video without tags. If neither codec nor container can store tags, the matrix is always BT.601, which FFmpeg then
+    assumes. Some codecs always use one matrix.
     """
     if av.VideoFormat(pixel_format).is_rgb:
         return Colour(_GBR, _BT709, _BT709, _FULL, is_rgb=True)
@@ -91,7 +91,7 @@ def choose_colour(codec: str, container: str, pixel_format: str, width: int, hei
 
 
 def take_colour_options(options: dict[str, str], colour: Colour) -> Colour:
-    """Return ``colour`` as changed by FFmpeg's colour options in ``options``, and remove these options there.
+    """Remove FFmpeg's colour options from ``options``; return ``colour`` with the values of these options.
 
     >>> options = {"color_range": "pc", "g": "12"}
     >>> take_colour_options(options, Colour(1, 1, 1, 1, False)).range, options
@@ -138,7 +138,7 @@ class RgbConverter:
             ) from error
 
     def frame(self, picture: NDArray[np.uint8]) -> Any:
-        """Return a frame for RGB pixels (3, H, W). The frame owns its memory, because the encoder may keep it."""
+        """Return a frame with RGB pixels (3, H, W). The frame owns its memory, because the encoder may keep it."""
         height, width = picture.shape[1:]
         packed = picture.transpose(1, 2, 0)
         is_packed = packed.strides[1:] == (3, 1) and packed.strides[0] >= 3 * width  # like decoded frames
@@ -161,10 +161,10 @@ class RgbConverter:
         return frame
 
     def _planar_frame(self, picture: NDArray[np.uint8]) -> Any:
-        """Return a frame with one plane per colour. swscale converts it to the same result as packed RGB."""
+        """Return a frame with one plane per colour. swscale converts it with the same result as packed RGB."""
         height, width = picture.shape[1:]
         frame = self._planes
-        # The frame is reused, unless the encoder gets it without a conversion.
+        # Reuse the frame, unless the encoder gets it without conversion and may keep it.
         if frame is None or (frame.height, frame.width) != (height, width) or self._pixel_format == "gbrp":
             frame = self._planes = av.VideoFrame(width, height, "gbrp")
         for plane, channel in zip(frame.planes, (1, 2, 0), strict=True):
@@ -179,12 +179,13 @@ def _plane_lines(plane: Any, num_bytes: int) -> NDArray[np.uint8]:
 
 #: Options that silence an encoder's log. Opening or freeing an encoder waits for its threads while holding the GIL. If
 #: the application makes PyAV forward FFmpeg's log (``av.logging.set_level``), these threads need the GIL to log, which
-#: is a deadlock. Unlike a decoder (`opening.let_rest`), a dropped encoder cannot be flushed first.
+#: would be a deadlock. Decoders avoid it by a flush (`opening.let_rest`), but a dropped encoder cannot be flushed
+#: first.
 WITHOUT_LOG = {"log_level_offset": str(1 << 30)}
 
 # Numbers of FFmpeg's AVOptionType.
 _NUMERIC_TYPES = ("INT", "INT64", "UINT", "UINT64", "FLOAT", "DOUBLE")
-# FFmpeg's own notation: 2M, 1.5k, 64Ki, 0x10.
+# Numbers in FFmpeg's notation: 2M, 1.5k, 64Ki, 0x10.
 _NUMBER = re.compile(r"[-+]?(0x[\da-fA-F]+|(\d+\.?\d*|\.\d+)(e[-+]?\d+)?([yzafpnumcdhkKMGTPEZY]i?)?B?)")
 _EXPRESSION = re.compile(r"[*/()^;]|[^e]\b[-+]")
 _GENERAL_WORDS = ("default", "max", "min", "none", "all")
@@ -193,7 +194,7 @@ _BOOLEANS |= {"false", "n", "no", "disable", "disabled", "off"}
 
 
 def find_encoder(kind: str, wanted: str | None, default: str, container: str, *, known: str) -> Any:
-    """Return the named encoder as PyAV's ``Codec``. ``known`` lists examples for the error message."""
+    """Return the encoder ``wanted``, else ``default``, as PyAV's ``Codec``. ``known`` has examples for the message."""
     name = wanted or default
     try:
         codec = av.Codec(name, "w")
@@ -212,7 +213,7 @@ def find_encoder(kind: str, wanted: str | None, default: str, container: str, *,
 
 
 def add_stream(container: Any, codec: Any, rate: Any, time_base: Fraction, bit_rate: int | None = None) -> Any:
-    """Add a stream to a container. Without ``bit_rate``, use the encoder's default instead of PyAV's."""
+    """Add a stream to a container. The default bit rate is the encoder's, not PyAV's."""
     if bit_rate is None:
         defaults: Any = av.CodecContext.create(codec.name, "w")
         bit_rate = defaults.bit_rate
@@ -232,7 +233,7 @@ def add_stream(container: Any, codec: Any, rate: Any, time_base: Fraction, bit_r
 
 
 class EncoderOption(NamedTuple):
-    """FFmpeg's description of an option: its type (such as ``"INT"``), numeric bounds, and named values."""
+    """FFmpeg's description of an option: its type (such as ``"INT"``), bounds for numbers, and names of values."""
 
     kind: str
     lowest: float
@@ -242,7 +243,7 @@ class EncoderOption(NamedTuple):
 
 @lru_cache(maxsize=64)
 def encoder_options(codec_name: str) -> dict[str, EncoderOption]:
-    """Return an encoder's options by name. As in FFmpeg, its private options override general options."""
+    """Return an encoder's options by name. As in FFmpeg, private options of the encoder override general ones."""
     context: Any = av.CodecContext.create(codec_name, "w")
     supported = context.supported_options
     return {
@@ -266,10 +267,10 @@ def options_of_all_encoders() -> frozenset[str]:
 
 
 def fault_in(codec_name: str, options: dict[str, str]) -> str | None:
-    """Describe the first option value that an encoder cannot accept; ``None`` if no fault is found.
+    """Describe the first option whose value an encoder cannot accept; return ``None`` if no fault is found.
 
-    FFmpeg itself parses and refuses values (numbers, names, sums of flags, expressions, ratios, durations ...), but
-    does not report which value it refused. This function only improves the error message.
+    FFmpeg parses all values itself (numbers, names, sums of flags, expressions, ratios, durations ...), but does not
+    report which value it rejected. This function only improves the error message.
 
     >>> fault_in("libx264", {"crf": "-10"})
     'crf=-10 is out of valid range [-1, 3.40282e+38] of the libx264 encoder.'
@@ -312,9 +313,9 @@ def _fault(codec_name: str, name: str, value: str, option: EncoderOption | None)
 
 @contextmanager
 def unused_options(options: dict[str, str]) -> Iterator[set[str]]:
-    """In a ``with`` block that writes a container's header, collect the options that the container does not support.
+    """Collect the options that a container does not support, in a ``with`` block that writes the container's header.
 
-    PyAV reports these options only in a log record, which is kept out of the user's log.
+    PyAV reports such options only in a log record, which this function hides from the user's log.
     """
     unused: set[str] = set()
     thread = threading.get_ident()
@@ -338,13 +339,13 @@ _DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's, where PyAV has its own
 _VIDEO_ENCODERS = "libx264, libx265, libvpx-vp9, libsvtav1, ffv1 and mpeg4"
 _GLOBAL_HEADER = av.codec.context.Flags.global_header
 
-#: Containers that store times as the distances between packets.
+#: Containers that store the time between packets instead of the time of each packet.
 MP4_FAMILY = frozenset(("f4v", "ipod", "mov", "mp4"))
 
 
 @dataclass(frozen=True)
 class VideoSettings:
-    """Settings of a video stream; ``None`` selects the default of the container or the encoder."""
+    """Settings of a video stream. ``None`` means the default of the container or the encoder."""
 
     height: int
     width: int
@@ -357,7 +358,7 @@ class VideoSettings:
 
 
 class VideoTrack:
-    """A video stream of a container that is being written."""
+    """A video stream of a container that is being written: encodes frames to packets."""
 
     def __init__(self, container: Any, container_name: str, settings: VideoSettings) -> None:
         codec = find_encoder(
@@ -365,7 +366,7 @@ class VideoTrack:
         )
         self.codec_name: str = codec.name
         self._settings = settings
-        #: Unit of packet times.
+        #: Unit of packet times in seconds.
         self.time_base = settings.time_base
         self._pixel_format = _choose_pixel_format(codec, settings.pixel_format)
         self._options = dict(settings.options)
@@ -380,7 +381,7 @@ class VideoTrack:
         self._colour.tag(stream.codec_context)
         self._stream = stream
         if settings.is_variable and container_name in MP4_FAMILY and "bf" not in self._options:
-            # B-frames reorder packets, so that the distances between packets and between frames differ.
+            # With B-frames, packets have another order than frames, so the distances between them differ.
             self._stream.codec_context.max_b_frames = 0
 
     def open(self) -> dict[str, str]:
@@ -388,7 +389,7 @@ class VideoTrack:
         _be_quiet(self.codec_name, self._options)
         context = self._stream.codec_context
         if re.match(r"[^-+]", self._options.get("flags", "")):
-            # Flags without a sign would replace the flags that the container and packet durations need.
+            # Values without a sign would replace the flags that the container and the durations of packets need.
             self._options["flags"] += f"+frame_duration{'+global_header' * bool(context.flags & _GLOBAL_HEADER)}"
         context.options = {**WITHOUT_LOG, **self._options}
         try:
@@ -460,10 +461,10 @@ def _choose_pixel_format(codec: Any, wanted: str | None) -> str:
 
 @contextmanager
 def _own_scheduling() -> Iterator[None]:
-    """Restore the calling thread's scheduling priority at the end of a ``with`` block.
+    """Restore the calling thread's scheduling policy at the end of a ``with`` block.
 
-    As root, SVT-AV1 makes the thread that opens it a real-time thread. If it stayed one, later work in that thread, and
-    the threads that it starts, would starve the rest of the machine.
+    If run as root, SVT-AV1 turns the thread that opens it into a real-time thread. Later work in this thread, and in
+    threads that it starts, would then starve the rest of the machine.
     """
     if not hasattr(os, "sched_getscheduler"):
         yield
@@ -477,7 +478,7 @@ def _own_scheduling() -> Iterator[None]:
 
 
 def _be_quiet(codec_name: str, options: dict[str, str]) -> None:
-    """Silence encoders that write to the terminal themselves."""
+    """Make encoders quiet that write to the terminal by themselves."""
     if codec_name == "libx265":
         parameters = options.get("x265-params")
         options["x265-params"] = "log-level=error" + (f":{parameters}" if parameters else "")

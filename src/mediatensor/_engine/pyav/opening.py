@@ -1,4 +1,4 @@
-"""Open containers, read their headers and choose streams. Refuse formats that name other files or render text."""
+"""Open containers, read their headers and choose streams. Reject formats that refer to other files or render text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNKNOWN = "unknown"
 
 NO_TIMESTAMPS_FLAG = 0x80  # AVFMT_NOTIMESTAMPS
 
-# How many tags and chapters are kept. A malicious header may have millions.
+# Largest numbers of tags and chapters that are kept. A malicious header may have millions.
 MAX_NUM_TAGS = 256
 MAX_TAG_CHARACTERS = 1 << 16
 MAX_NUM_CHAPTERS = 10_000
@@ -44,7 +44,7 @@ _UNSET = -(1 << 63)  # AV_NOPTS_VALUE
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """One stream according to its header. Unknown values are ``None``."""
+    """One stream as described by its header. Unknown values are ``None``."""
 
     index: int
     media_type: str
@@ -74,7 +74,7 @@ class StreamInfo:
     num_channels: int | None = None
     sample_format: str | None = None
     channel_layout: str | None = None
-    # Subtitles: whether they are stored as text, not images; None if FFmpeg has no decoder
+    # Subtitles: whether they are stored as text, not as images; None if FFmpeg has no decoder for them
     is_text: bool | None = None
 
     @property
@@ -95,7 +95,7 @@ class ChapterInfo:
 
 @dataclass(frozen=True)
 class ContainerInfo:
-    """A container according to its header."""
+    """A container as described by its header."""
 
     format_name: str
     duration_seconds: float | None
@@ -110,7 +110,7 @@ class ContainerInfo:
 
 
 def container_info(container: Any, known: StreamInfo | None = None) -> ContainerInfo:
-    """Describe a container. ``known`` is the description of one of its streams, if it was made before."""
+    """Describe a container. ``known`` is the description of one of its streams, if the caller has made it already."""
     best_video, best_audio = container.streams.best("video"), container.streams.best("audio")
     streams = tuple(
         [stream_info(stream) if known is None or stream.index != known.index else known for stream in container.streams]
@@ -130,7 +130,7 @@ def container_info(container: Any, known: StreamInfo | None = None) -> Container
 
 
 def _best_subtitle_stream_index(streams: Sequence[StreamInfo]) -> int | None:
-    """Return the index of the first default text stream, else the first text stream, else the first subtitles."""
+    """Return the index of the first default text stream, else of the first text stream, else of the first subtitles."""
     subtitles = [stream for stream in streams if stream.media_type == "subtitle"]
     ranks = {(not stream.is_text, "default" not in stream.disposition, stream.index) for stream in subtitles}
     return min(ranks)[-1] if ranks else None
@@ -149,7 +149,7 @@ def _read_chapters(container: Any) -> tuple[ChapterInfo, ...]:
 
 
 def _read_tags(metadata: Mapping[str, str]) -> dict[str, str]:
-    r"""Return tags, cut to the limits on number and length. Surrogates, which Python cannot print, become "?".
+    r"""Return tags, limited in number and length. Surrogates, which Python cannot print, become "?".
 
     >>> _read_tags({"title": "b\udc80c"})
     {'title': 'b?c'}
@@ -185,7 +185,7 @@ def stream_info(stream: Any) -> StreamInfo:
         "language": None if stream.language == "und" else stream.language,  # "undetermined"
         "tags": _read_tags(stream.metadata),
     }
-    # A transport stream can change the type of a stream midway, but its codec context keeps the original type.
+    # A transport stream can change the type of a stream within the file, but its codec context keeps the first type.
     if context is None or context.type != stream.type:
         return StreamInfo(**common)
     if stream.type == "video":
@@ -233,7 +233,7 @@ class FrameColors(NamedTuple):
 
 
 def frame_colors(picture: Any) -> FrameColors:
-    """Return the colours of a PyAV frame or a `Surface`. A `Surface` has no primaries and no transfer."""
+    """Return the colours of a PyAV frame or a `Surface`. A `Surface` states neither primaries nor transfer."""
     space = getattr(picture, "colorspace", None)
     return FrameColors(
         SPACES.get(int(picture.matrix if space is None else space), _UNKNOWN),
@@ -244,7 +244,7 @@ def frame_colors(picture: Any) -> FrameColors:
 
 
 def _frame_rate(stream: Any) -> Fraction | None:
-    """Return the average rate, or the guessed rate if the average is missing or more than twice the guess."""
+    """Return the average rate; the guessed rate if the average is missing or more than twice as high."""
     average, guessed = fraction(stream.average_rate), fraction(stream.guessed_rate)
     return guessed if average is None or (guessed is not None and average > 2 * guessed) else average
 
@@ -269,7 +269,7 @@ def build_versions() -> tuple[str, dict[str, str]]:
 
 
 def has_codec(name: str, mode: Literal["r", "w"]) -> bool:
-    """Return whether this FFmpeg build can decode (``"r"``) or encode (``"w"``) with a codec of this name."""
+    """Return whether this build of FFmpeg can decode (``"r"``) or encode (``"w"``) with a codec, given by name."""
     try:
         return bool(name) and av.Codec(name, mode) is not None
     except ValueError:
@@ -278,21 +278,21 @@ def has_codec(name: str, mode: Literal["r", "w"]) -> bool:
 
 _Result = TypeVar("_Result")
 
-# Time limit of FFmpeg's own protocols for a silent server, for opening a file and for reading a packet. Without it, a
-# protocol could block forever.
+# Time limit of FFmpeg's own protocols for opening a file and for reading a packet. Without it, a server that sends
+# nothing could block them forever.
 _TIMEOUT_SECONDS = 30
 
-# FFmpeg searches five megabytes of a WAV file for hidden DTS, which takes longer than decoding a minute of audio.
+# FFmpeg searches five megabytes of a WAV file for hidden DTS. That takes longer than decoding a minute of audio.
 _WAV_PROBE_BYTES = "65536"
 _NUM_BYTES_TO_TELL_WAV = 12
 
 _MAJOR_VERSION = int(av.__version__.split(".")[0])
 
-# Demuxers whose input names other files or URLs.
+# Demuxers that open other files or URLs, which their input names.
 _REFERRING_FORMATS = frozenset(("concat", "dash", "hls", "image2", "image2pipe", "imf", "lavfi", "mlv", "rtp", "rtsp"))
 _REFERRING_FORMATS |= {"sap", "sdp", "vapoursynth", "vobsub", "webm_dash_manifest"}
-# Demuxers that are chosen by the file's name (.txt, .nfo, .asc, .bin ...) and render its bytes as letters. With them,
-# any text file would be a video.
+# Demuxers that render the bytes of a file as letters. FFmpeg selects them by the file's name (.txt, .nfo, .asc, .bin
+# ...), so any text file would be a video.
 _TEXT_FORMATS = frozenset(("adf", "bin", "idf", "tty"))
 _SELF_CONTAINED_FORMATS = ",".join(sorted(av.formats_available - _REFERRING_FORMATS - _TEXT_FORMATS))
 
@@ -304,7 +304,7 @@ def _deny_opening(url: str, *_: object) -> Any:
 
 
 class _FileForFFmpeg:
-    """A file object for PyAV, which swallows exceptions such as `KeyboardInterrupt`: these are stored in the reader."""
+    """A file object for PyAV that stores exceptions such as `KeyboardInterrupt`, which PyAV would swallow."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -330,14 +330,14 @@ class _FileForFFmpeg:
 
 
 def raise_interruption(reader: Reader | None) -> None:
-    """Raise the exception (such as `KeyboardInterrupt`) that was stored while FFmpeg read from the reader."""
+    """Raise the exception (such as `KeyboardInterrupt`) that the reader stored while FFmpeg read from it, if any."""
     if reader is not None and reader.interruption is not None:
         error, reader.interruption = reader.interruption, None
         raise error
 
 
 def _read_first_bytes(source: Source, target: str | Reader) -> bytes:
-    """Return the first bytes of a local file or of bytes in memory; empty bytes for remote and streamed sources."""
+    """Return the first bytes of a local file or of bytes in memory; no bytes for remote or streamed sources."""
     if source.magic:
         return source.magic
     if isinstance(target, MemoryReader):
@@ -355,18 +355,18 @@ def _is_wav(beginning: bytes) -> bool:
 
 
 def _is_tga(beginning: bytes) -> bool:
-    """Return whether a file may be a TGA image. TGA has no signature, so FFmpeg knows it only by the file name."""
+    """Return whether a file may be a TGA image, which has no signature: FFmpeg recognises it only by its name."""
     return len(beginning) > 2 and beginning[1] < 2 and beginning[2] in (1, 2, 3, 9, 10, 11)
 
 
 def open_container(source: Source) -> tuple[Any, Any]:
-    """Return an open PyAV container, and the reader to close after the container (``None`` for a path or URL)."""
+    """Return (open PyAV container, reader to close after it). The reader is ``None`` if FFmpeg opens a path or URL."""
     target = source.open()
     try:
         return _open_target(source, target)
     except OpenError as error:
-        # Because of its name, FFmpeg opens photo.jpg as a numbered sequence of images, which is refused. Passing only
-        # the bytes avoids this.
+        # FFmpeg takes photo.jpg for a numbered sequence of images because of its name, and sequences are refused.
+        # Without the name, FFmpeg reads it as an image.
         is_refused = isinstance(target, str) and isinstance(error.__cause__, av.ArgumentError)
         reader = source.open_bytes() if is_refused else None
         if reader is None:
@@ -375,7 +375,7 @@ def open_container(source: Source) -> tuple[Any, Any]:
 
 
 def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
-    # Tags may not be UTF-8; later versions of PyAV never raise for them.
+    # Tags may not be UTF-8. Later versions of PyAV replace invalid bytes by default.
     options: dict[str, Any] = {"metadata_errors": "replace"} if _MAJOR_VERSION < 19 else {}
     is_local = isinstance(target, str) and target.startswith("file:")
     if isinstance(target, str) and source.may_refer_elsewhere:
@@ -393,7 +393,7 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
     if _is_wav(beginning):
         options["options"]["probesize"] = _WAV_PROBE_BYTES
     if is_local and str(target).lower().endswith(".tga") and _is_tga(beginning):
-        # The demuxer of numbered images reads exactly this file if filename patterns are turned off.
+        # With filename patterns turned off, the demuxer of numbered images reads exactly this file.
         options["format"] = "image2"
         options["options"] |= {"format_whitelist": "image2", "pattern_type": "none"}
     try:
@@ -444,8 +444,8 @@ def let_rest(context: Any) -> None:
     """Wait until a codec's threads are idle. Call this before the codec is freed.
 
     Freeing also waits, but while holding the GIL. If the application makes PyAV forward FFmpeg's log
-    (``av.logging.set_level``), the codec's threads need the GIL, which would be a deadlock. This function flushes the
-    codec, which waits without the GIL.
+    (``av.logging.set_level``), the threads need the GIL to log, which would be a deadlock. This function flushes the
+    codec, which waits without holding the GIL.
     """
     if context.is_open and context.thread_count != 1:
         context.flush_buffers()
@@ -455,12 +455,12 @@ _kept_from_parent: list[Any] = []
 
 
 def keep_from_parent(codecs: Any) -> None:
-    """In a forked child, never free the parent's codecs: that would wait for threads that do not exist there."""
+    """Keep the parent's codecs alive in a forked child. Freeing them would wait for threads that do not exist there."""
     _kept_from_parent.append(codecs)
 
 
 def choose_stream(container: Any, stream_index: int | None, media_type: str) -> Any:
-    """Return the stream at an index, or FFmpeg's best stream; raise `StreamError` if it cannot be decoded."""
+    """Return the stream at an index, by default FFmpeg's best stream; raise `StreamError` if it cannot be decoded."""
     streams = container.streams
     if stream_index is None:
         best = streams.best(media_type)
@@ -490,7 +490,7 @@ def valid_stream_index(stream_index: int, num_streams: int) -> int:
 
 
 def list_kinds(media_types: Iterable[str | None]) -> str:
-    """Return a text that lists the types of a source's streams, for messages."""
+    """Return text that lists the types of a source's streams, for messages."""
     return ", ".join(media_type or "unknown" for media_type in media_types) or "none"
 
 
@@ -500,8 +500,9 @@ _DECODABLE = ("video", "audio")
 def choose_streams(container: Any, selectors: Sequence[int | str]) -> list[Any]:
     """Return the selected video and audio streams, in the order of the selectors.
 
-    Selectors are ``"video"`` or ``"audio"`` for FFmpeg's best stream, or indices among all streams. ``["all"]`` selects
-    all of both kinds. Raises `StreamError` if a stream does not exist, is selected twice, or cannot be decoded.
+    A selector is ``"video"`` or ``"audio"`` for FFmpeg's best stream, or an index among all streams. ``["all"]``
+    selects all video and audio streams. Raises `StreamError` if a stream does not exist, is selected twice, or cannot
+    be decoded.
     """
     streams = container.streams
     if list(selectors) == ["all"]:

@@ -1,4 +1,4 @@
-"""Convert decoded frames to arrays: RGB, luma or stored planes, with orientation, resize and crop."""
+"""Convert decoded frames to arrays of RGB, luma or stored planes; apply orientation, resize and crop."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _UNSPECIFIED = 2  # matrix, primaries and transfer characteristics of H.273
 _UNSPECIFIED_RANGE, _LIMITED_RANGE = 0, 1  # FFmpeg's
-# Matrix coefficients of H.273 that swscale accepts, and a substitute for BT.2020 constant luminance. swscale refuses
-# all other numbers. Frames with these are converted as BT.601, like in the ffmpeg program.
+# Matrix coefficients of H.273 that swscale accepts, and a substitute for BT.2020 constant luminance. swscale rejects
+# all other numbers. Frames with other numbers are converted as BT.601, as in the ffmpeg program.
 _BT2020_CONSTANT_LUMINANCE = 10
 _SUBSTITUTE_MATRICES = dict.fromkeys((0, 1, 2, 4, 5, 6, 7, 9)) | {_BT2020_CONSTANT_LUMINANCE: "BT2020"}
 _OTHER_MATRIX = "ITU601"
@@ -44,31 +44,31 @@ _ACCEPTED_TRANSFERS = frozenset((1, 2, *range(4, 9), *range(11, 19)))
 
 _make_side_data: Any = SideDataContainer  # its type hints have no constructor
 _UPRIGHT = Orientation()
-# Pixel formats of the PNG codec. Only this codec adds metadata to side data (the name of a colour profile). PyAV's list
-# of side data frees this metadata, and the frame frees it a second time.
+# Pixel formats of the PNG codec. Only this codec adds metadata (the name of a colour profile) to side data. PyAV frees
+# this metadata when it lists side data, and the frame would free it a second time.
 _FORMATS_OF_PNG = frozenset((
     "gray", "gray16be", "monoblack", "pal8", "rgb24", "rgb48be", "rgba", "rgba64be", "ya16be", "ya8",
 ))  # fmt: skip
 _NUM_KINDS_OF_SIDE_DATA = 48
-# FFmpeg's numbers of colour profiles, and of all types that PyAV cannot name, including types of later FFmpeg versions.
+# FFmpeg's numbers for colour profiles, and for all types that PyAV has no name for, including types of later versions.
 _UNLISTED_SIDE_DATA = (
     Type.ICC_PROFILE.value,
     *sorted(set(range(_NUM_KINDS_OF_SIDE_DATA)) - {kind.value for kind in Type}),
 )
-# Larger blocks return to the system when freed, and new blocks cost a page fault per 4 KiB.
+# Memory of larger blocks goes back to the system when freed, so new blocks would cost a page fault per 4 KiB.
 _MAX_OWN_BYTES = 1 << 19
-# Use numbers, because PyAV looks up enum members more slowly.
+# Numbers instead of enum members, which PyAV looks up more slowly.
 _AREA, _BICUBIC, _BILINEAR = int(Interpolation.AREA), int(Interpolation.BICUBIC), int(Interpolation.BILINEAR)
 
 
 def orientation_of(frame: Any) -> Orientation:
-    """Return the orientation of a decoded frame: how it must be turned to be upright."""
+    """Return the orientation of a decoded frame: how to turn it upright."""
     rotation = float(frame.rotation) or None
     if frame.format.name in _FORMATS_OF_PNG:
         return _orientation_by_filter(frame, rotation)
     try:
         # ``frame.side_data`` would make a reference cycle. The codec would then get the frame's memory back only at
-        # garbage collection, which would change the stale memory in damaged frames.
+        # garbage collection, and damaged frames would show other stale memory.
         side_data = _make_side_data(frame)
     except ValueError:  # PyAV 18 cannot list side data of types that it cannot name, such as EXIF
         return _orientation_by_filter(frame, rotation)
@@ -76,7 +76,7 @@ def orientation_of(frame: Any) -> Orientation:
 
 
 def _orientation_of_side_data(side_data: Any, rotation: float | None) -> Orientation:
-    # ``side_data.get`` raises and catches an error, and PyAV may drop a signal's exception then.
+    # ``side_data.get`` raises and catches an error. PyAV could drop a signal's exception at this point.
     for item in side_data:
         if item.type.name == "DISPLAYMATRIX":
             return Orientation.from_display_matrix(bytes(item), rotation)
@@ -84,7 +84,7 @@ def _orientation_of_side_data(side_data: Any, rotation: float | None) -> Orienta
 
 
 def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:
-    """Return the orientation of a frame that has side data that PyAV must not list."""
+    """Return the orientation of a frame whose side data PyAV must not list, by using a filter of FFmpeg."""
     try:
         selected = _matrix_filter.select(frame)
     except av.FFmpegError:
@@ -93,14 +93,14 @@ def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:
 
 
 class _MatrixFilter(threading.local):
-    """Selects frames that have a display matrix, and removes side data that PyAV must not list."""
+    """Selects frames that have a display matrix, and removes the side data that PyAV must not list."""
 
     def __init__(self) -> None:
         self._graph: Any = None
         self._configured_for: tuple[object, ...] | None = None
 
     def select(self, frame: Any) -> Any | None:
-        """Return the frame without that side data; ``None`` if the frame has no display matrix."""
+        """Return the frame without the side data that PyAV must not list; ``None`` if it has no display matrix."""
         kind = (frame.width, frame.height, frame.format.name)
         if kind != self._configured_for:
             removed = [f"mode=delete:type={number}" for number in _UNLISTED_SIDE_DATA]
@@ -135,18 +135,18 @@ def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
 
 
 class _Converter:
-    """The parts of the interface of converters that depend only on the steps."""
+    """The methods of converters that depend only on the steps."""
 
     _steps: tuple[PixelStep, ...]
 
     orientation_of = staticmethod(orientation_of)
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a factory of contexts for other threads. CPU conversion needs no context."""
+        """Return a factory of contexts that other threads enter to convert. On the CPU, they need none."""
         return nullcontext
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return the (height, width) after orientation and steps."""
+        """Return the (height, width) after turning the frame upright and applying the steps."""
         size = (picture.width, picture.height) if orientation.transposed else (picture.height, picture.width)
         return output_size(self._steps, *size) if self._steps else size
 
@@ -154,20 +154,20 @@ class _Converter:
 class FrameConverter(_Converter):
     """Converts decoded frames to RGB arrays. Use one converter per thread, because it keeps swscale's context.
 
-    The conversion uses swscale with bicubic chroma and one thread, as in the ``ffmpeg`` program's ``format=rgb24``. The
-    steps work on upright pixels. A resize is a second, bilinear pass, unless its step is ``fast``. With
-    ``is_float``, values are float32 in [0, 1], converted with 16 bits per component.
+    The conversion uses swscale with bicubic chroma and one thread, like ``format=rgb24`` in the ``ffmpeg`` program.
+    Steps apply to upright pixels. A resize is a second, bilinear pass, unless the step is ``fast``. With ``is_float``,
+    values are float32 in [0, 1], converted with 16 bits per component.
     """
 
     def __init__(self, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> None:
         self._steps = steps
         self._is_float = is_float
-        #: Whether the output is uint8 and has the frame's own size.
+        #: Whether the output is uint8 and has the size of the frame.
         self.is_plain = not steps and not is_float
         self._format = "rgb48le" if is_float else "rgb24"
         self._output_format = av.VideoFormat(self._format)  # PyAV takes longer to look up names
         self._dtype: type[np.generic] = np.uint16 if is_float else np.uint8
-        # Each reformatter keeps one context. Alternating sizes in one reformatter would rebuild it for every frame.
+        # A reformatter keeps one context. If its sizes alternated, it would rebuild the context for every frame.
         self._to_rgb, self._to_components = VideoReformatter(), VideoReformatter()
         self._filter = _ScaleFilter(self._format)
         self._narrow_filter = _ScaleFilter("rgb24")
@@ -178,7 +178,7 @@ class FrameConverter(_Converter):
         return empty((num_rows, height, width, 3), np.float32 if self._is_float else np.uint8)
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
-        """Convert a frame into ``out`` (height, width, 3), and scale it if its size differs.
+        """Convert a frame and write it to ``out`` (height, width, 3); scale the frame if its size differs.
 
         Raises `DecodeError` if FFmpeg cannot convert the frame's colours.
         """
@@ -211,7 +211,7 @@ class FrameConverter(_Converter):
             out[...] = pixels
 
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
-        """Return RGB pixels (H, W, 3) in new memory, for a plain converter; ``None`` if `write` is needed."""
+        """Return RGB pixels (H, W, 3) in new memory; ``None`` if the converter is not plain and needs `write`."""
         if not _takes_the_fast_path(picture) or orientation_of(picture) is not _UPRIGHT:
             return None
         try:
@@ -226,7 +226,7 @@ class FrameConverter(_Converter):
         return copied
 
     def components_of(self, picture: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
-        """Return luma and chroma (3, height, width) in stored orientation, scaled to ``size`` (height, width).
+        """Return luma and chroma (3, height, width) in stored orientation, scaled to ``size``.
 
         Luma is converted to limited range (16 to 235).
         """
@@ -252,7 +252,7 @@ class FrameConverter(_Converter):
         return self._resize(step, frame, number)
 
     def _resize(self, step: ResizeStep, picture: Any, number: int) -> NDArray[Any]:
-        """Resize a packed RGB frame, ignoring its colour tags, which describe the frame before conversion."""
+        """Resize a packed RGB frame. Its colour tags are ignored, because they describe the frame before conversion."""
         picture.colorspace = picture.color_primaries = picture.color_trc = _UNSPECIFIED
         picture.color_range = _UNSPECIFIED_RANGE
         resizer = self._resizers.setdefault(number, VideoReformatter())
@@ -273,8 +273,7 @@ class FrameConverter(_Converter):
 class LumaConverter(_Converter):
     """Copies the stored luma values of decoded frames, ignoring the stream's colour range.
 
-    A resize takes the nearest sample, because luma values may be codes for something else, so that their mean would be
-    another code.
+    A resize takes the nearest sample instead of a mean, because luma values may be codes for something else.
     """
 
     def __init__(self, steps: tuple[PixelStep, ...], num_bits: int) -> None:
@@ -286,7 +285,7 @@ class LumaConverter(_Converter):
         return empty((num_rows, height, width, 1), np.uint16)
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
-        """Copy a frame's luma into ``out`` (height, width, 1), and scale it if its size differs.
+        """Copy a frame's luma to ``out`` (height, width, 1); scale the luma if its size differs.
 
         Raises `DecodeError` if the frame has no luma with ``num_bits`` bits.
         """
@@ -316,7 +315,7 @@ class LumaConverter(_Converter):
 def _scaled_planes(
     reformatter: Any, picture: Any, size: tuple[int, int], pixel_format: str, interpolation: int, **options: Any
 ) -> list[NDArray[np.uint8]]:
-    """Return views (height, width) of the planes of a frame scaled to a format without subsampled chroma."""
+    """Scale a frame to a format without subsampled chroma; return views (height, width) of its planes."""
     height, width = size
     try:
         scaled = reformatter.reformat(
@@ -344,7 +343,7 @@ def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
 class _ScaleFilter:
     """Converts colours with libavfilter's ``scale``, as the ``ffmpeg`` program does.
 
-    If chroma is interpolated, a plain reformat would differ, because it uses chroma location and interlacing.
+    If chroma is interpolated, a plain reformat gives other pixels: the two differ in chroma location and interlacing.
     """
 
     def __init__(self, pixel_format: str) -> None:
@@ -369,12 +368,12 @@ class _ScaleFilter:
 
 
 def _substitute_matrix(frame: Any) -> Any:  # PyAV accepts matrix names, but its type hints allow only numbers
-    """Return the name of a substitute matrix if swscale refuses the frame's matrix, otherwise ``None``."""
+    """Return the name of a substitute if swscale rejects the frame's matrix; ``None`` if it accepts the matrix."""
     return _SUBSTITUTE_MATRICES.get(frame.colorspace, _OTHER_MATRIX)
 
 
 def _takes_the_fast_path(frame: Any) -> bool:
-    """Return whether a plain reformat gives the same pixels as `_ScaleFilter`: no chroma is interpolated."""
+    """Return whether a plain reformat gives the same pixels as `_ScaleFilter`, because no chroma is interpolated."""
     name = frame.format.name
     if name in ("yuv420p", "yuvj420p"):
         return not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
@@ -382,13 +381,13 @@ def _takes_the_fast_path(frame: Any) -> bool:
 
 
 def _lacks_last_column(frame: Any) -> bool:
-    """Return whether swscale leaves the last column uninitialised, because it converts pairs from 8 to 16 bits."""
+    """Return whether swscale leaves the last column uninitialised, because it converts columns in pairs to 16 bits."""
     is_paired = frame.format.name in ("yuv420p", "yuvj420p", "yuv422p", "yuvj422p")
     return bool(is_paired and frame.width % 2 and not frame.height % 2)
 
 
 def _view_pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return a view (H, W, 3) of a packed RGB frame, without line padding."""
+    """Return a view (H, W, 3) of a packed RGB frame. The view leaves out line padding."""
     plane = picture.planes[0]
     line_bytes, height, width = plane.line_size, picture.height, picture.width
     if line_bytes == width * 3 and dtype is np.uint8:
@@ -401,7 +400,7 @@ def _view_pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
 
 
 def fingerprint(frame: Any) -> int:
-    """Return the CRC-32 of the planes of a decoded frame, without line padding."""
+    """Return the CRC-32 of the pixels in the planes of a decoded frame. Line padding does not count."""
     checksum = 0
     for number, plane in enumerate(frame.planes):
         stride, row = abs(plane.line_size), _row_bytes(frame.format, number, plane)
@@ -414,7 +413,7 @@ def fingerprint(frame: Any) -> int:
 
 
 def _row_bytes(pixel_format: Any, number: int, plane: Any) -> int:
-    """Return how many bytes of a plane's line hold pixels; 0 for a palette plane (pal8)."""
+    """Return the number of bytes in a line of a plane that hold pixels; 0 for a palette plane (pal8)."""
     in_plane = [component for component in pixel_format.components if component.plane == number]
     if not in_plane:  # the palette of pal8
         return 0
@@ -434,7 +433,7 @@ def is_frame(picture: object) -> bool:
 def surface_of(frame: Any) -> Surface:
     """Return the planes of a CPU frame as tensors, without a copy. Do not write to the tensors.
 
-    The surface has no planes if DLPack cannot describe the format: palettes, packed bits, or frames stored upside down.
+    The surface has no planes if DLPack cannot describe the format: palettes, packed bits, frames stored upside down.
     """
     planes: tuple[Tensor, ...] = ()
     with suppress(*_EXPORT_ERRORS):
@@ -443,10 +442,10 @@ def surface_of(frame: Any) -> Surface:
 
 
 def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[object]]) -> Surface:
-    """Return the planes of a CUDA decoder's frame as tensors on its device, without a copy.
+    """Return the planes of a frame from a CUDA decoder as tensors on its device, without a copy.
 
-    Raises ValueError for formats other than nv12, p010le and p016le, and for missing chroma samples: PyAV drops the
-    last chroma samples of an odd size.
+    Raises ValueError for formats other than nv12, p010le and p016le. Also raises it if chroma samples are missing,
+    because PyAV drops the last chroma samples if a size is odd.
     """
     try:
         planes = _export_planes(frame)
@@ -455,14 +454,14 @@ def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[obj
     expected = ((frame.height, frame.width), (-(-frame.height // 2), -(-frame.width // 2), 2))
     if tuple(tuple(plane.shape) for plane in planes) != expected:
         raise ValueError(f"the decoder's pictures have planes of {[tuple(plane.shape) for plane in planes]}")
-    # Samples of 10, 12 and 16 bits all use the high bits, so the name p016le fits all of them.
+    # Samples of 10, 12 and 16 bits are all stored in the high bits, so the name p016le fits all of them.
     return _make_surface(frame, "nv12" if planes[0].element_size() == 1 else "p016le", planes, reading)
 
 
 def _export_planes(frame: Any) -> tuple[Tensor, ...]:
     from torch.utils.dlpack import from_dlpack
 
-    # Pass the capsule instead of the plane, because torch would pass the plane a stream, which PyAV does not support.
+    # Pass the capsule instead of the plane. To the plane, torch would pass a stream, which PyAV does not support.
     return tuple(from_dlpack(plane.__dlpack__()) for plane in frame.planes)
 
 
@@ -493,7 +492,7 @@ def _make_surface(
 # Formats whose first plane is luma: planar formats, and formats with interleaved chroma.
 _FORMATS_WITH_LUMA = ("yuv4", "yuvj4", "yuva4", "nv12", "nv21", "nv16", "nv24", "p010", "p012", "p016", "gray")
 
-# Formats with components that share a plane: (first sample, step between samples) of each component.
+# Formats in which components share a plane, with (first sample, step between samples) of each component.
 _UV, _VU = ((0, 1), (0, 2), (1, 2)), ((0, 1), (1, 2), (0, 2))
 _SHARED_PLANES = {
     **dict.fromkeys(
@@ -508,10 +507,10 @@ _PACKED = re.compile(r"(?P<letters>[0abgrxy]{2,4})(?:8|16|24|32|48|64)?")
 
 
 def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-    """Return the luma (H, W) of a CPU frame in stored orientation. It may be a read-only view.
+    """Return the luma (H, W) of a CPU frame in stored orientation. The array may be a read-only view.
 
-    A luma plane is returned in its stored range, with the upper 8 bits of deeper samples. Other formats are converted
-    to gray. ``size`` is the (height, width) to scale to.
+    A luma plane keeps its stored range; of deeper samples, the upper 8 bits are returned. Formats without luma are
+    converted to gray. ``size`` is the (height, width) to scale to; by default, the size is kept.
     """
     pixel_format, plane = frame.format, frame.planes[0]
     component = pixel_format.components[0]
@@ -530,8 +529,8 @@ def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8
 def component_planes(frame: Any) -> tuple[Tensor, ...]:
     """Return a 2-D view (height, width) of each component of a CPU frame, uint8 or uint16, in FFmpeg's order.
 
-    The views use the codec's own memory, except that big-endian samples are copied. Raises ValueError if components are
-    not whole bytes (palettes, packed bits, floats), or if the frame is stored upside down.
+    The views share the codec's memory, except for big-endian samples, which are copied. Raises ValueError if components
+    are not whole bytes (palettes, packed bits, floats), or if the frame is stored upside down.
     """
     import torch
 
@@ -556,7 +555,7 @@ def component_planes(frame: Any) -> tuple[Tensor, ...]:
 
 
 def _sample_places(name: str, planes: list[int]) -> Sequence[tuple[int, int]] | None:
-    """Return for each component the (first sample, step between samples) in its plane; ``None`` if unknown."""
+    """For each component, return (first sample, step between samples) in its plane; ``None`` if unknown."""
     if len(set(planes)) == len(planes) and not name.startswith(("pal8", "mono")):
         return [(0, 1)] * len(planes)
     stem = name.removesuffix("le").removesuffix("be")
@@ -593,12 +592,12 @@ def why_no_nvcuvid() -> str | None:
 
 
 def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], device_index: int) -> Any:
-    """Create a codec context that leaves frames on a CUDA device. Decoding must begin at a stream's start.
+    """Create a codec context that leaves frames on a CUDA device. Decoding must start at the beginning of a stream.
 
-    The device's primary context (torch's) must be current in the calling thread, because FFmpeg does not make it
-    current. ``codec`` is FFmpeg's name of the format (av1), not of a decoder that may not support devices (libdav1d).
-    ``size`` is the container's (height, width); the codec's own size is often rounded up to a multiple of
-    16. Raises `CUDA_DECODE_ERRORS` if there is no such decoder, or no device.
+    The device's primary context, which torch uses, must be current in the calling thread, because FFmpeg does not make
+    it current. ``codec`` is FFmpeg's name of the format (av1), not of a decoder that may not support devices
+    (libdav1d). ``size`` is the container's (height, width); the codec's own size is often rounded up to a multiple of
+    16. Raises `CUDA_DECODE_ERRORS` if there is no such decoder or device.
     """
     accelerator = HWAccel(
         "cuda",

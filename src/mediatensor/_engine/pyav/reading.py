@@ -1,4 +1,4 @@
-"""Read and decode one stream: the packet decoder, and readers for video and subtitles."""
+"""Read and decode one stream: a packet decoder, and readers for video and subtitles."""
 
 from __future__ import annotations
 
@@ -35,32 +35,33 @@ MAX_PIXELS = 1 << 28
 
 # Codecs whose frame threads give wrong or varying frames:
 # * FFV1 conceals damage without reporting it, and uses the last frame of the same thread.
-# * MPEG-4 threads race for the score that separates damage from some encoders' padding bug, and for the time step of
-#   direct prediction in fields.
-# * VP3 and its descendants copy quantizers between threads only if a comparison of the wrong numbers finds a
-#   difference (a bug in FFmpeg), so a frame may be decoded with the quantizers of three frames earlier.
+# * MPEG-4 threads race for two values: the score that distinguishes damage from the padding bug of some encoders, and
+#   the
+#   time step of direct prediction in fields.
+# * VP3 and its descendants copy quantizers between threads only if they differ, but compare the wrong numbers (a bug in
+#   FFmpeg). A frame may therefore be decoded with the quantizers of three frames earlier.
 _THREAD_TYPES = {"ffv1": "SLICE", "mpeg4": "SLICE", "theora": "NONE", "vp3": "NONE", "vp4": "NONE"}
 
-# AV_CODEC_CAP flags of FFmpeg for each kind of threads. Codecs from other libraries accept both kinds.
+# FFmpeg's AV_CODEC_CAP flags for each kind of threads. Codecs from other libraries support both kinds.
 _THREAD_CAPABILITIES = {"AUTO": 1 << 12 | 1 << 13 | 1 << 15, "SLICE": 1 << 13 | 1 << 15, "NONE": 0}
 
-# Options that make a codec refuse damage. Without "buffer", MPEG-4 treats some damage as an encoder's padding bug.
+# Options that make a codec reject damage. Without "buffer", MPEG-4 takes some damage for an encoder's padding bug.
 _STRICT = "explode"
 _STRICT_BY_CODEC = {"mpeg4": "explode+buffer"}
 
-# Options that make a codec verify checksums. Other codecs conceal or skip damage as in the ffmpeg program.
+# Options that make a codec verify checksums. Other codecs conceal or skip damage, as in the ffmpeg program.
 _CHECKED = {"err_detect": "crccheck+explode"}
 _AUDIO_OPTIONS = {"flac": _CHECKED, "wavpack": _CHECKED, "tta": _CHECKED}
-# AC-3 fills gaps with noise. With this option, the noise depends only on the frame, not on where decoding began.
+# AC-3 fills gaps with noise. With this option, the noise depends only on the frame, not on where decoding started.
 _AUDIO_OPTIONS |= {"ac3": {"cons_noisegen": "1"}, "eac3": {"cons_noisegen": "1"}}
 
 
 class UndecodablePacketError(Exception):
-    """The codec refused a packet. Later packets may still decode."""
+    """The codec rejected a packet. Later packets may still be decoded."""
 
 
 def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) -> None:
-    """Configure a video codec before it opens. A strict codec refuses packets with errors, and conceals nothing."""
+    """Configure a video codec before it is opened. A strict codec rejects packets with errors instead of concealing."""
     context.thread_count = num_threads if codec_has_threads(context) else 1
     context.thread_type = "NONE" if num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
     strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
@@ -68,14 +69,14 @@ def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) ->
 
 
 def configure_audio_codec(context: Any, num_threads: int) -> None:
-    """Configure an audio codec that is not open yet."""
+    """Configure an audio codec before it is opened."""
     context.thread_count = num_threads
     context.thread_type = "NONE" if num_threads == 1 else "FRAME"
     context.options = dict(_AUDIO_OPTIONS.get(context.name, {}))
 
 
 def codec_has_threads(context: Any) -> bool:
-    """Return whether a video codec decodes faster with several threads, with the same result."""
+    """Return whether several threads make a video codec faster without changing its result."""
     kind = _THREAD_TYPES.get(context.name, "AUTO")
     return bool(context.codec.capabilities & _THREAD_CAPABILITIES[kind])
 
@@ -93,9 +94,9 @@ class PacketDecoder:
         return bool(self._context.is_open)
 
     def decode(self, packet: Any | None) -> Sequence[Any]:
-        """Feed one packet (``None`` drains the codec) and return the frames that come out, in the codec's output order.
+        """Feed one packet (``None`` drains the codec); return the frames that come out, in the codec's output order.
 
-        Raises `UndecodablePacketError` if the codec refuses the packet.
+        Raises `UndecodablePacketError` if the codec rejects the packet.
         """
         try:
             return self._context.decode(packet)  # type: ignore[no-any-return]
@@ -105,7 +106,7 @@ class PacketDecoder:
             raise UndecodablePacketError(error_text(error)) from error
 
     def flush(self) -> None:
-        """Discard the codec's state. Call this before decoding a packet from another position in the stream."""
+        """Discard the codec's state. Call this before decoding packets from another position in the stream."""
         self._context.flush_buffers()
 
     def close(self) -> None:
@@ -119,7 +120,7 @@ class PacketDecoder:
 #: Flags of `VideoReader.index_entries`.
 KEY_ENTRY, DISCARD_ENTRY = 1, 2
 
-# Demuxers that mark encrypted packets, and demuxers that use such a demuxer.
+# Demuxers that mark encrypted packets, and demuxers that use these demuxers.
 _FORMATS_OF_ENCRYPTION = frozenset(("concat", "dash", "hls", "mov", "mp4"))
 
 
@@ -136,7 +137,7 @@ class Decoder(Protocol):
 class StreamReader(Demuxer, ABC):
     """A demuxer of one stream, with its decoder.
 
-    ``stream_index`` counts all streams; ``None`` selects FFmpeg's best stream of ``media_type``. With
+    ``stream_index`` counts all streams; ``None`` selects FFmpeg's best stream of type ``media_type``. With
     ``num_threads=0``, FFmpeg chooses the number of threads.
     """
 
@@ -159,10 +160,10 @@ class StreamReader(Demuxer, ABC):
 
     @abstractmethod
     def _configure_codec(self, context: Any) -> None:
-        """Set the threads and options of a codec that is not open yet."""
+        """Set the threads and options of a codec before it is opened."""
 
     def _make_decoder(self) -> Decoder:
-        """Make the decoder when the first packet is decoded, because reading packets does not need it."""
+        """Make the decoder. This is done at the first packet to decode, because reading packets needs no decoder."""
         return PacketDecoder(self._context)
 
     @property
@@ -182,7 +183,7 @@ class StreamReader(Demuxer, ABC):
         return self._decoder is not None and self._decoder.is_open
 
     def use_threads(self, num_threads: int) -> bool:
-        """Change the number of threads. If the codec is already open, reopen the stream and return ``True``."""
+        """Change the number of threads. If the codec is open, this reopens the stream; return whether it did."""
         self._num_threads = num_threads
         if self._context.is_open:
             self.reopen()
@@ -208,7 +209,7 @@ class StreamReader(Demuxer, ABC):
 
     def close(self) -> None:
         decoder, self._decoder = self._decoder, None
-        # A user's frame or a stored exception may keep this object alive, but its codec's threads must end now.
+        # A user's frame or a stored exception may keep this object alive. The codec's threads must end anyway.
         self._stream = self._context = None
         try:
             if decoder is not None:
@@ -220,8 +221,8 @@ class StreamReader(Demuxer, ABC):
 class VideoReader(StreamReader):
     """A demuxer of one video stream, with its decoder.
 
-    A strict codec refuses packets with errors instead of concealing them. ``open_decoder`` makes a decoder for this
-    reader; the default is the stream's own codec.
+    A strict codec rejects packets with errors instead of concealing the errors. ``open_decoder`` makes a decoder for
+    this reader; by default, the stream's own codec is used.
     """
 
     media_type = "video"
@@ -260,36 +261,36 @@ class VideoReader(StreamReader):
 
     @property
     def codec_has_threads(self) -> bool:
-        """Whether the codec decodes faster with several threads, with the same result."""
+        """Whether several threads make the codec faster without changing its result."""
         return codec_has_threads(self._context)
 
     @property
     def reorder_depth(self) -> int:
-        """How many frames the codec holds back to reorder them."""
+        """The number of frames that the codec holds back for reordering."""
         return int(self._context.reorder_depth)
 
     @property
     def may_be_encrypted(self) -> bool:
-        """Whether demuxers of this format mark encrypted packets (with the side data ``encryption_info``)."""
+        """Whether demuxers of this format can mark packets as encrypted (by the side data ``encryption_info``)."""
         return not _FORMATS_OF_ENCRYPTION.isdisjoint(self.format_name.split(","))
 
     @property
     def track_id(self) -> int:
-        """The container's own number of the stream."""
+        """The number that the container gives the stream."""
         return int(self._stream.id)
 
     @property
     def is_intra_only(self) -> bool:
-        """Whether every packet of the codec is a key frame, even if the container does not flag it."""
+        """Whether every packet of the codec is a key frame, even if the container does not flag it as such."""
         return bool(self._context.codec.intra_only)
 
     @property
     def num_index_entries(self) -> int:
-        """The length of the demuxer's packet list, which may be incomplete in some formats."""
+        """The length of the demuxer's list of packets. In some formats, the list may be incomplete."""
         return len(self._stream.index_entries)
 
     def index_entries(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int, int, int]]:
-        """Return (position, dts, size, flags) of entries in the demuxer's packet list; by default of all entries."""
+        """Return (position, dts, size, flags) of entries of the demuxer's list of packets, by default all entries."""
         entries = self._stream.index_entries
         chosen = entries if numbers is None else [entries[number] for number in numbers]
         return [(entry.pos, entry.timestamp, entry.size, entry.flags) for entry in chosen]
@@ -305,7 +306,7 @@ class VideoReader(StreamReader):
             self.reopen()
 
     def open_another_decoder(self) -> PacketDecoder | None:
-        """Return a fresh single-threaded decoder of the stream; ``None`` if the source cannot be opened again."""
+        """Return a new single-threaded decoder of the stream; ``None`` if the source cannot be opened again."""
         try:
             context = self._open_codec(self.stream_index, self.media_type)
         except MediaTensorError:
@@ -332,7 +333,7 @@ class VideoReader(StreamReader):
                     return
 
     def peek_packets(self, count: int) -> list[Any]:
-        """Return the first ``count`` packets of a fresh reader, which is at the beginning again afterwards."""
+        """Return the first ``count`` packets of a reader that has not read anything. The packets can be read again."""
         packets = list(islice(self.packets(), count))
         if len(packets) < count:
             self.reopen()
@@ -342,18 +343,18 @@ class VideoReader(StreamReader):
         return packets
 
 
-# FFV1 marks each frame as intra, although frames other than key frames depend on the previous frame.
+# FFV1 marks every frame as intra, although only its key frames are independent of the previous frame.
 _CODECS_WITHOUT_INTRA_TYPES = frozenset(("ffv1",))
 
 
 def is_key_frame(picture: Any, codec: str | None) -> bool:
-    """Return whether a frame refers to no other frame, according to the codec. ``codec`` is FFmpeg's name."""
+    """Return whether a frame refers to no other frame, as stated by the codec. ``codec`` is FFmpeg's name."""
     if picture.key_frame:
         return True
     return codec not in _CODECS_WITHOUT_INTRA_TYPES and getattr(picture, "pict_type", None) == PictureType.I
 
 
-#: Codecs whose packets are text. Packets of other codecs are decoded into ASS lines.
+#: Codecs whose packets contain text. Packets of other codecs are decoded to lines of ASS.
 READABLE_PACKETS = frozenset(("ass", "mov_text", "subrip", "text", "webvtt"))
 
 # The duration in milliseconds that FFmpeg gives a subtitle without an end.
@@ -365,14 +366,15 @@ class SubtitlePacket(NamedTuple):
 
     start_seconds: float
     duration_seconds: float | None  # `None` if the file does not state it
-    # The raw packet if its codec is in `READABLE_PACKETS`; otherwise the fields of an ASS line for each decoded event.
+    # The packet itself if its codec is in `READABLE_PACKETS`, otherwise the fields of an ASS line for each decoded
+    # event.
     lines: tuple[bytes, ...]
 
 
 def read_subtitle_info(source: Source, stream_index: int | None) -> tuple[ContainerInfo, StreamInfo]:
-    """Return the headers of a file and of a text subtitle stream in it; raise `StreamError` if it has none.
+    """Return the headers of a file and of one of its text subtitle streams; raise `StreamError` if it has none.
 
-    ``stream_index`` counts all streams. ``None`` selects the first default text stream, or else the first text stream.
+    ``stream_index`` counts all streams. ``None`` selects the first default text stream, else the first text stream.
     """
     container = read_container_info(source)
     if stream_index is None:
@@ -386,9 +388,9 @@ def read_subtitle_info(source: Source, stream_index: int | None) -> tuple[Contai
 
 
 def read_subtitle_packets(source: Source, stream_index: int) -> Generator[SubtitlePacket]:
-    """Yield the packets of a text subtitle stream in file order, without packets that have no time.
+    """Yield the packets of a text subtitle stream in file order. Packets without a time are left out.
 
-    Raises `ReadError` if reading fails, and `DecodeError` if a packet does not decode.
+    Raises `ReadError` if reading fails, and `DecodeError` if a packet cannot be decoded.
     """
     reader = _SubtitleReader(source, stream_index, num_threads=1)
     try:

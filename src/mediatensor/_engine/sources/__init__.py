@@ -1,1 +1,1 @@
-"""Read bytes from anywhere, and write files completely or not at all."""
+"""Read bytes from any kind of source, and write files either completely or not at all."""

@@ -1,7 +1,7 @@
 """Fetch byte ranges of a file on an HTTP server, over one connection that is kept alive. Every response is checked.
 
-FFmpeg's own HTTP protocol requests everything from a position to the end of the file, and closes the connection when it
-has enough. On a fast network, the server has sent megabytes by then. FFmpeg also does not notice that a file changed
+FFmpeg's own HTTP protocol requests all bytes from a position to the end of the file, and closes the connection when it
+has enough. On a fast network, the server has sent megabytes by then. It also does not detect that a file changes
 between two requests, and it does not give access to the bytes.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 # Time limit for connecting, and for waiting for data.
 TIMEOUT_SECONDS = 30.0
-# A server that sends less counts as not responding.
+# A server that sends less is treated as not responding.
 _MIN_BYTES_PER_SECOND = 10_000
 _MAX_REDIRECTS = 10
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -28,7 +28,7 @@ _CONTENT_RANGE = re.compile(r"^bytes (\d{1,18})-(\d{1,18})/(\d{1,18})$")
 _NUMBERED = re.compile(r"%\d*d\.\w+$")
 _PLAYLISTS = (".m3u8", ".m3u", ".mpd")
 _CHUNK_BYTES = 1 << 18
-# Characters that a URL may contain unescaped, and % of characters that are escaped already.
+# Characters that a URL may contain unescaped. "%" is included because some characters are escaped already.
 _URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
 
 
@@ -41,22 +41,22 @@ class HttpError(Exception):
 
 
 class NotAFileError(HttpError):
-    """The response is not a file, or does not state its size."""
+    """The response is not the content of a file, or does not state its size."""
 
 
 class FileChangedError(HttpError):
-    """The response has another version of the file than expected."""
+    """The server has another version of the file than expected."""
 
 
 class FileVersion(NamedTuple):
-    """The size and the tag of a file, which show whether the file has changed."""
+    """The size and the tag of a file. They change when the file changes."""
 
     size: int
     tag: str | None
 
 
 def is_plain_http(url: str) -> bool:
-    """Return whether plain GET requests can read a URL: it has no password and no proxy, and is not a file pattern."""
+    """Return whether plain GET requests can read a URL: one without password, proxy or pattern for several files."""
     try:
         parts = urllib.parse.urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -69,9 +69,10 @@ def is_plain_http(url: str) -> bool:
 
 
 class HttpRanges:
-    """Fetches ranges of a file whose URL satisfies `is_plain_http`.
+    """Fetches ranges of a file. Its URL must satisfy `is_plain_http`.
 
-    ``version`` is that of an earlier object for the same file; a request fails if the file has another version now.
+    ``version`` is the version of the file found by an earlier object. Requests fail if the file has another version
+    now.
     """
 
     def __init__(self, url: str, version: FileVersion | None = None) -> None:
@@ -80,22 +81,22 @@ class HttpRanges:
         self._origin: tuple[str, str, int] | None = None
         self._process = os.getpid()
         self.version = version
-        # If the server does not support ranges: the response with the whole file, and the read position in it.
+        # Used if the server does not support ranges: a response with the whole file, and the read position in it.
         self._has_parts = self._sends_whole_file = False
         self._whole: http.client.HTTPResponse | None = None
         self._whole_position = 0
 
     @property
     def size(self) -> int:
-        """Return the file's size in bytes, known after the first `fetch`."""
+        """The file's size in bytes, known after the first `fetch`."""
         assert self.version is not None
         return self.version.size
 
     def fetch(self, start: int, stop: int) -> bytes:
-        """Return bytes ``start`` to ``stop`` of the file, or up to its end.
+        """Return bytes [start, stop) of the file, or fewer at its end.
 
-        Raises `HttpError` if the server does not return these bytes of the same version, and `NotAFileError` if the
-        response does not state its range and the size of the file.
+        Raises `HttpError` if the server does not return these bytes or has another version of the file, and
+        `NotAFileError` if the response does not state its range and the size of the file.
         """
         if self._process != os.getpid():  # the connection belongs to the parent
             self._connection, self._whole, self._process = None, None, os.getpid()
@@ -138,7 +139,7 @@ class HttpRanges:
         return data
 
     def _fetch_from_whole(self, start: int, stop: int) -> bytes:
-        """Read from a response with the whole file; request the file again if its read position is after ``start``."""
+        """Read from a response with the whole file. Request it again if the response has been read beyond ``start``."""
         if self._whole is None or start < self._whole_position:
             self.close()
             self._begin_whole(self._request({}))
@@ -193,7 +194,7 @@ class HttpRanges:
         return self._connection.getresponse()
 
     def _check_part(self, response: http.client.HTTPResponse, start: int, stop: int) -> int:
-        """Check that the response is the requested range; return the size of its body."""
+        """Check that a response contains the requested range; return the size of its body."""
         if response.status != 206:
             raise self._status_error(response)
         self._check_encoding(response)
@@ -210,9 +211,9 @@ class HttpRanges:
         return last + 1 - first
 
     def _check_encoding(self, response: http.client.HTTPResponse) -> None:
-        """Refuse a compressed response: its bytes can only be read in order, and FFmpeg may seek forever.
+        """Refuse a compressed response, because it can only be read in order. FFmpeg may try to seek in it forever.
 
-        FFmpeg may read a compressed playlist, because it reads playlists once from their start.
+        A compressed playlist is left to FFmpeg, which reads playlists once, from their start.
         """
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding == "identity":
@@ -243,7 +244,7 @@ class HttpRanges:
         return bytes(body)
 
     def close(self) -> None:
-        """Close the connection; the next `fetch` connects again."""
+        """Close the connection. The next `fetch` connects again."""
         self._whole = None
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -265,7 +266,7 @@ def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-# Keys of fsspec's file information for the size, the time of the last change, and a tag or checksum of the content.
+# Keys in fsspec's file information: size, time of the last change, and tags or checksums of the content.
 _VERSION_FACTS = (
     "size", "mtime", "modified", "last_modified", "LastModified", "updated", "ETag", "etag", "e_tag", "generation",
     "content_md5", "md5Hash", "md5", "checksum",
@@ -273,30 +274,30 @@ _VERSION_FACTS = (
 
 
 def has_ranges(file_system: Any) -> bool:
-    """Return whether a file system fetches a range of a file with one request.
+    """Return whether a file system can fetch a range of a file with one request.
 
-    Other file systems open the file and seek for every range; in a compressed archive that means reading everything
-    before it. File systems with local copies do not count, because they fetch what is missing when they open a file.
+    Other file systems open the file and seek for every range. In a compressed archive, this means reading everything
+    before the range. File systems with local copies are excluded, because they fetch missing data when opening a file.
     """
     from fsspec.implementations.cached import CachingFileSystem
     from fsspec.spec import AbstractFileSystem
 
     if isinstance(file_system, CachingFileSystem):
         return False
-    # Asynchronous file systems put their synchronous methods on the instance.
+    # Asynchronous file systems set their synchronous methods on the instance.
     return "cat_file" in vars(file_system) or type(file_system).cat_file is not AbstractFileSystem.cat_file
 
 
 def facts_of_version(file_system: Any, path: str) -> tuple[tuple[str, str], ...]:
-    """Return (name, value) of the properties that change when the file changes, such as its size and its tag."""
+    """Return (name, value) of each property that changes when the file changes, such as its size and its tag."""
     facts = file_system.info(path)
     return tuple((name, str(facts[name])) for name in _VERSION_FACTS if facts.get(name) is not None)
 
 
 class FsspecRanges:
-    """Fetches ranges of a file in a file system that satisfies `has_ranges`.
+    """Fetches ranges of a file. Its file system must satisfy `has_ranges`.
 
-    Raises FileNotFoundError if there is no such file, and IsADirectoryError for a directory.
+    Raises FileNotFoundError if there is no such file, and IsADirectoryError if the path is a directory.
     """
 
     def __init__(self, file_system: Any, path: str) -> None:
@@ -313,4 +314,4 @@ class FsspecRanges:
         return bytes(self._file_system.cat_file(self._path, start=start, end=stop))
 
     def close(self) -> None:
-        """Do nothing, because fsspec keeps the connections of a file system for the process."""
+        """Do nothing: fsspec keeps the connections of a file system until the process ends."""

@@ -1,8 +1,8 @@
-"""Write files that appear complete under their name, or not at all; and decide which files may be written.
+"""Write files so that they appear complete under their name or not at all; decide which files may be written.
 
-Everything that the library writes to a path goes through `AtomicFile`. A file is written under a hidden name in the
-folder of its destination, and renamed when it is complete. Devices and pipes cannot be renamed and are written
-directly. All commands, `fit` and the reports use `check_outputs` before any work starts.
+The library writes to paths only through `AtomicFile`. A file is written under a hidden name in the folder of its
+destination, and renamed when it is complete. Devices and pipes cannot be renamed, so they are written directly. All
+commands, `fit` and the reports call `check_outputs` before any work starts.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from urllib.parse import unquote
 from ...errors import InvalidArgumentError, MediaTensorError, WriteError
 from ..common.checks import path_text
 
-# Paths that lead, as links, to something that must not be replaced.
+# Links in these folders may lead to something that must not be replaced.
 _SPECIAL_FOLDERS = ("/dev/fd/", "/proc/")
 _SPECIAL_FILES = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
 
-# The hidden name has this many characters of the destination's name. Names have at most 255 bytes, characters up to 4.
+# Number of characters of the destination's name in the hidden name. Names have at most 255 bytes, characters up to 4.
 _NUM_KEPT_CHARACTERS = 50
 
 
 class AtomicFile:
-    """A file that is being written: `commit` gives it its name, `discard` removes it.
+    """A file that is being written. `commit` gives the file its name; `discard` removes it.
 
-    Before `commit`, the destination is unchanged. Errors, interrupts at any line, the end of the program and dropping
-    the object leave no file. A killed process leaves a hidden file whose name ends in ``.part``. The new file gets the
-    permissions of the file that it replaces, and its owner if the system permits. A symbolic link is kept, and its
-    target is replaced.
+    Before `commit`, the destination is unchanged. No file is left after an error, an interrupt at any line, the end of
+    the program, or if the object is dropped. A killed process leaves a hidden file whose name ends in ``.part``. The
+    new file gets the permissions of the file that it replaces, and its owner if the system permits. If the destination
+    is a symbolic link, the link is kept and its target is replaced. target is replaced.
 
-    ``file`` is open for writing without a buffer, and for reading if it is a regular file. Like every raw file, it may
+    ``file`` is open for unbuffered writing and, if it is a regular file, for reading. Like every raw file, it may
     accept only a part of the data. ``name`` is the path of the unfinished file.
 
     Raises `WriteError` if the file cannot be created, and `SourceTypeError` if ``path`` is not a path.
@@ -50,8 +50,9 @@ class AtomicFile:
                 self._final = os.path.realpath(self._path)
             self.name = self._path if self._final is None else _hidden_name(self._final)
             opened: list[io.FileIO] = []
-            # The finalizer exists before the file, so that an interrupt leaves no file. It has no reference to this
-            # object, so that dropping the object runs it. A forked process must not remove the file.
+            # The finalizer is made before the file, so that an interrupt leaves no file. It does not refer to this
+            # object, so it runs when the object is dropped. It does nothing in a forked process, which must not remove
+            # the file.
             self._given_up = (opened, None if self._final is None else self.name, os.getpid())
             self._finalizer = weakref.finalize(self, _give_up, *self._given_up)
             opened.append(_open_new_file(self.name, self._final))
@@ -61,9 +62,9 @@ class AtomicFile:
         self.file = opened[0]
 
     def appear(self) -> None:
-        """Give the file its name before it is complete. After this call, a failure does not remove the file.
+        """Give the file its name before it is complete. From then on, a failure does not remove the file.
 
-        On Windows, an open file cannot be renamed, so it gets its name only with `commit`.
+        On Windows, an open file cannot be renamed, so the file gets its name only in `commit`.
         """
         if self._final is None or os.name == "nt":
             return
@@ -77,7 +78,7 @@ class AtomicFile:
         self.name, self._final = self._final, None
 
     def commit(self) -> None:
-        """Close the file and give it its name. If this raises `WriteError`, call `discard`."""
+        """Close the file, and rename it to its destination. If this raises `WriteError`, call `discard`."""
         try:
             self.file.close()
             if self._final is not None:
@@ -88,21 +89,21 @@ class AtomicFile:
 
     def discard(self) -> None:
         if self._finalizer.alive:
-            # A finalizer that is interrupted counts as run, so it is not called.
+            # An interrupted finalizer counts as having run, so call its function instead.
             _give_up(*self._given_up)
             self._finalizer.detach()
 
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a binary file that appears at the end of the ``with`` block, unless the block raises; see `AtomicFile`.
+    """Open a binary file that appears at the end of the ``with`` block unless the block raises; see `AtomicFile`.
 
-    The file's ``name`` is its path while it is unfinished, for libraries that write only to paths. An OSError that the
-    block raises becomes `WriteError`.
+    For libraries that only write to paths, ``name`` is the path of the unfinished file. If the block raises OSError, it
+    becomes `WriteError`.
     """
     new = AtomicFile(path)
     try:
-        # The file is not closed if the block fails, because closing would write its buffer.
+        # If the block fails, the file is not closed here, because closing would write its buffer.
         file = io.BufferedWriter(new.file)
         yield file
         file.flush()
@@ -121,9 +122,9 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def write_error(destination: str, error: BaseException, advice: str = "") -> WriteError:
-    """Make the error for a destination that cannot be written.
+    """Return the error for a destination that cannot be written.
 
-    ``destination`` is text for the message, such as ``"'video.mp4'"``; ``advice`` is a sentence that ends the message.
+    ``destination`` is text for the message, such as ``"'video.mp4'"``. ``advice`` is the last sentence of the message.
     """
     # The full message of a system error would name the hidden file.
     reason = getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__
@@ -143,13 +144,13 @@ def _is_special(path: str) -> bool:
 
 
 def _hidden_name(path: str) -> str:
-    """Return an unused name in the folder of ``path`` that patterns such as ``*.mp4`` do not match."""
+    """Return an unused name in the folder of ``path`` that does not match patterns such as ``*.mp4``."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name[:_NUM_KEPT_CHARACTERS]}.{secrets.token_hex(6)}.part")
 
 
 def _open_new_file(name: str, final: str | None) -> io.FileIO:
-    """Open a new file with the permissions of the file that it will replace; without ``final``, open a special file."""
+    """Open a new file with the permissions of the file at ``final``; if ``final`` is ``None``, open a special file."""
     if final is None:
         return open(name, "wb", buffering=0)
     file = open(name, "x+b", buffering=0)  # noqa: SIM115
@@ -182,20 +183,20 @@ def check_outputs(
     how: str = "--overwrite",
     makes_folders: bool = False,
 ) -> None:
-    """Refuse outputs that are an input, the same file as another output, a folder, or a file that must be kept.
+    """Reject outputs that are an input, the same file as another output, a folder, or a file that must be kept.
 
-    Paths are compared after following symbolic and hard links. Outputs whose names differ only in case count as the
-    same file, because they are the same on some systems. Devices and pipes may be written. Raises
-    `InvalidArgumentError`, and `WriteError` if the folder of an output is missing or cannot be written.
+    Paths are compared after following symbolic and hard links. Outputs whose names differ only in case count as one
+    file, because some systems treat them so. Devices and pipes are accepted. Raises `InvalidArgumentError` for a
+    rejected output, and `WriteError` if the folder of an output is missing or cannot be written.
 
     Args:
-        outputs: Paths.
+        outputs: Paths to be written.
         sources: Inputs: paths, ``file:`` URLs, and ``"-"`` for standard input. Remote sources are ignored.
         overwrite: Whether existing files may be replaced.
-        is_own: Called with an output and the path of the existing file, whose letters may differ in case. Returns
-            whether this file may be replaced without ``overwrite``. By default, no file may be replaced without it.
+        is_own: Function that returns whether an existing file may be replaced without ``overwrite``. Its arguments are
+            the output and the path of the existing file, whose letters may differ in case. By default, no file may.
         how: The option that allows overwriting, for the message.
-        makes_folders: Whether the caller makes the folders of its outputs.
+        makes_folders: Whether the caller creates the folders of its outputs.
     """
     names = list(map(os.fsdecode, outputs))
     paths = [path for source in sources if isinstance(source, (str, os.PathLike)) for path in _paths_of(source)]
@@ -239,7 +240,7 @@ def _real_path(name: str) -> str:
 
 
 def _paths_of(source: str | os.PathLike[str]) -> list[str | int]:
-    """Return the paths that ``source`` may stand for, and also descriptor 0 (standard input) if it is ``"-"``."""
+    """Return the paths that ``source`` may mean. For ``"-"``, they include descriptor 0 (standard input)."""
     text = os.fsdecode(source)
     if text == "-":
         return [text, 0]
@@ -249,7 +250,7 @@ def _paths_of(source: str | os.PathLike[str]) -> list[str | int]:
 
 
 def _check_folder(name: str, folder: str, makes_folders: bool) -> None:
-    """Raise `WriteError` if the folder of an output is missing, is a file or cannot be written."""
+    """Raise `WriteError` if the folder of an output is missing, is not a folder, or cannot be written."""
     while makes_folders and not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.path.lexists(folder):
@@ -261,7 +262,7 @@ def _check_folder(name: str, folder: str, makes_folders: bool) -> None:
 
 
 def _identify_file(path: str | os.PathLike[str] | int) -> frozenset[object]:
-    """Return the real path of a file, and its device and inode numbers if it exists."""
+    """Return a set that identifies a file: its real path and, if it exists, its device and inode numbers."""
     try:
         if isinstance(path, int):
             status = os.fstat(path)
@@ -276,7 +277,7 @@ def _identify_file(path: str | os.PathLike[str] | int) -> frozenset[object]:
 
 
 def _find_existing(path: str, folders: dict[str, dict[str, str]]) -> str | None:
-    """Return the existing file whose name equals ``path`` except for case, or ``None``; ``folders`` is a cache."""
+    """Return the existing file whose name equals ``path`` except for case; ``None`` if none. ``folders`` is a cache."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

@@ -1,7 +1,7 @@
-"""Readers: the file objects from which the demuxer reads, unless FFmpeg opens the source itself; a cache for ranges.
+"""Readers, the file objects from which the demuxer reads unless FFmpeg opens the source, and a cache for ranges.
 
-Each reader of a source has its own position, so that several handles (threads, a scan and a decoder) can read the
-source at the same time.
+Each reader of a source has its own position. So several handles (threads, a scan and a decoder) can read the source at
+the same time.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from ..common.interrupts import call_of_user
 from ..common.locks import ForkSafeLock
 
 BLOCK_BYTES = 1 << 16
-# On any network, one more request takes longer than fetching this many bytes.
+# On any network, an additional request takes longer than fetching this many bytes.
 MIN_REQUEST_BYTES = 1 << 17
-# Twice as much would save few requests, and a wrong guess would waste twice as much.
+# Twice this value would save few requests, but waste twice as much after a wrong guess.
 MAX_REQUEST_BYTES = 1 << 22
-# Limit for each open handle.
+# Largest size of the cache of each open handle.
 MAX_CACHED_BYTES = 1 << 24
-# Cached blocks to fetch again rather than splitting a request in two.
+# Largest number of cached blocks that are fetched again, to avoid splitting a request in two.
 _MAX_BRIDGED_BLOCKS = 1
 
 
 class RangeCache:
-    """Plans the requests for reads of one remote file, and caches their data. It does no I/O.
+    """Plans requests to read one remote file, and caches the fetched data. The class does no I/O itself.
 
-    The file is divided into blocks. Fetched blocks are cached, and the least recently used block is dropped first::
+    The file is divided into blocks. Fetched blocks are cached; the least recently used ones are dropped first::
 
         read 10..20 of a cold cache          fetch the block of 10, and a little more
         consecutive reads                    fetch twice as much each time, up to a limit
         a read inside an announced range     fetch up to the end of that range
         a read with some blocks cached       fetch the missing blocks, as one range if gaps are small
 
-    The sizes of the cache and of requests are multiples of ``block_bytes``; only a request at the end of the file may
-    differ. A read has at most ``max_request_bytes``. The cache must hold two of the largest requests and a few blocks.
+    The sizes of the cache and of requests are multiples of ``block_bytes``, except for a request at the end of the
+    file. A read has at most ``max_request_bytes``. The cache must have room for two of the largest requests and a few
+    blocks.
 
     >>> cache = RangeCache(1000, block_bytes=10, min_request_bytes=20, max_request_bytes=80, max_cached_bytes=300)
     >>> cache.plan(5, 8)
@@ -78,13 +79,13 @@ class RangeCache:
         return sum(map(len, self._blocks.values()))
 
     def will_need(self, start: int, stop: int) -> None:
-        """Announce that bytes ``start`` to ``stop`` are read next. This replaces earlier announcements."""
+        """Announce that bytes [start, stop) are read next. This replaces earlier announcements."""
         self._announced = range(max(0, start) // self._block_bytes, _ceil_div(min(stop, self.size), self._block_bytes))
 
     def plan(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """Return the ranges (start, stop) to fetch and `store` before `take` can return bytes ``start`` to ``stop``.
+        """Return the ranges (start, stop) to fetch. `store` them before `take` is called for bytes [start, stop).
 
-        ``stop`` is at most the size of the file and at most ``start + max_read_bytes``.
+        ``stop`` must be at most the size of the file, and at most ``start + max_read_bytes``.
         """
         first, end = start // self._block_bytes, _ceil_div(stop, self._block_bytes)
         missing = []
@@ -99,11 +100,11 @@ class RangeCache:
         if runs[-1][1] == end:
             runs[-1] = (runs[-1][0], self._extend_run(*runs[-1]))
         self._frontier = runs[-1][1]
-        # Because blocks are aligned, a read of the longest size can be one block longer than the largest request.
+        # Blocks are aligned, so the longest read can take one block more than the largest request.
         return [self._bytes_of(*piece) for run in runs for piece in _split_run(*run, self._max_blocks)]
 
     def _extend_run(self, begin: int, end: int) -> int:
-        """Extend a run of missing blocks by blocks that will probably be read next; return its end."""
+        """Extend a run of missing blocks by blocks that are likely to be read next; return the end of the run."""
         if begin in self._announced:
             self._window = self._min_blocks
             wanted_end = self._announced.stop
@@ -120,7 +121,7 @@ class RangeCache:
         return begin * self._block_bytes, min(end * self._block_bytes, self.size)
 
     def store(self, start: int, data: bytes) -> None:
-        """Cache data fetched from ``start``, which must be complete blocks except at the end of the file."""
+        """Cache data fetched from ``start``. They must be complete blocks, except at the end of the file."""
         for offset in range(0, len(data), self._block_bytes):
             block = (start + offset) // self._block_bytes
             self._blocks[block] = data[offset : offset + self._block_bytes]
@@ -129,7 +130,7 @@ class RangeCache:
             self._blocks.popitem(last=False)
 
     def take(self, start: int, stop: int) -> bytes:
-        """Return bytes ``start`` to ``stop``, after the requests of `plan` were stored."""
+        """Return bytes [start, stop). The ranges from `plan` must have been stored."""
         first, end = start // self._block_bytes, _ceil_div(stop, self._block_bytes)
         joined = b"".join(self._blocks[block] for block in range(first, end))
         offset = first * self._block_bytes
@@ -141,7 +142,7 @@ def _ceil_div(value: int, divisor: int) -> int:
 
 
 def _join_blocks(blocks: list[int]) -> list[tuple[int, int]]:
-    """Join ascending block numbers to ranges (begin, end), which include small gaps between the numbers."""
+    """Join ascending block numbers to ranges (begin, end). Small gaps between the numbers are included."""
     runs: list[tuple[int, int]] = []
     for block in blocks:
         if runs and block - runs[-1][1] <= _MAX_BRIDGED_BLOCKS:
@@ -155,22 +156,22 @@ def _split_run(begin: int, end: int, max_length: int) -> list[tuple[int, int]]:
     return [(piece, min(piece + max_length, end)) for piece in range(begin, end, max_length)]
 
 
-#: Bytes that FFmpeg reads of a local file at once. FFmpeg's default is four times as much. A clip from a few small
-#: groups of pictures would not use most of it; reading a whole file takes a few more system calls.
+#: Number of bytes that FFmpeg reads of a local file at once. FFmpeg's default is four times as large. A clip from a few
+#: small groups of pictures would not use most of it. Reading a whole file takes a few more system calls.
 LOCAL_BLOCK_BYTES = 1 << 13
 
 
 class Reader(ABC):
-    """A binary file for the demuxer: ``read`` never returns more than asked, ``seek`` returns the position."""
+    """A binary file for the demuxer. ``read`` never returns more than requested; ``seek`` returns the new position."""
 
-    #: Reading this many bytes in one call takes hardly longer than reading one.
+    #: A read of this many bytes takes hardly longer than a read of one byte.
     small_read_bytes = 1 << 13
-    #: Bytes that FFmpeg requests at once: its own default.
+    #: Number of bytes that FFmpeg requests at once. This is FFmpeg's default.
     block_bytes = 1 << 15
 
     def __init__(self) -> None:
         self._position = 0
-        #: A `KeyboardInterrupt` or similar that was raised while FFmpeg read, see `pyav.opening.raise_interruption`.
+        #: An exception such as `KeyboardInterrupt`, raised while FFmpeg read; see `pyav.opening.raise_interruption`.
         self.interruption: BaseException | None = None
 
     @abstractmethod
@@ -193,7 +194,7 @@ class Reader(ABC):
         return self._position
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Read ``size`` bytes from ``position``, fewer only at the end of the file."""
+        """Read ``size`` bytes from ``position``; return fewer only at the end of the file."""
         self.seek(position)
         data = bytearray()
         while len(data) < size and (part := self.read(size - len(data))):
@@ -201,14 +202,14 @@ class Reader(ABC):
         return bytes(data)
 
     def will_need(self, start: int, stop: int) -> None:  # noqa: B027
-        """Announce that bytes ``start`` to ``stop`` are read next, for readers that fetch ahead."""
+        """Announce that bytes [start, stop) are read next. Readers that fetch ahead use this."""
 
     def close(self) -> None:  # noqa: B027
-        """Close everything that this reader opened; an object that the user opened stays open."""
+        """Close everything that this reader has opened. An object that the user opened stays open."""
 
 
 class SpanReader(Reader):
-    """Bytes ``start`` to ``stop`` of another reader, which is closed together with this reader."""
+    """Reads bytes [start, stop) of another reader, which is closed together with this one."""
 
     def __init__(self, whole: Reader, start: int, stop: int) -> None:
         super().__init__()
@@ -246,12 +247,12 @@ class MemoryReader(Reader):
 
 
 class DescriptorReader(Reader):
-    """Reads a regular file by position, so that the file offset of the user or of a forked process does not matter.
+    """Reads a regular file by position, so it does not matter if a user or a forked process moves the offset.
 
-    ``descriptor`` is from `regular_file_descriptor`. With ``close``, the file is closed with the reader.
+    ``descriptor`` comes from `regular_file_descriptor`. With ``close=True``, the file is closed with the reader.
     """
 
-    # The system reads ahead, so reading fewer bytes does not take less time.
+    # The system reads ahead, so smaller reads do not take less time.
     small_read_bytes = 1 << 14
     block_bytes = LOCAL_BLOCK_BYTES
 
@@ -272,7 +273,7 @@ class DescriptorReader(Reader):
     def read_at(self, position: int, size: int) -> bytes:
         if self._file.closed:
             self._check()
-        # Except at the end of the file and for enormous sizes, one system call returns all bytes.
+        # One system call returns all bytes, except at the end of the file and for enormous sizes.
         try:
             data = os.pread(self._descriptor, size, position)
         except OSError as error:
@@ -289,7 +290,7 @@ class DescriptorReader(Reader):
 
 
 class SharedFile:
-    """A file object whose position several readers share; each reader seeks to its own position before it reads."""
+    """A file object that several readers share. Each reader seeks to its own position before it reads."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -308,9 +309,9 @@ class SharedFile:
 
 
 class FileReader(Reader):
-    """Reads a file object. With ``close``, the file is closed with the reader.
+    """Reads a file object. With ``close=True``, the file is closed with the reader.
 
-    ``owner`` is an object that must live as long as the reader, for example an archive whose files close with it.
+    ``owner`` is an object that must live as long as the reader, such as an archive whose files are closed with it.
     """
 
     def __init__(self, shared: SharedFile, *, close: bool, owner: object = None) -> None:
@@ -337,7 +338,7 @@ class FileReader(Reader):
         self._last_seek = self._call(f"Seeking to {offset} (whence={whence})", self._shared.file.seek, offset, whence)
 
     def _call(self, what: str, function: Callable[..., Any], *args: int) -> Any:
-        """Call the file object, and turn every `Exception` that it raises into `ReadError`."""
+        """Call the file object, and turn any `Exception` that it raises into `ReadError`."""
         try:
             return call_of_user(function, *args)
         except MediaTensorError:
@@ -355,7 +356,7 @@ class FileReader(Reader):
     def _read_at(self, position: int, size: int) -> bytes:
         with self._shared.lock:
             self._shared.check_open()
-            # After a fork, the child's copy of the reader may share the file position with the parent.
+            # After a fork, the child's copy of the reader may share its file position with the parent.
             me = (os.getpid(), id(self))
             if self._shared.last_reader != me:
                 self._seek(position, os.SEEK_SET)
@@ -383,24 +384,24 @@ class FileReader(Reader):
 
 
 class SourceFaultError(ReadError):
-    """Reading the source failed, so the media may continue after the bytes that were read."""
+    """Reading the source failed, but the media may continue after the bytes that were read."""
 
 
 class RangeFetcher(Protocol):
-    """Fetches bytes for a `RangeReader`, which closes it."""
+    """Fetches bytes for a `RangeReader`. The reader closes it."""
 
     def fetch(self, start: int, stop: int) -> bytes:
-        """Return exactly the bytes ``start`` to ``stop``, or raise any exception."""
+        """Return exactly the bytes [start, stop), or raise any exception."""
 
     def close(self) -> None:
         """Release connections."""
 
 
 class RangeReader(Reader):
-    """Reads a remote file by ranges, with few requests for the necessary parts, see `RangeCache`.
+    """Reads the needed ranges of a remote file with few requests; see `RangeCache`.
 
-    The fetcher is closed with the reader. ``beginning`` has the first bytes if they are already known: complete blocks
-    of the cache, or the complete file.
+    The fetcher is closed with the reader. ``beginning`` has the first bytes, if they are known already. They must be
+    complete blocks of the cache, or the complete file.
     """
 
     small_read_bytes = MIN_REQUEST_BYTES
@@ -444,7 +445,7 @@ class RangeReader(Reader):
 
 
 def regular_file_descriptor(file: Any) -> int | None:
-    """Return the descriptor of a regular file opened by ``open(..., "rb")``; ``None`` for any other file object."""
+    """Return the descriptor of a regular file that ``open(..., "rb")`` opened; ``None`` for other file objects."""
     if type(file) not in (io.BufferedReader, io.FileIO) or not hasattr(os, "pread"):
         return None
     try:

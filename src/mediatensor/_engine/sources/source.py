@@ -1,7 +1,7 @@
-"""Sources of media: picklable descriptions that open a new reader for every handle.
+"""Sources of media: picklable descriptions that open a new reader for each handle.
 
-A `Source` never keeps an open handle. `Source.open` returns the demuxer's input: a string that FFmpeg opens itself, or
-a `Reader`.
+A `Source` never holds an open file. `Source.open` returns the input of the demuxer: a string for FFmpeg to open, or a
+`Reader`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .readers import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-# A scheme has at least two characters, so that a Windows drive letter is not mistaken for one.
+# A scheme has at least two characters, to distinguish it from the letter of a Windows drive.
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # fmt: off
 FFMPEG_SCHEMES = frozenset((
@@ -56,13 +56,13 @@ FFMPEG_SCHEMES = frozenset((
 _NOT_THERE = frozenset((404, 410))
 _NUM_TEXT_BYTES = 1024
 
-# The other end of a pipe with such a name is already open, so opening the pipe does not wait.
+# Pipes with such names are already open at the other end, so opening them does not wait.
 _OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/")
-# A file is identified by its first bytes, because most formats have a header or their first frame there.
+# Number of first bytes that identify a file. Most formats have a header or their first frame there.
 _NUM_IDENTITY_BYTES = 4096
 _NUM_MAGIC_BYTES = 12
 
-# In the path of an image, FFmpeg treats these characters as a pattern for many files.
+# In the path of an image, FFmpeg treats these characters as a pattern that matches many files.
 _PATTERN_CHARACTERS = frozenset("%*?[{")
 
 
@@ -82,15 +82,15 @@ class Source(ABC):
     #: Whether FFmpeg may open other files or URLs that this source refers to (playlists).
     may_refer_elsewhere = False
 
-    #: The first bytes of the source at its last opening; empty if they are unknown.
+    #: The first bytes of the source when it was last opened; empty if unknown.
     magic = b""
 
     @abstractmethod
     def open(self) -> str | Reader:
-        """Return what the demuxer opens: a path or URL for FFmpeg, or a `Reader`, which is closed with the handle."""
+        """Return the input of the demuxer: a path or URL for FFmpeg, or a `Reader`, which is closed with the handle."""
 
     def open_bytes(self) -> Reader | None:
-        """Return a reader of a source for which `open` returns a path; ``None`` if its bytes cannot be read so."""
+        """Return a reader of the bytes if `open` returns a path; ``None`` if the bytes cannot be read in this way."""
         return None
 
     def check_unchanged(self) -> None:  # noqa: B027
@@ -102,19 +102,19 @@ class Source(ABC):
 
     @property
     def file_name(self) -> str:
-        """Return the name of the file without its folders, or a description of a source that has no name."""
+        """Return the file's name without folders. For a source without a name, return a description."""
         return os.path.basename(self.describe())
 
 
 class PathSource(Source):
-    """A local file. Between two openings it may grow, but must not change otherwise."""
+    """A local file. It may grow between two openings, but must not change in any other way."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        # State of the file when it was last opened, and the number and the digest of its first bytes.
+        # State of the file when it was last opened; number and digest of its first bytes.
         self._state: tuple[int, ...] | None = None
         self._beginning: tuple[int, bytes] = (0, b"")
-        # Check now, so that the error appears where the path was given and not in a worker.
+        # Check now, so that the error is raised where the path was passed and not in a worker.
         self._check()
 
     def _check(self) -> os.stat_result:
@@ -132,7 +132,7 @@ class PathSource(Source):
         return status
 
     def check_opens_at_once(self) -> os.stat_result:
-        """Raise if opening could wait for a writer forever; otherwise return the result of `os.stat`."""
+        """Raise if opening the file could wait for a writer forever; otherwise return the result of `os.stat`."""
         status = self._check()
         is_pipe = stat.S_ISFIFO(status.st_mode)
         if (is_pipe or stat.S_ISSOCK(status.st_mode)) and not self.path.startswith(_OPEN_ALREADY):
@@ -146,7 +146,7 @@ class PathSource(Source):
         self._note_or_compare_start(self.check_opens_at_once())
         if not _PATTERN_CHARACTERS.isdisjoint(self.path) and (reader := self.open_bytes()) is not None:
             return reader
-        # The explicit scheme keeps FFmpeg from reading a name such as "concat:x" or "a:b.mp4" as a URL.
+        # The explicit scheme keeps FFmpeg from taking a name such as "concat:x" or "a:b.mp4" for a URL.
         return f"file:{self.path}"
 
     def open_bytes(self) -> Reader | None:
@@ -169,14 +169,14 @@ class PathSource(Source):
         except OSError:  # the file was removed, but open handles can still read it
             return
         state = _state_of(status)
-        # If the file was replaced, open handles still read the old file.
+        # If another file has replaced it, open handles still read the old file.
         if state != self._state and state[:2] == self._state[:2]:
             self._note_or_compare_start(status)
 
     def _note_or_compare_start(self, status: os.stat_result) -> None:
-        """Store a digest of the first bytes of a regular file, or compare them with the stored digest.
+        """Store a digest of a regular file's first bytes or, if one is stored, compare it.
 
-        Raises `ReadError` if the file has changed, because the index of the old file would return wrong frames.
+        Raises `ReadError` if the file has changed. The index of the old file would return wrong frames.
         """
         if not stat.S_ISREG(status.st_mode):
             return
@@ -198,7 +198,7 @@ class PathSource(Source):
 
 
 class SpanSource(Source):
-    """Bytes ``start`` to ``stop`` of another source."""
+    """Bytes [start, stop) of another source."""
 
     def __init__(self, whole: Source, start: int, stop: int) -> None:
         self._whole = whole
@@ -225,7 +225,7 @@ class SpanSource(Source):
 class _RemoteSource(Source):
     def __init__(self, url: str) -> None:
         self.url = url
-        # Version of the file when it was first opened. It is pickled, because the index of one version would return
+        # Version of the file when it was first opened. It is pickled, because an index of one version would return
         # wrong frames of another version.
         self._version: Any = None
 
@@ -236,7 +236,7 @@ class _RemoteSource(Source):
 class UrlSource(_RemoteSource):
     """A URL with a scheme that FFmpeg supports.
 
-    A media file on a web server is read by ranges. FFmpeg itself opens everything else: playlists, live streams, URLs
+    Media files on web servers are read by ranges. FFmpeg opens everything else itself: playlists, live streams, URLs
     with passwords or proxies, and all other schemes.
     """
 
@@ -257,7 +257,7 @@ class UrlSource(_RemoteSource):
                 message = f"Could not open input file: {self.url} does not exist ({error})."
                 raise SourceNotFoundError(message) from error
             raise OpenError(f"Could not open input file: {self.url} ({error}).") from error
-        # Playlists start with text, media containers with binary numbers.
+        # Playlists start with text; media containers have bytes that are not text.
         if not any(byte < 9 for byte in beginning[:_NUM_TEXT_BYTES]):
             server.close()
             return self.url
@@ -266,9 +266,9 @@ class UrlSource(_RemoteSource):
 
 
 class FsspecSource(_RemoteSource):
-    """A URL of any file system that fsspec supports. Every handle opens it again.
+    """A URL of any file system that fsspec supports. Each handle opens the URL again.
 
-    The file is read by ranges if the file system can fetch them, otherwise through a file object of fsspec.
+    The file is read by ranges if the file system can fetch ranges, otherwise through a file object of fsspec.
     """
 
     def __init__(self, url: str) -> None:
@@ -351,14 +351,14 @@ class FileLikeSource(Source):
 
 
 def _state_of(status: os.stat_result) -> tuple[int, ...]:
-    """Return (device, file, size, time of the last change)."""
+    """Return (device, inode, size, time of the last change)."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def stamp_of(file: str | int) -> tuple[int, int] | None:
-    """Return the time of a file's last change in nanoseconds, and its size; ``None`` if it is not a local file.
+    """Return (time of the last change in nanoseconds, size) of a file; ``None`` if it is not a local file.
 
-    Replacing the file changes these values. ``file`` is a path or a descriptor.
+    Both change when the file is replaced. ``file`` is a path or a descriptor.
     """
     try:
         status = os.stat(file)
@@ -374,10 +374,10 @@ def _digest(data: bytes) -> bytes:
 def make_source(source: object) -> Source:
     """Make the `Source` for the argument of a decoder.
 
-    Accepted are a path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor
-    on the CPU, and a binary file object with ``read(size)`` and ``seek(offset, whence)``. Raises `SourceTypeError` for
-    anything else, `SourceNotFoundError` if a path does not exist, `OpenError` if the source is empty or a directory,
-    and `ReadError` if the file object is closed.
+    The source may be a path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8
+    tensor on the CPU, or a binary file object with ``read(size)`` and ``seek(offset, whence)``. Raises
+    `SourceTypeError` for anything else, `SourceNotFoundError` if a path does not exist, `OpenError` if the source is
+    empty or a directory, and `ReadError` if the file object is closed.
     """
     if isinstance(source, Source):
         return source

@@ -1,5 +1,5 @@
-"""Decode a batch of frames with an index: see "Follow a frame" in docs/architecture.md.
+"""Decode a batch of frames with an index. docs/architecture.md has a picture ("Follow a frame").
 
-`approximate` replaces `exact` if there is no index. `stream` is one open video stream, whose `handles` hold the state
-of a call. `frame_cache` keeps decoded frames.
+`approximate` replaces `exact` if there is no index. `stream` is one open video; `handles` hold the state of a call.
+`frame_cache` keeps decoded frames.
 """

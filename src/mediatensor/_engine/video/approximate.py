@@ -1,4 +1,4 @@
-"""Approximate access: compute frame times from the frame rate in the header, without an index."""
+"""Access frames approximately: without an index, frame times are computed from the frame rate in the header."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .frame_stream import ApproximateStream
 from .plan import warn_of_damage
 from .stream import OpenVideo
 
-# Rounding to ticks changes the distance between two times by up to a tick. Coarser ticks count as exact.
+# Rounding to ticks changes the distance between two times by up to a tick. Times in coarser ticks count as exact.
 _MAX_SLACK_SECONDS = 0.001
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """Frame i is assumed to start at ``begin_seconds + i / fps``. All values come from the stream's header."""
+    """The times of frames according to the header: frame i is assumed to start at ``begin_seconds + i / fps``."""
 
     begin_seconds: float
     fps: float
@@ -51,7 +51,7 @@ class Timeline:
         return min(max(round((seconds - self.begin_seconds) * self.fps), 0), self.num_frames - 1)
 
     def indices(self, start_seconds: float, stop_seconds: float) -> range:
-        """Return the indices of the frames shown within [start, stop), including the frame already shown at ``start``.
+        """Return the indices of the frames shown in [start, stop), including a frame that started before ``start``.
 
         >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).indices(1.02, 1.11)
         range(0, 3)
@@ -64,7 +64,7 @@ class Timeline:
 
 
 class ApproximateFrames:
-    """Gives frames by number and by time without a `FrameIndex`; ``within`` has no effect in any method."""
+    """Returns frames by number and by time without a `FrameIndex`. No method uses the argument ``within``."""
 
     def __init__(self, video: OpenVideo) -> None:
         self._video = video
@@ -99,7 +99,7 @@ class ApproximateFrames:
         return i < self.num_frames
 
     def frame_at(self, i: int) -> Frame:
-        """Return the frame nearest to the time of index ``i``; a negative index counts from the end."""
+        """Return the frame nearest to the computed time of index ``i``. A negative index counts from the end."""
         i = checks.valid_index(i, self.num_frames, self._video.stream_info.index)
         return self._frame_at([self._timeline.seconds(i)], nearest=True)
 
@@ -108,7 +108,7 @@ class ApproximateFrames:
         return self._frame_at(checks.latest(seconds).tolist(), nearest=False)
 
     def frames_at(self, indices: Sequence[int]) -> FrameBatch:
-        """Return for each index the frame nearest to the time that the index has according to the header."""
+        """For each index, return the frame nearest to the computed time of that index."""
         stream_index = self._video.stream_info.index
         return self._batch([checks.valid_index(i, self.num_frames, stream_index) for i in indices])
 
@@ -121,12 +121,12 @@ class ApproximateFrames:
         previous: int | None = None,
         is_sequential: bool = False,
     ) -> FrameBatch:
-        """Do the same as `frames_at` for the indices that a Python slice selects."""
+        """Return what `frames_at` returns for the indices that a Python slice selects."""
         return self._batch(checks.frame_range(start, stop, step, self.num_frames))
 
     @cached_property
     def clock(self) -> FrameClock:
-        """The start times of the frames by the header's frame rate, for evenly spaced grids of times."""
+        """The computed start times of the frames, for evenly spaced grids of times."""
         timeline = self._timeline
         times = timeline.begin_seconds + np.arange(timeline.num_frames) / timeline.fps
         return FrameClock(times, times, 1 / Fraction(timeline.fps), self._slack)
@@ -139,7 +139,7 @@ class ApproximateFrames:
     def frames_played_at(
         self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """Return the frame shown at each time. With ``is_grid``, the frame shown up to a tick later is returned."""
+        """Return the frame shown at each time. With ``is_grid``, a frame may also start up to a tick after the time."""
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)
         slack = self._slack if is_grid else 0.0
@@ -175,7 +175,7 @@ class ApproximateFrames:
         )
 
     def _decode(self, seconds: list[float], *, nearest: bool) -> tuple[DecodedRows, Tensor]:
-        """Return the frames at the given times, and their (pts, duration). If the device cannot decode, use the CPU."""
+        """Return the frames at some times, and their (pts, duration). Switch to the CPU if the device cannot decode."""
         self._video.check_ready()
         decodes_in_software = self._video.spec.decodes_in_software
         try:
@@ -226,7 +226,7 @@ class ApproximateFrames:
     def _picture(
         self, stream: ApproximateStream, seconds: float, row: int, *, nearest: bool
     ) -> tuple[Any | None, ReplacedFrame | None]:
-        """Return the frame at a time (``None`` if the error policy leaves it out), and the report of a failure."""
+        """Return (frame at a time, report of a failure). The frame is ``None`` if the error policy leaves it out."""
         on_error = self._video.options.on_error
         try:
             picture = self._picture_at(stream, seconds, nearest=nearest)

@@ -1,4 +1,4 @@
-"""Decode each wanted frame once into its rows of one array, and apply the error policy."""
+"""Decode each wanted frame once, write it to its rows of one array, and apply the error policy."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ SizeChangePolicy = Literal["raise", "scale"]
 
 IS_FLAGGED = "the codec flags it as damaged"
 
-#: How many frames before and after a failed frame are tried as its replacement.
+#: Number of frames before and after a failed frame that are tried as its replacement.
 NEAREST_REACH = 32
 
-# A call for more frames than this keeps none of them in the cache, because that would allocate new memory.
+# A call for more frames than this does not cache any of them, because that would allocate new memory.
 _MAX_KEPT = 64
 
 _ONE_THREAD = threads.Division(1, 1)
 
-# A request for a frame up to this many frames before the previous request counts as stepping backwards.
+# A request counts as a step backwards if its frame is at most this many frames before the previous request.
 _STEP_BACK = 32
 
-# All calls share this lock. Each call holds it once, to allocate its array.
+# All calls share this lock. Each call holds it once, while it allocates its array.
 _allocating = ForkSafeLock()
 
 
 class PixelWriter:
-    """Writes frames into the rows of one array, which is allocated when the first frame gives its size.
+    """Writes frames to the rows of one array. The array is allocated when the first frame is written, in its size.
 
-    Frames of other sizes are scaled to ``size`` (height, width); ``None`` makes other sizes an error. ``orientation``
-    is for frames that carry none; ``None`` for upright.
+    Frames of other sizes are scaled to ``size`` (height, width); if ``size`` is ``None``, they are an error.
+    ``orientation`` is the orientation of frames that state none; ``None`` means upright.
     """
 
     def __init__(self, num_rows: int, size: tuple[int, int] | None, orientation: Orientation | None = None) -> None:
@@ -57,9 +57,9 @@ class PixelWriter:
         self.pixels: NDArray[Any] | Tensor | None = None
 
     def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
-        """Convert a frame into the first of ``rows`` and copy it to the rest. Threads may write different rows.
+        """Convert a frame, write it to the first of ``rows``, and copy it to the others. Rows may be filled by threads.
 
-        Raises `SizeChangeError`, with ``name``, if the frame's size differs from the size of rows written earlier.
+        Raises `SizeChangeError` if the size differs from earlier rows. ``name`` names the frame in the error message.
         """
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:
@@ -91,7 +91,7 @@ class PixelWriter:
 
 @dataclass(frozen=True)
 class DecodedPicture:
-    """A decoded frame in CPU memory, not converted to RGB yet. While it exists, the codec's buffer stays in use."""
+    """A decoded frame in CPU memory before conversion to RGB. While it exists, it keeps the codec's buffer in use."""
 
     frame: int  # its index
     _picture: Any
@@ -100,7 +100,7 @@ class DecodedPicture:
     duration_seconds: float = 0.0
 
     def luma(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Return the luma plane (H, W), upright and read-only, scaled to ``size`` (height, width) if given."""
+        """Return the luma plane (H, W), upright and read-only. By default, it is not scaled to another size."""
         orientation = orientation_of(self._picture)
         stored = orientation.size(*size) if size is not None else None
         return np.ascontiguousarray(orientation.apply(luma_of(self._picture, stored)))
@@ -110,7 +110,7 @@ class DecodedPicture:
         return cast(FrameConverter, self._converter).components_of(self._picture, size)
 
     def rgb(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Return upright RGB (H, W, 3), as `VideoDecoder` returns it, scaled to ``size`` (height, width) if given."""
+        """Return the same upright RGB (H, W, 3) as `VideoDecoder`. By default, it is not scaled to another size."""
         orientation = orientation_of(self._picture)
         pixels = self._converter.empty(1, *(size or self._converter.output_size(self._picture, orientation)))[0]
         self._converter.write(self._picture, orientation, pixels)
@@ -118,7 +118,7 @@ class DecodedPicture:
 
 
 class PictureWriter(PixelWriter):
-    """Stores frames without conversion in an array of `DecodedPicture`."""
+    """Stores frames in an array of `DecodedPicture`, without converting them."""
 
     def __init__(self, num_rows: int) -> None:
         super().__init__(num_rows, None)
@@ -129,12 +129,12 @@ class PictureWriter(PixelWriter):
             cast("NDArray[Any]", self.pixels)[row] = DecodedPicture(cast(int, name), picture, converter)
 
     def start_over(self) -> None:
-        """Do nothing: every row is written again."""
+        """Do nothing, because every row is written again."""
 
 
 @dataclass(slots=True)
 class DecodedRows:
-    """The frames that one call decoded, one per row, and what happened to damaged and missing frames."""
+    """The frames that one call has decoded, one per row, and reports about damaged and missing frames."""
 
     pixels: NDArray[Any] | Tensor | None  # (N, H, W, 3); None if there is no row
     frames: Sequence[int]  # index of the frame in each row
@@ -152,11 +152,11 @@ def decode_rows(
     is_plain: bool = False,
     is_sequential: bool = False,
 ) -> DecodedRows:
-    """Decode each wanted frame once and write it into its rows, one for each element of ``frames``.
+    """Decode each wanted frame once, and write it to every row that requests it. Row i shows ``frames[i]``.
 
-    ``frames`` are not negative, in any order and with duplicates. ``make_writer`` gets the number of rows. ``is_plain``
-    means that the writer stores the converter's pixels unchanged, and no frame is replaced or left out.
-    ``is_sequential`` means that the caller goes through the video, and will not ask for the same frames again.
+    ``frames`` are not negative, in any order, and may repeat. ``make_writer`` gets the number of rows. ``is_plain``
+    means that the writer stores the converter's pixels unchanged, and that no frame is replaced or left out.
+    ``is_sequential`` means that the caller reads through the video and will not request the same frames again.
 
     Raises `DecodeError` for a damaged frame under ``"raise"``, for a missing frame under ``"raise"`` and ``"keep"``,
     and for a frame that nothing can replace under ``"nearest"``.
@@ -237,7 +237,7 @@ def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool
 
 
 def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPolicy) -> dict[int, str]:
-    """Return the frames that are missing or damaged according to the index, each with the reason."""
+    """Return the frames that are missing or damaged according to the index, as a dictionary from frame to reason."""
     num_frames = len(index)
     reason = f"decoding showed that the stream has only {num_frames} frames"
     failed = {frame: reason for frame in wanted if frame >= num_frames}
@@ -268,7 +268,7 @@ class _Request:
     writer: PixelWriter
     on_error: ErrorPolicy
     failed: dict[int, str]  # frames known to be undecodable, each with the reason; decoding adds more
-    # Frames that the codec flags as damaged. Used only with a user's table: other indexes record the flags.
+    # Frames that the codec flags as damaged. Used only with a user's table, because other indexes record these flags.
     damaged: set[int] = field(default_factory=set)
 
     def decode(
@@ -281,10 +281,10 @@ class _Request:
         keeps: bool = False,
         drains: bool = False,
     ) -> None:
-        """Decode the frames ``places`` (ascending), and write those in ``rows``.
+        """Decode the frames ``places`` (ascending), and write those that ``rows`` contains.
 
-        Undecodable frames raise, or are added to ``failed``. ``segments`` is the plan; ``None`` makes it here. The
-        frames stay in the frame cache if ``keeps``. The codec is drained afterwards if ``drains``.
+        Undecodable frames raise an error, or are added to ``failed``. ``segments`` is the plan; by default, it is made
+        here. With ``keeps``, the frames stay in the frame cache. With ``drains``, the codec is drained afterwards.
         """
         index, stream = self.index, worker.stream
         remaining = set(places)
@@ -320,7 +320,7 @@ class _Request:
         self.failed[frame] = reason
 
     def _keep_flagged(self, frame: int) -> bool:
-        """Record a frame that the codec flags as damaged; return whether the error policy still wants it written."""
+        """Record a frame that the codec flags as damaged. Return whether the error policy still lets it be written."""
         if self.on_error == "raise":
             raise damage_error(frame)
         if self.on_error == "keep":
@@ -330,13 +330,13 @@ class _Request:
         return False
 
     def raise_size_change(self, frames: list[int]) -> None:
-        """Decode ``frames`` again in order, to raise `SizeChangeError` for the first frame whose size differs."""
+        """Decode ``frames`` again in order, which raises `SizeChangeError` for the first frame of another size."""
         self.handle.frame_cache.clear()
         self.writer.start_over()
         self.decode(self.handle.worker, frames, self.rows)
 
     def write_nearest(self, frame: int) -> int:
-        """Fill a frame's rows with the nearest decodable frame (of two, the earlier); return that frame's index."""
+        """Fill a frame's rows with the nearest decodable frame, the earlier one in a tie; return that frame's index."""
         rows = self.rows[frame]
         for distance in range(1, NEAREST_REACH + 1):
             for other in (frame - distance, frame + distance):
@@ -356,9 +356,9 @@ class _Request:
 
 
 def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
-    """Decode frames that are not in the cache, with the division of threads that is expected to be fastest.
+    """Decode frames that are not in the cache. Divide the threads in the way that is estimated to be fastest.
 
-    ``frames`` ascend. ``overlaps`` means that the frame cache held other frames that the call wants.
+    ``frames`` ascend. ``overlaps`` means that some frames of the call were in the frame cache.
     """
     handle, index = request.handle, request.index
     worker = handle.worker
@@ -371,7 +371,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
         handle.frame_cache.clear()  # a caller that moves forward does not ask for earlier frames
     fits = len(frames) <= _MAX_KEPT and handle.frame_cache.can_hold(len(frames), stream.reader.num_pixels)
     keeps = not is_sequential and (len(frames) == 1 or fits)
-    # Do not change the threads if decoding continues, or if frames are compared with a linear decode.
+    # Do not change the threads if decoding continues where it stopped, or if frames are compared with a linear decode.
     if segments[0].key_frame is None or not handle.chooses_threads or index.settled or index.is_authoritative:
         request.decode(worker, frames, request.rows, segments, keeps=keeps)
         return
@@ -383,7 +383,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
     if len(workers) == 1:
         request.decode(worker, frames, request.rows, segments, keeps=keeps)
         return
-    # A long run that starts last would delay the end of the call.
+    # Start the longest runs first. A long run that starts last would delay the end of the call.
     longest_first = sorted(runs.items(), key=lambda run: num_pictures(index, *run), reverse=True)
     on_device = handle.converter.here()
 
@@ -395,7 +395,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
 
 
 def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]]) -> threads.Division:
-    """Divide the call's threads among independent runs. ``runs`` maps each run's key frame to its wanted frames."""
+    """Divide the call's threads among independent runs, given the wanted frames of each run by key frame."""
     num_threads = handle.num_threads()
     if num_threads == 1:
         return _ONE_THREAD
@@ -411,7 +411,7 @@ def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]
 
 
 def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[int]:
-    """Return the frames to decode and keep when stepping backwards: the wanted frame and earlier frames of its GOP.
+    """Return the frames to decode and cache for a step backwards: earlier frames of the GOP up to the wanted frame.
 
     ::
 

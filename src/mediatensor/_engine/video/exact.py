@@ -1,4 +1,4 @@
-"""Exact access to frames with an index, which is made on first use, and remade by decoding if it proves wrong."""
+"""Access frames exactly with an index. It is made on first use, and made again by decoding if it proves wrong."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from .stream import OpenVideo
 
 
 class ExactFrames:
-    """Gives frames by number and by time, using a `FrameIndex`.
+    """Returns frames by number and by time, using a `FrameIndex`.
 
-    The user's table ``mappings`` (pts, duration, is_key) or an existing ``index`` saves scanning the stream.
+    If the caller passes a table ``mappings`` (pts, duration, is_key) or an ``index``, the stream is not scanned.
     """
 
     def __init__(
@@ -58,21 +58,22 @@ class ExactFrames:
     ) -> None:
         self._video = video
         self._lock = ForkSafeLock()
-        # Whether no frame is replaced, left out or scaled to a common size.
+        # Whether frames are never replaced, left out, or scaled to a common size.
         self._is_plain = video.options.on_error in ("keep", "raise") and video.options.on_size_change == "raise"
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
-        #: Whether a request by index keeps the times of its frames, not their indices, if the index proves wrong.
+        #: What a request by index keeps if the index proves wrong: the times of its frames if true, their indices if
+        #: false.
         self.keeps_times = False
-        #: The index from packets that proved wrong, and the index made by decoding that replaced it.
+        #: (index from packets that proved wrong, index made by decoding that replaced it), or ``None``.
         self._replacement: tuple[FrameIndex, FrameIndex] | None = None
-        #: The index of the first frames, used until the whole stream is read.
+        #: An index of the first frames only, which is used until the whole stream is read.
         self._first_frames: FrameIndex | None = None
 
     # The index
 
     @property
     def index(self) -> FrameIndex:
-        """The frames of the stream, scanned on first use; `StreamError` if there are none."""
+        """The index of the stream, which is scanned on first use. Raises `StreamError` if the stream has no frames."""
         if self._index is not None:
             return self._index
         with self._lock:
@@ -88,7 +89,7 @@ class ExactFrames:
         return self._video.lend_reader(is_moved=True)
 
     def _index_up_to(self, highest: int | None) -> FrameIndex:
-        """Return an index that contains frame ``highest``: a partial index if possible, otherwise the whole one."""
+        """Return an index that contains frame ``highest``, if possible one of the first frames only."""
         if self._index is not None or highest is None:
             return self.index
         with self._lock:
@@ -101,7 +102,7 @@ class ExactFrames:
             return self.index if first is None or self._index is not None else first
 
     def _scan_first_frames(self, num_frames: int) -> tuple[FrameIndex | None, bool]:
-        # A replacement may be a later frame, and the index cache stores only whole indexes.
+        # A replacement may be a later frame than the requested one, and the index cache stores only whole indexes.
         if self._video.options.on_error not in ("keep", "raise") or get_index_cache() is not None:
             return None, False
         with stages.INDEX, self._lend_reader() as reader:
@@ -123,14 +124,14 @@ class ExactFrames:
             return self.index
 
     def restore_packet_index(self) -> None:
-        """Use the index made from packets again, until decoding proves it wrong once more."""
+        """Use the index made from packets again until decoding proves it wrong once more."""
         with self._lock:
             if self._replacement is not None and self._index is not self._replacement[0]:
                 self._index = self._replacement[0]
                 self._video.pool.replace(self._video.spec.open)  # an index made by decoding needs other handles
 
     def check_no_hole_at(self, seconds: float) -> None:
-        """Under ``on_error="raise"``, raise `DecodeError` if a time lies in a hole (where frames are missing)."""
+        """Under ``on_error="raise"``, raise `DecodeError` if a time is in a hole, where frames are missing."""
         index = self.index
         if self._video.options.on_error == "raise" and len(index.hole_frame):
             query = ByTime(np.array([seconds]), is_grid=False, within=None)
@@ -147,7 +148,7 @@ class ExactFrames:
 
     @property
     def clock(self) -> FrameClock:
-        """The start times of the frames, for evenly spaced grids of times."""
+        """Start times of the frames before rounding, for evenly spaced grids of times."""
         return self.index._clock
 
     @property
@@ -156,25 +157,25 @@ class ExactFrames:
         return self.index._pts_seconds
 
     def has_frame(self, i: int) -> bool:
-        """Return whether frame ``i`` (not negative) exists. For a low ``i``, this need not scan the whole stream."""
+        """Return whether frame ``i`` (not negative) exists. If ``i`` is low, this may not scan the whole stream."""
         return i < len(self._index_up_to(i))
 
     # Frames
 
     def frame_at(self, i: int) -> Frame:
-        """Return frame ``i``; a negative index counts from the end."""
+        """Return frame ``i``. A negative index counts from the end."""
         return self._frame(ByIndex((i,), self._video.stream_info.index))
 
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
-        """Return the frame shown at a time, limited to the frames from first to last of ``within``."""
+        """Return the frame shown at a time. ``within`` limits it to frames from a first to a last one (inclusive)."""
         checks.check_seconds(seconds, *self.span_seconds)
         return self._frame(ByTime(seconds, is_grid=False, within=within))
 
     def frames_at(self, indices: Sequence[int]) -> FrameBatch:
         """Return the frames with the given indices.
 
-        An index that was valid by the packets stays valid if decoding then gives fewer frames. The error policy decides
-        what happens to the missing frames.
+        An index that exists according to the packets stays valid even if decoding gives fewer frames. The error policy
+        decides about the missing frames.
         """
         return self._batch(ByIndex(indices, self._video.stream_info.index))
 
@@ -190,14 +191,14 @@ class ExactFrames:
         """Return the frames that a Python slice selects.
 
         ``previous`` is the frame that the caller received before this slice, if any. ``is_sequential`` means that the
-        caller goes through the video, and will not ask for the same frames again.
+        caller reads through the video and will not request the same frames again.
         """
         return self._batch(ByIndexRange(start, stop, step, previous), is_sequential=is_sequential)
 
     def frames_played_at(
         self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """Return the frame shown at each time. With ``is_grid``, the caller must check that times lie in the stream."""
+        """Return the frame shown at each time. With ``is_grid``, the caller must check that times are in the stream."""
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)
         return self._batch(ByTime(seconds, is_grid=is_grid, within=within))
@@ -209,9 +210,9 @@ class ExactFrames:
         return self._batch(ByTimeRange(start_seconds, stop_seconds, within))
 
     def pictures(self, wanted: Sequence[int], previous: int | None = None) -> list[DecodedPicture]:
-        """Return decoded frames without converting them to RGB, for callers that go through the video.
+        """Return decoded frames without converting them to RGB, for callers that read through the video.
 
-        Indices ascend; those after the last frame are ignored. ``previous`` is the frame that the caller received
+        The indices ascend; indices after the last frame are ignored. ``previous`` is the frame that the caller received
         before, if any. The error policy decides about frames that cannot be decoded.
         """
         query = ExistingFrames(wanted, previous)
@@ -248,10 +249,10 @@ class ExactFrames:
         is_sequential: bool = False,
         make_writer: Callable[[int], PixelWriter] | None = None,
     ) -> tuple[FrameIndex, DecodedRows]:
-        """Decode the frames of a query, and return them with the index that numbers them.
+        """Decode the frames of a query. Return the index that numbers them, and the decoded frames.
 
         In exact mode, only this method repeats a whole call: on the CPU if the device cannot decode, or with an index
-        made by decoding if decoded frames contradict the index. (`FrameStream` repeats a segment after a wrong seek.)
+        made by decoding if decoded frames contradict the index. (`FrameStream` repeats a segment if a seek failed.)
         """
         video = self._video
         if video.spec.device.type != "cpu" or video.hdr_transfer is not None:
@@ -291,7 +292,7 @@ class ExactFrames:
             if same is not None:
                 frames = same
                 continue
-            # Valid indices stay valid: the error policy decides about missing frames.
+            # Indices that were valid stay valid: the error policy decides about missing frames.
             with suppress(OutOfRangeError):
                 frames = query.frames_in(index)
         if index.may_show_damage:
@@ -299,7 +300,7 @@ class ExactFrames:
         return index, decoded
 
     def _frames_at_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
-        """Translate frame numbers of the index ``before`` to numbers of ``index``; ``None`` if times are ambiguous."""
+        """Convert frame numbers of the index ``before`` to numbers of ``index``; ``None`` if times are ambiguous."""
         times = before.pts[np.asarray(frames, np.int64)]
         found = index.pts.searchsorted(times).clip(max=len(index) - 1)
         is_there = index.pts[found] == times
@@ -318,13 +319,13 @@ class ExactFrames:
     def _report_damage(
         self, index: FrameIndex, frames: Sequence[int], decoded: DecodedRows, spanned: list[tuple[FrameHole, int]]
     ) -> None:
-        """Add the holes that the call spans to the result; under ``on_error="keep"``, only warn of damage."""
+        """Add the holes that the call spans to the result; under ``on_error="keep"``, only warn about damage."""
         video = self._video
         if video.options.on_error != "keep":
             reports = (*decoded.replaced, *hole_reports(spanned, frames, index))
             decoded.replaced = tuple(sorted(reports, key=lambda report: report.position))
             return
-        # After a hole, a frame's index is lower than the number of its packet, which needs the warning.
+        # After a hole, the index of a frame is lower than the number of its packet. The user must be warned about this.
         is_after_hole = len(index.hole_frame) > 0 and len(frames) > 0 and max(frames) >= int(index.hole_frame[0])
         if decoded.damaged or spanned or is_after_hole:
             warn_of_damage(video.name, index)

@@ -1,8 +1,8 @@
-"""Cache decoded frames within one limit for the whole process.
+"""Cache decoded frames, with one memory limit for the whole process.
 
-The cache keeps frames in the codec's format: they take half the memory of RGB, and keeping one needs no copy. Each
-handle has its own cache, because two threads must not convert the same frame. All caches share the limit, and the
-handle used least recently loses its frames first.
+The cache keeps frames in the codec's format: they take half the memory of RGB, and storing one needs no copy. Each
+handle has its own cache, because two threads must not convert the same frame. All caches share the limit. If it is
+reached, the least recently used handle loses its frames first.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _DEFAULT_BYTES = 1 << 27
 def get_frame_cache_bytes() -> int:
     """Return the limit in bytes on the decoded frames that all decoders of this process keep.
 
-    Kept frames need no decoding when you request the same frames again, step backwards or read overlapping clips. Set
+    Cached frames need no decoding when you request the same frames again, step backwards or read overlapping clips. Set
     the limit with `set_frame_cache_bytes` or the environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES``; the default is
-    128 MiB. A codec reuses the memory of dropped frames until its decoder is closed.
+    128 MiB. The memory of dropped frames stays with the codec, which reuses it until its decoder is closed.
 
     Raises:
         InvalidArgumentError: if the environment variable is not a whole number.
@@ -56,7 +56,7 @@ def set_frame_cache_bytes(num_bytes: int | None) -> None:
     """Set how many bytes of decoded frames this process keeps; 0 keeps none, ``None`` restores the default.
 
     Args:
-        num_bytes: Not negative, or ``None``. A 1080p frame of 8 bits takes 3.1 MB.
+        num_bytes: Not negative, or ``None``. For comparison, a 1080p frame of 8 bits takes 3.1 MB.
 
     Raises:
         InvalidArgumentError: if the number is negative or not whole.
@@ -73,12 +73,12 @@ def set_frame_cache_bytes(num_bytes: int | None) -> None:
 
 
 def kept_bytes() -> int:
-    """Return how many bytes all frame caches of this process hold now."""
+    """Return the number of bytes that all frame caches of this process hold now."""
     return _cache.num_bytes
 
 
 class FrameCache:
-    """The decoded frames that one handle keeps, each under its frame number."""
+    """The decoded frames that one handle keeps, by frame number."""
 
     def __init__(self) -> None:
         self._pictures: OrderedDict[int, tuple[Any, int]] = OrderedDict()
@@ -90,7 +90,7 @@ class FrameCache:
         self.bytes_per_picture: int | None = None
 
     def use(self, index: object) -> None:
-        """Take frame numbers to be those of ``index``, and drop frames kept under the numbers of another index."""
+        """Number frames according to ``index``. Drop the cached frames if another index was used."""
         if index is not self.index:
             self.clear()
             self.index = index
@@ -121,7 +121,7 @@ class FrameCache:
                     _cache.shrink(limit)
 
     def keep_only(self, frame: int, picture: Any) -> None:
-        """Keep ``picture`` as frame ``frame``, and drop all other frames."""
+        """Keep ``picture`` under the number ``frame``, and drop all other frames."""
         with _cache.lock:
             pictures = self._pictures
             if len(pictures) == 1 and self._kind == (picture.width, picture.height, picture.format.name):
@@ -132,11 +132,11 @@ class FrameCache:
                 self.put(frame, picture)
 
     def capacity(self) -> int:
-        """Return how many frames with as many bytes as the last one fit into the memory limit."""
+        """Return how many frames of the size of the last one fit into the memory limit."""
         return get_frame_cache_bytes() // self.bytes_per_picture if self.bytes_per_picture else 0
 
     def can_hold(self, num_pictures: int, num_pixels: int) -> bool:
-        """Return whether this many frames fit into the memory limit. 8-bit 4:2:0 is assumed before the first frame."""
+        """Return whether frames fit into the memory limit. Before the first frame, 8-bit 4:2:0 is assumed."""
         size = self.bytes_per_picture or num_pixels * 3 // 2
         return num_pictures * size <= get_frame_cache_bytes()
 
@@ -146,7 +146,7 @@ class FrameCache:
                 _cache.num_bytes -= self._pictures.popitem()[1][1]
 
     def close(self) -> None:
-        """Drop all frames, and no longer count towards the limit that all frame caches share."""
+        """Drop all frames, and stop counting towards the limit that all frame caches share."""
         self.clear()
         with _cache.lock:
             _cache.owners.pop(self._key, None)
@@ -169,7 +169,7 @@ class _Cache:
         self.owners: OrderedDict[int, weakref.ref[FrameCache]] = OrderedDict()
 
     def shrink(self, limit: int) -> None:
-        """Drop frames until the rest fits: first those of the least recently used handle, its oldest frame first."""
+        """Drop frames until the rest fits, starting with the oldest frames of the least recently used handle."""
         with self.lock:
             while self.num_bytes > limit and self.owners:
                 key, reference = next(iter(self.owners.items()))
@@ -180,7 +180,7 @@ class _Cache:
                     del self.owners[key]
 
     def forget(self) -> None:
-        """Forget all frame caches: a forked child does not use the handles of its parent."""
+        """Discard all frame caches. A forked child does not use the handles of its parent."""
         self.num_bytes = 0
         self.owners = OrderedDict()
 

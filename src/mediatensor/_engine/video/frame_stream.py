@@ -1,13 +1,13 @@
-"""Run a plan: seek, feed packets, drain, and yield exactly the wanted frames.
+"""Execute a plan: seek, feed packets, drain the codec, and yield exactly the wanted frames.
 
-Each frame that comes out of the codec is checked against the index by a `_Promise`::
+A `_Promise` checks each frame that comes out of the codec against the index::
 
     index from packets   frame by frame, the pts must be the next pts in the index; otherwise `IndexMismatchError`
     made by decoding     the frame's pts and fingerprint must match a frame of the linear decode
     the user's table     frames whose pts is not in the table are dropped
     a numbered decode    frames are counted from the beginning, without a check
 
-A frame's place is its index in the output order of a linear decode.
+The place of a frame is its index in the output order of a linear decode.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ..pyav.reading import UndecodablePacketError, VideoReader, is_key_frame
 from .packet_feed import DamagedPacketError, IndexMismatchError, PacketFeed
 from .plan import Segment, make_plan
 
-# Decoding through up to this many seconds counts as cheaper than a seek.
+# Decoding up to this many seconds of unwanted frames is assumed to be cheaper than a seek.
 _MAX_SKIPPED_SECONDS = 1.0
-# How far before the target to seek, tried in turn until the seek lands at or before the target.
+# Distances before the target to seek to, tried in turn until a seek ends at or before the target.
 _BACK_OFF_SECONDS = (0.0, 1.0, 4.0, 16.0)
 
 
@@ -41,32 +41,32 @@ class MissingFrameError(Exception):
 
 
 class FrameStream:
-    """A reader and its codec, which yield frames by place. The reader must be at the beginning of the stream."""
+    """A reader and its codec. It yields frames by place. The reader must be at the beginning of the stream."""
 
     def __init__(self, reader: VideoReader, num_threads: int, *, decodes_in_software: bool = True) -> None:
         self.reader = reader
         self.decodes_in_software = decodes_in_software
-        #: Place of the frame that comes out next; ``None`` before the first start and after a failure.
+        #: Place of the next frame that comes out; ``None`` before the first start and after a failure.
         self.position: int | None = None
-        #: Whether the caller may keep the last frame while the next frames are decoded.
+        #: Whether the caller may keep the last frame while further frames are decoded.
         self.may_keep = True
         self._num_threads = num_threads
         self._feed = PacketFeed(reader)
-        # Frames that came out of the codec but were not yielded yet, and whether all packets were fed.
+        # Frames that have come out of the codec but have not been yielded, and whether all packets have been fed.
         self._frames: list[Any] = []
         self._is_at_end = False
         self._index: FrameIndex | None = None
-        # The check for the index, and the current check: some segments count frames instead.
+        # The check for the index, and the current check. They differ in segments that count frames instead.
         self._index_promise: _Promise = _CountedPromise()
         self._promise: _Promise = self._index_promise
-        # How often decoding was started for the current segment, and key frames from which it must not start.
+        # Number of starts of the current segment, and key frames that decoding must not start from.
         self._num_starts = 0
         self._useless_key_frames: set[int] = set()
 
     # Interface for batches
 
     def plan(self, index: FrameIndex, places: Sequence[int], *, drains: bool = False) -> list[Segment]:
-        """Return segments to run, from the codec's position, to decode ``places`` (ascending, without duplicates).
+        """Return segments that decode ``places`` (ascending, without duplicates), given the codec's current position.
 
         With ``drains``, the codec is drained after the last frame.
         """
@@ -78,11 +78,11 @@ class FrameStream:
         return make_plan(index, places, self.position, max_skipped, drains=drains)
 
     def run(self, index: FrameIndex, segments: Iterable[Segment]) -> Iterator[tuple[int, Any]]:
-        """Yield the frames of a plan as (place, frame), each before the next frame is decoded.
+        """Yield the frames of a plan as (place, frame). The caller gets each one before the next one is decoded.
 
-        Raises `IndexMismatchError` if decoding contradicts an index made from packets; `DeviceError` if a device
-        decodes, because only a software decoder can prove the index wrong. Raises `MissingFrameError` if a frame of
-        another index does not come out.
+        Raises `IndexMismatchError` if decoding contradicts an index made from packets. If a device decodes, raises
+        `DeviceError` instead, because only a software decoder can prove the index wrong. Raises `MissingFrameError` if
+        a frame of another kind of index does not come out.
         """
         if index is not self._index:
             self._use(index)
@@ -109,9 +109,9 @@ class FrameStream:
                 self.position = None
 
     def next_frame(self, index: FrameIndex, place: int) -> Any | None:
-        """Return the frame at ``place`` if it comes out next, in fewer steps than `run`.
+        """Return the frame at ``place`` if it comes out next. This takes fewer steps than `run`.
 
-        Return ``None`` if `run` is needed, because the codec is elsewhere or its output contradicts the packets.
+        Return ``None`` if the codec is at another position, or if its output contradicts the packets. Then call `run`.
         """
         if self.position != place or index is not self._index or not self._promise.is_of_packets:
             return None
@@ -135,11 +135,11 @@ class FrameStream:
 
     @property
     def num_codec_threads(self) -> int | None:
-        """Number of threads of the codec; ``None`` if no codec is open."""
+        """Number of threads of the codec; ``None`` if the codec is not open."""
         return self._num_threads if self.reader.is_codec_open else None
 
     def reset(self) -> None:
-        """Make the next call seek, because the reader was moved elsewhere."""
+        """Make the next call seek. Call this after moving the reader."""
         self.position = None
         self._frames = []
 
@@ -188,9 +188,9 @@ class FrameStream:
     def _start_elsewhere(
         self, index: FrameIndex, segment: Segment, wanted: set[int], mismatch: IndexMismatchError | None
     ) -> bool:
-        """Restart a segment after a failure, at a place or in a way that may give the segment's missing frames.
+        """Restart a segment after a failure, from another key frame or in a way that may give the missing frames.
 
-        Return whether there was another way. The errors are those of `run`.
+        Return whether there was another way. Raises the same errors as `run`.
         """
         key_frame = index.key_frame_for(segment.places[0])
         if mismatch is not None:
@@ -198,8 +198,8 @@ class FrameStream:
             return True
         if index.is_authoritative or self._promise.counts_frames:
             return False
-        # The index was made by decoding. After splices and damage, a key frame may give no usable frames. Decoding from
-        # the beginning of the stream gives every frame.
+        # The index was made by decoding. After splices and damage, frames decoded from a key frame may not match it.
+        # Decoding from the beginning of the stream gives every frame.
         self._num_starts += 1
         if segment.key_frame is None and self._num_starts == 2:
             self._start(segment, key_frame, wanted)
@@ -212,10 +212,9 @@ class FrameStream:
     def _start_with_more_frames(
         self, segment: Segment, key_frame: int, wanted: set[int], mismatch: IndexMismatchError
     ) -> None:
-        """Restart without leaving packets out, as one may hold a reference; next time, start one key frame earlier.
+        """Restart and feed all packets, as one left out may hold a reference; next time, start one key frame earlier.
 
-        The earlier start serves open GOPs that need frames from before their key frame: without these, the codec
-        refuses packets.
+        In an open GOP, frames may need frames from before their key frame; without these, the codec rejects packets.
         """
         feed = self._feed
         if not isinstance(mismatch, DamagedPacketError):
@@ -234,7 +233,7 @@ class FrameStream:
         raise DeviceError(f"The device's decoder does not give the frames of the packets: {mismatch}.") from mismatch
 
     def _next(self, wanted: set[int]) -> tuple[int, Any] | None:
-        """Return (place, frame) of the next wanted frame, whose place leaves ``wanted``; ``None`` if none comes out."""
+        """Return (place, frame) of the next wanted frame, removing it from ``wanted``; ``None`` if none comes out."""
         feed, promise = self._feed, self._promise
         max_packets = None if promise.is_of_packets else promise.max_packets(min(wanted))
         while True:
@@ -262,26 +261,26 @@ class FrameStream:
 
 
 class _Promise(ABC):
-    """Maps each frame that comes out of the codec to its place in an index."""
+    """Finds the place in an index of each frame that comes out of the codec, and checks the frame."""
 
     is_of_packets = False
     counts_frames = False
 
     @abstractmethod
     def start(self, feed: PacketFeed) -> int | None:
-        """Return the place of the first frame that comes out after the feed was started; ``None`` if it is unknown."""
+        """Return the place of the first frame that comes out after the feed has started; ``None`` if unknown."""
 
     def max_packets(self, place: int) -> int | None:
-        """Return after how many packets, counted from the stream's start, a frame is due; ``None`` for no limit."""
+        """Return how many packets from the stream's start may be fed before a frame comes out; ``None`` if unknown."""
         return None
 
     @abstractmethod
     def place_of(self, frame: Any, position: int | None) -> int | None:
-        """Return the place of a frame, or ``None`` to drop it. ``position`` is the place expected next."""
+        """Return the place of a frame, or ``None`` to drop it. ``position`` is the place that is expected next."""
 
 
 class _PacketPromise(_Promise):
-    """Expects frames in the order of their packets' presentation times."""
+    """Expects frames in the order of the presentation times of packets."""
 
     is_of_packets = True
 
@@ -309,13 +308,13 @@ class _PacketPromise(_Promise):
 
 
 class _LinearPromise(_Promise):
-    """Identifies frames by the pts and fingerprint that a linear decode recorded."""
+    """Identifies frames by their pts and fingerprint, which a linear decode has recorded."""
 
     def __init__(self, index: FrameIndex) -> None:
         assert index.codec_pts is not None
         assert index.fingerprint is not None
         self._num_packets = index.num_packets
-        # Decoding from the current start gives no frame before this place.
+        # Decoding from the current start gives no frames before this place.
         self._earliest = 0
         self._places: dict[tuple[int, int], list[int]] = {}
         keys = zip(index.codec_pts.tolist(), index.fingerprint.tolist(), strict=True)
@@ -355,8 +354,8 @@ class _TablePromise(_Promise):
 class _CountedPromise(_Promise):
     """Counts frames from the beginning of the stream.
 
-    Where data is missing, some codecs leave old content of a reused buffer in a frame. Which buffers are reused depends
-    on the frames that the caller holds, so this class holds the same frames as a linear decode: only the last one.
+    If data are missing, some codecs leave old content of a reused buffer in a frame. Which buffers are reused depends
+    on the frames that the caller holds. So this class holds the same frame as a linear decode: only the last one.
     """
 
     counts_frames = True
@@ -373,7 +372,7 @@ class _CountedPromise(_Promise):
 
 
 class ApproximateStream:
-    """A stream without an index, accessed only by time, because it is unknown which frames lie between two times."""
+    """A stream without an index. Access is by time only, because the number of frames between two times is unknown."""
 
     def __init__(self, reader: VideoReader) -> None:
         self.reader = reader
@@ -386,11 +385,11 @@ class ApproximateStream:
         self._key_frame_pts: int | None = None
 
     def reset(self) -> None:
-        """Make the next call seek, because the reader was moved elsewhere."""
+        """Make the next call seek. Call this after moving the reader."""
         self._current = self._next = None
 
     def frame_at(self, seconds: float, *, nearest: bool) -> Any:
-        """Return the frame shown at a time, or with ``nearest`` the frame whose start is closest to it."""
+        """Return the frame shown at a time; with ``nearest``, return the frame whose start is nearest to the time."""
         ticks = seconds * self._ticks_per_second
         max_skipped = _MAX_SKIPPED_SECONDS * self._ticks_per_second
         if self._current is None or not 0 <= ticks - self._current.pts <= max_skipped:
@@ -442,5 +441,5 @@ class ApproximateStream:
         return self._frames.pop(0)
 
     def _is_complete(self, frame: Any) -> bool:
-        # Frames shown before the packet that decoding started at may lack their references.
+        # Frames that are shown before the first decoded packet may lack their references.
         return frame.pts is not None and (self._key_frame_pts is None or frame.pts >= self._key_frame_pts)

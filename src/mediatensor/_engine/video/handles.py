@@ -1,4 +1,4 @@
-"""Handles: the reader, codec, converter and threads that one call on a video uses."""
+"""Handles: each holds the reader, codec, converter and threads of one call on a video."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from .frame_stream import ApproximateStream, FrameStream
 
 @dataclass(slots=True)
 class Worker:
-    """What one thread needs to decode: a stream with its codec, and a converter with its scratch memory."""
+    """The objects that one thread needs to decode: a stream with its codec, and a converter with its scratch memory."""
 
     stream: FrameStream
     converter: PictureConverter
 
 
 class Handle:
-    """What one call uses while it runs: a stream, a converter, threads, and a frame cache. Handles are reused.
+    """The objects that one call uses while it runs: a stream, a converter, threads, a frame cache. Handles are reused.
 
-    The reader of ``stream`` has not read anything yet. ``open_stream`` opens the source again with one codec thread;
-    ``None`` if the user chose the number of codec threads.
+    The reader of ``stream`` must not have read anything. ``open_stream`` opens the source again with one codec thread;
+    it is ``None`` if the user chose the number of codec threads.
     """
 
     def __init__(
@@ -61,22 +61,22 @@ class Handle:
         self.lease = ThreadLease(1)
         self.idle_since = 0.0
         self.keeps_interrupts = stream.reader.byte_reader is not None
-        #: Whether the library chooses the number of threads, not the user.
+        #: Whether the library chooses the number of threads; false if the user does.
         self.chooses_threads = open_stream is not None
-        #: The frame that the last call requested, if that call requested only one.
+        #: The frame that the last call requested; ``None`` if it requested several.
         self.last_single: int | None = None
         self._make_converter = make_converter
         self._open_stream = open_stream
         self._more_workers: list[Worker] = []
 
     def num_threads(self) -> int:
-        """Return how many threads of the process's budget this handle may use, after leasing them if needed."""
+        """Return the number of threads that this handle may use. If it has none leased, lease them from the budget."""
         if self.lease.num_threads == 1 and get_num_threads() > 1:
             self.lease = lease_threads(reclaim_threads)
         return self.lease.num_threads
 
     def workers(self, count: int) -> list[Worker]:
-        """Return up to ``count`` workers of one thread each. The first worker has the handle's own stream."""
+        """Return up to ``count`` workers with one thread each. The first worker uses the handle's own stream."""
         first = self.worker
         assert self._open_stream is not None
         first.stream.use_threads(1)
@@ -106,7 +106,7 @@ class Handle:
 
 @dataclass(frozen=True)
 class HandleSpec:
-    """Everything needed to open a handle; picklable."""
+    """The arguments for opening a `Handle`; picklable."""
 
     source: Source
     stream_index: int | None
@@ -116,16 +116,16 @@ class HandleSpec:
     backend: str
     is_float: bool = False
     steps: tuple[PixelStep, ...] = ()
-    #: Output the stored luma with this many bits; ``None`` for RGB.
+    #: Number of bits of the stored luma to return; ``None`` for RGB.
     luma_bits: int | None = None
-    #: Whether FFmpeg's own decoders are used. Only they report damage, and only their frames can be compared.
+    #: Whether FFmpeg's own decoders are used. Only they report damage, and only their frames can be compared exactly.
     decodes_in_software: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "decodes_in_software", self.backend == "cpu")
 
     def open(self) -> Handle:
-        # Start with one thread. A call takes more if some are free.
+        # Start with one thread. A call takes more threads if some are free.
         num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
         reader = self._open_reader(num_threads)
         chooses_threads = self.num_ffmpeg_threads is None and self.decodes_in_software
@@ -139,7 +139,7 @@ class HandleSpec:
         return FrameStream(self._open_reader(1), 1)
 
     def _open_reader(self, num_threads: int) -> VideoReader:
-        # In exact mode, a refused packet is an error, after which the index is made by decoding.
+        # In exact mode, a rejected packet is an error, and the index is then made by decoding.
         is_strict = not self.is_approximate
         return VideoReader(
             self.source, self.stream_index, num_threads, is_strict=is_strict, open_decoder=self._open_decoder
@@ -158,7 +158,7 @@ class HandleSpec:
 
 
 def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
-    """Describe a stream to a backend, including the codec context that the backend may use."""
+    """Describe a stream for a backend. The result includes the codec context, which the backend may use."""
     return StreamParameters(
         codec=info.codec or "unknown",
         profile=info.profile,
@@ -172,7 +172,7 @@ def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
 
 
 def why_not(backend: DecodeBackend, stream: StreamParameters, device: torch.device, on_error: str) -> str | None:
-    """Return why a backend must not be used for a stream, or ``None`` if no reason is known."""
+    """Return why a backend must not be used for a stream; ``None`` if no reason is known."""
     if backend.name == "cpu":
         return None
     if on_error != "keep":

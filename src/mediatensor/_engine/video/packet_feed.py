@@ -1,4 +1,4 @@
-"""Feed a codec the packets of a segment: seek to its key frame, check packets, and leave out unneeded ones."""
+"""Feed packets of a segment to a codec: seek to its key frame, check packets, and leave out unneeded ones."""
 
 from __future__ import annotations
 
@@ -37,36 +37,36 @@ class IndexMismatchError(Exception):
 
 
 class DamagedPacketError(IndexMismatchError):
-    """The packets show that some of them are damaged or missing, so decoding in another way does not help."""
+    """Packets are known to be damaged or missing, so decoding in another way does not help."""
 
 
 class PacketFeed:
-    """Yields those packets of a segment that the codec needs. The reader must be at the beginning of the stream."""
+    """Yields the packets of a segment that the codec needs. The reader must be at the beginning of the stream."""
 
     def __init__(self, reader: VideoReader) -> None:
         self.codec = reader.stream_info().codec
         #: Number of the next packet in the stream.
         self.num_read = 0
-        #: Pts of the key frame at which reading started.
+        #: Pts of the key frame where reading started.
         self.started_at_pts = NO_PTS
         #: Frames whose packets were left out since the start.
         self.left_out: set[int] = set()
-        #: Whether to leave out frames to which no other frame refers.
+        #: Whether frames that no other frame refers to are left out.
         self.leaves_out = True
-        #: Whether the feed ended before the last packet, because the segment needs no more packets.
+        #: Whether the feed ended before the last packet, because the segment needed no more.
         self.ended_early = False
-        #: Whether every packet is fed, even packets that the segment does not need.
+        #: Whether every packet is fed, even if the segment does not need it.
         self.feeds_all = True
         self._reader = reader
         self._is_remote = reader.byte_reader is not None
         self._has_times = not reader.has_no_timestamps
-        # Whether the index may come from headers, so that packets were not inspected.
+        # Whether the index may come from headers. If so, the packets have not been inspected.
         self._may_be_unread = may_leave_packets_unread(reader)
         self._seeks_by_dts = False
         self._held: Any = None
         self._segment = _WHOLE
         self._not_fed: set[int] = set()
-        # Checks of packets, for an index made from packets
+        # State of the checks of packets, which are used if the index was made from packets
         self._checks_packets = False
         self._has_unproven_order = False
         self._h264: H264Parser | None = None
@@ -74,23 +74,23 @@ class PacketFeed:
         self._break_detectors: list[BreakDetector] = []
 
     def use(self, index: FrameIndex, *, checks_packets: bool) -> None:
-        """Read packets according to ``index``, and check them against it if it was made from packets."""
+        """Read packets according to ``index``. If it was made from packets, check the packets against it."""
         self._index = index
         self._checks_packets = checks_packets
-        # Times in headers may be decoding times, and the order of the frames was never checked.
+        # The times in headers may be decoding times, and the order of the frames has not been checked.
         self._has_unproven_order = (
             checks_packets and self._may_be_unread and self._reader.reorder_depth > 0 and index.follows_file
         )
         self.leaves_out = True
 
     def go_on(self, segment: Segment | None) -> None:
-        """Continue at the next packet, with the packets of ``segment``; ``None`` feeds every packet of the stream."""
+        """Continue at the next packet, for another segment; with ``None``, feed all further packets of the stream."""
         self._segment = segment or _WHOLE
         self._not_fed = set() if segment is None else set(segment.places)
         self.feeds_all = segment is None
 
     def start(self, segment: Segment, key_frame: int, missing: set[int]) -> None:
-        """Feed the packets of a segment from a key frame on; ``missing`` are its frames that did not come out yet."""
+        """Feed the packets of a segment, starting at a key frame. ``missing`` are frames that have not come out yet."""
         index, reader = self._index, self._reader
         self._segment, self._not_fed, self.feeds_all = segment, missing.copy(), False
         self.left_out, self.ended_early, self._held = set(), False, None
@@ -110,7 +110,7 @@ class PacketFeed:
     def take(self) -> Any | None:
         """Return the next packet that the codec needs; ``None`` at the end of the feed.
 
-        Raises `DamagedPacketError` for damage that the codec does not report, or cannot see because packets are left
+        Raises `DamagedPacketError` for damage that the codec does not report, or cannot detect because packets are left
         out.
         """
         index, segment, h264 = self._index, self._segment, self._h264
@@ -151,7 +151,8 @@ class PacketFeed:
                 return packet
             if pts < self.started_at_pts:
                 # A leading frame follows the key frame in the file, but is shown before it. It may refer to frames
-                # before the key frame, which the codec does not have. No frame shown after the key frame refers to it.
+                # before the key frame, which the codec does not have. Frames shown after the key frame do not refer to
+                # a leading frame.
                 continue
             if self.feeds_all:
                 return packet
@@ -173,7 +174,7 @@ class PacketFeed:
             self.left_out.add(frame)
 
     def check_refused(self, packet: Any | None) -> None:
-        """Raise `IndexMismatchError` if the codec refused a packet that should have given a frame."""
+        """Raise `IndexMismatchError` if a packet that the codec rejected should have given a frame."""
         if not self._checks_packets:
             return
         if packet is not None and self.codec not in CODECS_OF_FRAMES_ONLY:
@@ -213,7 +214,7 @@ class PacketFeed:
             raise
 
     def _seek(self, key_frame: int) -> bool:
-        """Seek to a key frame, and return whether the packets there prove that the key frame is the next one."""
+        """Seek to a key frame. Return whether the packets there prove that it is the next key frame."""
         if not self._has_times:
             return False  # FFmpeg generates times while reading, and they differ after a seek
         index, reader = self._index, self._reader
@@ -229,7 +230,7 @@ class PacketFeed:
         return False
 
     def _find(self, key_frame: int) -> bool:
-        """Read up to the packet of a key frame; return ``False`` if a later key frame comes first, or reading fails."""
+        """Read up to a key frame's packet; return ``False`` if a later key frame comes first or reading fails."""
         pts = int(self._index.key_frame_pts[key_frame])
         position = int(self._index.key_frame_position[key_frame])
         while True:
@@ -250,7 +251,7 @@ class PacketFeed:
                 return False
 
     def _skip_to(self, key_frame: int) -> None:
-        """Read past the packets before a key frame, starting at the beginning of the stream."""
+        """Starting at the beginning of the stream, read and skip the packets before a key frame."""
         num_packets = int(self._index.key_frame_packet[key_frame])
         if num_packets < 0:
             self._find(key_frame)

@@ -1,7 +1,7 @@
-"""Plan a call: the frames that it requests, the holes that it spans, and the codec runs that decode it.
+"""Plan a call: which frames it requests, which holes it spans, and the runs of the codec that decode the frames.
 
-If decoding proves an index wrong, the same query is resolved with the next index. A frame's *place* is its index in the
-output order of a linear decode. Nothing here reads the source.
+If decoding proves an index wrong, the same query is resolved with another index. The *place* of a frame is its index in
+the output order of a linear decode. Functions in this module do not read the source.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 
 class FrameQuery(ABC):
-    """Frames that a call requests, and the context that decides which holes the call spans."""
+    """The frames that a call requests, and the facts that decide which holes the call spans."""
 
-    # The highest index, if no index depends on the number of frames: the rest of the stream may stay unread.
+    # The highest requested index, if this is known without the number of frames. Then the stream need not be read to
+    # its end.
     highest: int | None = None
     previous: int | None = None  # the frame that the caller received before the first one
     seconds: NDArray[np.float64] | None = None  # times of the frames; `None` if indices or a range are requested
@@ -39,11 +40,11 @@ class FrameQuery(ABC):
 
     @abstractmethod
     def frames_in(self, index: FrameIndex) -> Sequence[int]:
-        """Return the requested frames of an index; raise `OutOfRangeError` if one does not exist."""
+        """Return the requested frames as numbers in an index; raise `OutOfRangeError` if one does not exist."""
 
 
 class ByIndex(FrameQuery):
-    """Frames by index; negative indices count from the end."""
+    """Frames by index. Negative indices count from the end."""
 
     def __init__(self, indices: Sequence[int], stream_index: int) -> None:
         self._indices = indices
@@ -71,7 +72,7 @@ class ByIndexRange(FrameQuery):
 
 
 class ExistingFrames(FrameQuery):
-    """Those of the given frames (ascending) that the stream has: frames after its last one are left out."""
+    """Those of the given frames (ascending) that exist. Frames after the stream's last frame are left out."""
 
     def __init__(self, frames: Sequence[int], previous: int | None) -> None:
         self._frames = frames
@@ -82,7 +83,7 @@ class ExistingFrames(FrameQuery):
 
 
 class ByTime(FrameQuery):
-    """The frame shown at each time, limited to the frames from first to last of ``within``."""
+    """The frame shown at each time. ``within`` limits it to the frames from a first to a last one (inclusive)."""
 
     def __init__(self, seconds: NDArray[np.float64], *, is_grid: bool, within: tuple[int, int] | None) -> None:
         self.seconds: NDArray[np.float64] = seconds
@@ -95,7 +96,7 @@ class ByTime(FrameQuery):
 
 
 class ByTimeRange(FrameQuery):
-    """The frames shown in the time range [start, stop), limited to the frames from first to last of ``within``."""
+    """The frames shown in [start, stop) seconds. ``within`` limits them to a first and a last frame (inclusive)."""
 
     def __init__(self, start_seconds: float, stop_seconds: float, within: tuple[int, int] | None) -> None:
         self.start_seconds = start_seconds
@@ -117,8 +118,8 @@ class ByTimeRange(FrameQuery):
 def spanned_holes(index: FrameIndex, frames: Sequence[int], query: FrameQuery) -> list[tuple[FrameHole, int]]:
     """Return the holes that a call spans, each with the row of the first frame at or after the hole.
 
-    A call spans a hole if it has frames on both sides of the hole, or requests a time within it. Clips of one call
-    (`frames_of_clips`) are checked separately. ``frames`` are the frames of ``query``.
+    A call spans a hole if it has frames on both sides of the hole, or requests a time in it. Clips of one call
+    (`frames_of_clips`) are treated separately. ``frames`` are the frames of ``query``.
     """
     if not len(index.hole_frame) or not len(frames):
         return []
@@ -140,13 +141,13 @@ def spanned_holes(index: FrameIndex, frames: Sequence[int], query: FrameQuery) -
 
 
 def _holes_of_times(index: FrameIndex, frames: NDArray[np.int64], query: FrameQuery) -> NDArray[np.int64]:
-    """Return for each row the number of the hole that contains the row's time; -1 if no hole does."""
+    """Return for each row the number of the hole in which the requested time lies; -1 if it is in no hole."""
     after = np.searchsorted(index.hole_frame, frames, side="right")
     number = after.clip(max=len(index.hole_frame) - 1)
     is_last_before = index.hole_frame[number] == frames + 1
     begins = np.array([hole.start_seconds for hole in index.holes])[number]
     if query.seconds is not None:
-        # The container may have rounded up the time of the missing frame.
+        # The container may have rounded up the time of a missing frame.
         tolerance = max(TIME_TOLERANCE, index._clock.quantum / 2 if query.is_grid else 0.0)
         is_within = query.seconds >= begins - tolerance
     elif query.stop_seconds is not None:
@@ -166,7 +167,7 @@ def hole_error(hole: FrameHole, index: FrameIndex) -> DecodeError:
 def hole_reports(
     spanned: Sequence[tuple[FrameHole, int]], frames: Sequence[int], index: FrameIndex
 ) -> tuple[ReplacedFrame, ...]:
-    """Return one report for each hole that a call spans, to be added to the call's result."""
+    """Return a report for each hole that a call spans. The caller adds the reports to the result."""
     from ...frames import ReplacedFrame  # imports torch, which planning does not need
 
     return tuple(
@@ -176,7 +177,7 @@ def hole_reports(
 
 
 def warn_of_damage(name: str, index: FrameIndex | None = None) -> None:
-    """Warn that the file ``name`` is damaged, once per file in this process."""
+    """Warn that the file ``name`` is damaged. Each process warns only once per file."""
     if index is None or index.is_authoritative:
         damage = ["the codec flags frames as damaged"]
     else:
@@ -196,16 +197,16 @@ _YES = int(Disposable.YES)  # an enum lookup costs more than the rest of the dec
 
 @dataclass(slots=True)
 class Segment:
-    """Wanted frames that the codec decodes in one run, without a seek in between."""
+    """Wanted frames that the codec decodes in one run, without seeking in between."""
 
     key_frame: int | None  # number of the key frame to seek to; None to continue
     places: tuple[int, ...]  # the wanted frames, ascending
-    # Whether to drain the codec after the last frame. That frame then comes out without the packets after it, but the
-    # next call has to seek.
+    # Whether to drain the codec after the last frame. Draining makes the last frame come out without further packets,
+    # but the next call has to seek.
     drains: bool
 
     def needs(self, place: int) -> bool:
-        """Return whether to feed a disposable frame, to which no other frame refers.
+        """Return whether to feed the packet of a disposable frame, one to which no other frame refers.
 
         ::
 
@@ -222,7 +223,7 @@ class Segment:
 def make_plan(
     index: FrameIndex, places: Sequence[int], position: int | None, max_skipped: int, *, drains: bool = False
 ) -> list[Segment]:
-    """Group wanted frames into runs, so that no frame is decoded twice.
+    """Group wanted frames into runs that decode no frame twice.
 
     ::
 
@@ -230,9 +231,9 @@ def make_plan(
            x ---------------- k --------- o      seek to k if x..k is more than ``max_skipped`` frames,
                                                  otherwise decode through: a seek discards that many frames
 
-    ``places`` ascend, without duplicates. ``position`` is the place of the frame that comes out next if decoding
-    continues. A seek discards ``max_skipped`` frames from the codec's reordering buffer and its threads. A plan with
-    several segments always drains the codec: after one jump, the caller is expected to jump again.
+    ``places`` ascend, without duplicates. ``position`` is the place of the next frame that comes out if decoding
+    continues. A seek discards ``max_skipped`` frames, which are in the codec's reordering buffer or its threads. A plan
+    with several segments always drains the codec, because a caller that jumped once is expected to jump again.
     """
     runs: list[tuple[int | None, list[int]]] = []
     for place in places:
@@ -255,7 +256,7 @@ def make_plan(
 
 
 def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:
-    """Group wanted frames into independent runs, by the key frame from which each is decoded."""
+    """Group wanted frames into independent runs, keyed by the key frame from which each run is decoded."""
     runs: dict[int, list[int]] = {}
     for place in places:
         runs.setdefault(index.key_frame_for(place), []).append(place)
@@ -263,7 +264,7 @@ def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, lis
 
 
 def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> int:
-    """Estimate how many frames a run decodes, counting frames that are not known to be disposable."""
+    """Estimate the number of frames that a run decodes. Frames that are known to be disposable do not count."""
     last = places[-1]
     first = index.first_frame_from(key_frame)
     num_disposable = (index.disposable[min(first, last) : last + 1] == _YES).sum()
@@ -271,9 +272,9 @@ def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> in
 
 
 def byte_range(index: FrameIndex, key_frame: int, place: int) -> tuple[int, int] | None:
-    """Estimate the (start, stop) bytes of the packets from a key frame to a frame; ``None`` if unknown.
+    """Estimate the (start, stop) bytes of the packets from a key frame up to a frame; ``None`` if unknown.
 
-    Packets of other streams lie in between, so the estimate takes a share of the bytes up to the next key frame.
+    Packets of other streams are interleaved, so the estimate is a share of the bytes up to the next key frame.
     """
     start = int(index.key_frame_position[key_frame])
     if start < 0 or index.key_frame_bytes[key_frame] < 0:

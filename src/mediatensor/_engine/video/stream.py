@@ -1,4 +1,4 @@
-"""One opened video stream: its handles, header and frame size, and the layout of its output."""
+"""An opened video stream: its handles, header, frame size, and the layout of its output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """Output layout and policies, see `VideoDecoder`."""
+    """Layout of the output, and policies for errors; see `VideoDecoder`."""
 
     is_channels_first: bool
     on_error: ErrorPolicy
@@ -46,7 +46,7 @@ class OutputOptions:
 
 
 class OpenVideo:
-    """The part of a decoder that exact and approximate seeking share. It is pickled without its open handles."""
+    """The state of a decoder that exact and approximate access share. It is pickled without its open handles."""
 
     def __init__(self, spec: HandleSpec, options: OutputOptions) -> None:
         self.options = options
@@ -76,7 +76,7 @@ class OpenVideo:
         self.pool = HandlePool(spec.open, spec.source.check_unchanged)
 
     def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool, luma_bits: int | None = None) -> None:
-        """Convert frames in another way from now on. Cached frames are kept, as they are not converted yet."""
+        """Change how frames are converted from now on. Cached frames stay valid, because they are not converted yet."""
         spec = replace(self.spec, steps=steps, is_float=is_float, luma_bits=luma_bits)
         if spec != self.spec:
             self.spec = spec
@@ -90,7 +90,7 @@ class OpenVideo:
         return CpuFallbackStatus(is_known, self.spec.device.type, self._fallback_reason)
 
     def check_ready(self) -> None:
-        """Raise if a fork made the device unusable; warn if the frames are HDR, because they are not tone-mapped."""
+        """Raise if the device cannot be used after a fork; warn if frames are HDR, because they are not tone-mapped."""
         if self.spec.device.type != "cpu":
             check_process(self.spec.device)
         if self.hdr_transfer is not None:
@@ -101,7 +101,7 @@ class OpenVideo:
             )
 
     def decode_on_cpu(self, reason: str) -> None:
-        """Decode on the CPU from now on, unless the device must decode. Frames are still moved to the device."""
+        """Decode on the CPU from now on, and copy frames to the device; raise if the device must decode."""
         reason = reason.rstrip(".") or f"the backend {self.spec.backend!r} gives no reason"
         with self._lock:
             if self.spec.decodes_in_software:
@@ -126,7 +126,7 @@ class OpenVideo:
 
     @contextmanager
     def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
-        """Lend a handle's reader for a ``with`` block. Pass ``is_moved=True`` if the block moves the reader."""
+        """Lend a handle's reader for a ``with`` block. Pass ``is_moved=True`` if the block changes its position."""
         with self.pool.borrow() as handle:
             if is_moved:
                 handle.stream.reset()
@@ -139,18 +139,18 @@ class OpenVideo:
     def time_base(self) -> Fraction:
         return self.stream_info.time_base or Fraction(1, 1)
 
-    # The first frame. Its orientation is known only after decoding
+    # Properties of the first frame. Its orientation is known only after decoding it
 
     @property
     def rotation(self) -> float | None:
-        """Counter-clockwise angle of the display matrix in degrees; ``None`` without a matrix."""
+        """Counter-clockwise angle of the display matrix in degrees; ``None`` if there is no matrix."""
         self.upright_size()
         return None if self._orientation is None else self._orientation.rotation
 
     def _stated_orientation(self) -> Orientation | None:
-        """Return the container's orientation, for backends whose frames have no orientation.
+        """Return the orientation stated by the container, for backends whose frames do not state it.
 
-        FFmpeg's decoder attaches the orientation to decoded frames, so this method may have to decode one.
+        FFmpeg's decoder attaches this orientation to decoded frames, so this method may have to decode a frame.
         """
         if not self._may_turn:
             return None
@@ -158,7 +158,7 @@ class OpenVideo:
         return self._orientation
 
     def upright_size(self) -> tuple[int, int]:
-        """Return the first frame's upright (height, width) before transforms; the header's size if decoding fails."""
+        """Return the upright (height, width) of the first frame before transforms; the header's if decoding fails."""
         with self._lock:
             if self._size is None:
                 with stages.DECODE:
@@ -225,7 +225,7 @@ class OpenVideo:
         return Frame(data, pts_seconds, duration_seconds, replaced=replaced, is_damaged=is_damaged)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Handles and locks belong to a process.
+        # Handles and locks belong to one process.
         return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "pool")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -235,12 +235,12 @@ class OpenVideo:
 
 @dataclass(frozen=True)
 class CpuFallbackStatus:
-    """Whether the CPU decodes although another device was requested. As a bool, the status is true if so.
+    """Whether the CPU decodes although another device was requested. ``bool(status)`` is true in this case.
 
     Attributes:
-        status_known: Whether the status is final. The first decoded frame makes it final at the latest.
+        status_known: Whether the status is final. It is final at the latest when the first frame has been decoded.
         device_type: Type of the device that holds the output frames.
-        reason: Why the CPU decodes; ``None`` if the device decodes, or if CPU decoding was requested.
+        reason: Why the CPU decodes; ``None`` if the device decodes, or if decoding on the CPU was requested.
 
     Example:
         >>> from mediatensor.decoders import CpuFallbackStatus
@@ -267,7 +267,7 @@ class CpuFallbackStatus:
 
 
 def warn_of_fallback(status: CpuFallbackStatus) -> None:
-    """Warn that the CPU decodes, once per reason in this process."""
+    """Warn that the CPU decodes. Each process warns only once per reason."""
     warn_once(
         f"Frames for the device {status.device_type!r} are decoded in software, on the CPU: {status.reason}. "
         "(strict_device=True makes this an error, decode_backend='cpu' asks for it.)"
