@@ -1,7 +1,7 @@
-"""Internal interface of decoders for other packages of this library.
+"""The internal interface of decoders, for other packages of this library.
 
 `access_to` returns a `VideoAccess`, or an `AudioAccess` for an `AudioVideoDecoder`. Datasets, samplers, text readers
-and the compatibility packages use it for everything that the public methods of decoders do not offer.
+and the compatibility packages use it if the public methods of decoders are not enough.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from ..frames import AudioSamples, Frame, FrameBatch
 from ..transforms._decoder_transforms import resolve_transforms
 from ._audio_decoder import AudioDecoder
 
-# Decoded frames before conversion to RGB, in the codec's memory.
+# Number of frames that are decoded at once, before conversion to RGB.
 _PICTURES_AT_A_TIME = 8
 
 
 def access_to(decoder: Any) -> Any:
-    """Return the `VideoAccess` or `AudioAccess` of a decoder or segment; ``None`` for decoders of other libraries."""
+    """Return the access object of a decoder or of a segment of one; ``None`` for decoders of other libraries."""
     return getattr(decoder, "_access", None)
 
 
 class VideoAccess:
-    """The internal interface of a `VideoDecoder`, or of a range of its frames (`restrict`)."""
+    """The internal interface of a `VideoDecoder`, or of a range of its frames (see `restrict`)."""
 
     def __init__(self, video: OpenVideo, frames: ExactFrames | ApproximateFrames, *, is_float: bool) -> None:
         self._video = video
         self._frames = frames
         self._is_float = is_float
         self._luma_bits: int | None = None
-        # First and last frame of the range; ``None`` means all frames.
+        # First and last frame (inclusive) of the range; ``None`` means all frames.
         self._within: tuple[int, int] | None = None
 
     def restrict(self, first: int, last: int) -> Self:
-        """Return an access to a range of frames. Requests by time return only frames of this range."""
+        """Return an access object for a range of frames. Its requests by time return only frames of the range."""
         restricted = copy.copy(self)
         restricted._within = first, last
         return restricted
@@ -62,22 +62,22 @@ class VideoAccess:
     # Methods that change how a decoder works. Call them only while no other call is running.
 
     def set_transforms(self, transforms: Sequence[object] | None) -> None:
-        """Replace the transforms of the decoder. Each call draws new values for random transforms."""
+        """Replace the transforms of the decoder. Random transforms draw new values in each call."""
         steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
         self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
 
     def decode_luma(self, num_bits: int) -> None:
-        """Make frames stored luma, uint16 (1, H, W), instead of RGB, from the next `set_transforms` on. CPU only.
+        """From the next `set_transforms` on, return stored luma, uint16 (1, H, W), instead of RGB. CPU only.
 
-        Frames whose samples do not have ``num_bits`` bits fail to decode.
+        Decoding fails for frames whose samples do not have ``num_bits`` bits.
         """
         self._luma_bits = num_bits
 
     def prepare_for_rows(self, *, raises_damage: bool) -> None:
-        """Build the index now. Later requests by index return the frames at its times, even if it proves wrong.
+        """Build the index now. Later requests by index return frames at its times, even if the index then proves wrong.
 
         In exact mode, the index of a newly opened file is built without opening the file again. Approximate mode has no
-        index. With ``raises_damage``, damaged frames raise from now on, if the device's decoder reports damage.
+        index. With ``raises_damage``, damaged frames are errors from now on, if the device's decoder reports damage.
         """
         if isinstance(self._frames, ExactFrames):
             _ = self._frames.index
@@ -86,7 +86,7 @@ class VideoAccess:
             self._video.options = replace(self._video.options, on_error="raise")
 
     def restore(self) -> None:
-        """Restore the index made from packets, so that the number of frames does not depend on earlier decoding."""
+        """Use the index made from packets again, so that the number of frames does not depend on earlier decoding."""
         if isinstance(self._frames, ExactFrames):
             self._frames.restore_packet_index()
 
@@ -94,18 +94,18 @@ class VideoAccess:
 
     @property
     def clock(self) -> FrameClock:
-        """Return the `FrameClock` of the frames' start times, which finds the frames at evenly spaced times."""
+        """Return the `FrameClock` of the video, which finds the frames at evenly spaced times."""
         return self._frames.clock
 
     @property
     def start_times(self) -> NDArray[np.float64]:
-        """Return the start time of each frame in seconds, as stored in the file. Do not modify the array."""
+        """Return the start time of each frame in seconds according to the file. Do not modify the array."""
         return self._frames.start_times
 
     def frame_indices_of(self, batch: FrameBatch) -> Tensor | None:
-        """Return the indices of the frames of a batch, in the shape of its times; ``None`` in approximate mode.
+        """Return the frame indices of a batch, in the shape of its times; ``None`` in approximate mode.
 
-        The times of the batch are either frame times, or a grid whose step is the frame duration.
+        The times of the batch must be frame times, or a grid whose step is the frame duration.
         """
         if isinstance(self._frames, ApproximateFrames):
             return None
@@ -121,7 +121,7 @@ class VideoAccess:
         return torch.from_numpy(frames if self._within is None else frames.clip(*self._within))
 
     def frames_nearest_to(self, seconds: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the indices and times of the nearest frames. The earlier of two equally near frames wins.
+        """Return the index and time of the frame nearest to each time. In a tie, the earlier frame is used.
 
         Raises:
             InvalidArgumentError: in approximate mode, where frame times are unknown.
@@ -137,38 +137,38 @@ class VideoAccess:
         return np.where(is_after, after, before), np.where(is_after, times_after, times_before)
 
     def check_no_hole_at(self, seconds: float) -> None:
-        """Raise `DecodeError` under ``on_error="raise"`` if the frame at a time is missing."""
+        """If a frame is missing at this time, raise `DecodeError` under ``on_error="raise"``."""
         if isinstance(self._frames, ExactFrames):
             self._frames.check_no_hole_at(seconds)
 
     def breaks_off(self) -> bool:
-        """Return whether the container shows that the file is truncated; ``False`` if the check is expensive."""
+        """Return whether the container shows that the file is truncated; ``False`` if checking this is expensive."""
         with self._video.lend_reader(is_moved=False) as reader:
-            # On a web server, the check would send one request for each part of the file.
+            # On a web server, the check would send one request for each box or chunk of the file.
             is_near = reader.small_read_bytes < MIN_REQUEST_BYTES
             return is_near and bool(reader.look_at_bytes(breaks_off))
 
-    # Frames by time, within the range
+    # Frames by time, within the range of `restrict`
 
     def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
-        """Return the frame shown at the time in a one-element array."""
+        """Return the frame shown at a time. ``seconds`` has one element."""
         return self._frames.frame_played_at(seconds, within=self._within)
 
     def frames_played_at(self, seconds: NDArray[np.float64], *, is_grid: bool = False) -> FrameBatch:
-        """Return the frames shown at the given times. A grid must come from `clock` and lie within the video."""
+        """Return the frames shown at some times. If ``is_grid``, times come from `clock` and lie within the video."""
         return self._frames.frames_played_at(seconds, is_grid=is_grid, within=self._within)
 
     def frames_played_in_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
-        """Return the frames shown within [start, stop)."""
+        """Return the frames shown in [start, stop)."""
         return self._frames.frames_played_in_range(start_seconds, stop_seconds, within=self._within)
 
     def resampled_frames(self, start_seconds: float, stop_seconds: float, fps: float) -> FrameBatch:
-        """Return the frames shown at ``start_seconds + k / fps``, with these times instead of their own."""
+        """Return the frames shown at ``start_seconds + k / fps``, as if they started at these times."""
         times = checks.frame_rate_times(start_seconds, stop_seconds, fps)
         clock = self.clock.for_steps(1 / float(fps))
         meant = clock.grid(start_seconds, 1 / float(fps), len(times))
         batch = self.frames_played_at(meant, is_grid=clock.step is not None)
-        # If frames were left out, the remaining frames keep their times.
+        # If frames are left out, the others keep their times.
         left_out = {report.position for report in batch.replaced if report.used_index is None}
         pts = torch.from_numpy(times)[[k for k in range(len(times)) if k not in left_out]]
         return replace(batch, pts_seconds=pts, duration_seconds=torch.full_like(pts, 1 / float(fps)))
@@ -176,11 +176,11 @@ class VideoAccess:
     # Frames decoded on the CPU, before conversion to RGB
 
     def pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        """Yield frames from an index on, without transforms and before conversion to RGB.
+        """Yield the frames from index ``start`` on, without transforms and before conversion to RGB.
 
-        Indices count within the range. A few frames are decoded into one block of memory, so keeping one frame keeps
-        the whole block. Damaged frames are left out. With ``obeys_policy``, the decoder's ``on_error`` decides whether
-        damaged frames are kept, left out, or an error.
+        The index counts from the start of the range. Several frames share one block of memory, so keeping one frame
+        keeps the whole block. By default, damaged frames are left out. With ``obeys_policy``, the decoder's
+        ``on_error`` decides whether damaged frames are kept, left out, or an error.
         """
         first, last = self._within or (0, None)
         position, previous = first + start, None
@@ -194,7 +194,7 @@ class VideoAccess:
                 position, previous = stop, stop - 1
 
     def pictures_at(self, indices: Sequence[int], *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        """Yield the frames of ascending indices of the whole video, as `pictures` does."""
+        """Yield the frames with ascending ``indices``, which count in the whole video; see `pictures`."""
         previous = None
         with self._lend_frames(obeys_policy=obeys_policy) as frames:
             for start in range(0, len(indices), _PICTURES_AT_A_TIME):
@@ -221,14 +221,14 @@ class VideoAccess:
 
 
 class AudioAccess:
-    """The internal interface to the audio of an `AudioVideoDecoder` or of its segment, which ends at a time."""
+    """The internal interface to the audio of an `AudioVideoDecoder`, or of a segment of it, which ends at a time."""
 
     def __init__(self, audio: AudioDecoder, end_seconds: float | None = None) -> None:
         self._audio = audio
         self._end_seconds = end_seconds
 
     def restrict(self, end_seconds: float) -> AudioAccess:
-        """Return the access to a segment. Samples after the end of the segment are silent."""
+        """Return an access object for a segment. Samples after the end of the segment are silent."""
         return AudioAccess(self._audio, end_seconds)
 
     @cached_property
@@ -238,7 +238,7 @@ class AudioAccess:
     def samples_in_ranges(
         self, times: Sequence[tuple[float, float]]
     ) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
-        """Yield for each range its samples and the spans of them that are silent because the file has no audio."""
+        """Yield, for each range, its samples and the spans of them that are silent for lack of audio in the file."""
         grid = self._grid
         spans = [(grid.offset(start), grid.offset(stop)) for start, stop in times]
         pieces = existing_samples(self._audio, grid, [(max(0, first), max(0, last)) for first, last in spans])

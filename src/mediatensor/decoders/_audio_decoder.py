@@ -1,4 +1,4 @@
-"""`AudioDecoder` and `WavDecoder`: the samples of an audio stream as tensors."""
+"""`AudioDecoder` and `WavDecoder`, which return the samples of an audio stream as tensors."""
 
 from __future__ import annotations
 
@@ -40,42 +40,42 @@ from .._engine.sources.source import make_source
 from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
 from ..frames import AudioSamples
 
-# Ranges closer together than this are decoded together, because a seek and its pre-roll take as long.
+# Ranges with smaller gaps are decoded together, because a seek and its pre-roll take as long as decoding the gap.
 _MAX_SECONDS_DECODED_THROUGH = 0.25
 
-# Bytes of a WAV file to read and convert at a time. With the converted samples they fit into a core's L2 cache.
+# Number of bytes of a WAV file that are read and converted at once. They and the samples fit into a core's L2 cache.
 _WAV_BLOCK_BYTES = 1 << 17
 
 
 class AudioDecoder(Closing):
     """Decodes the audio stream of an audio file or video to float32 samples in [-1, 1].
 
-    With lossy codecs, resampling or mixing, samples may exceed [-1, 1]: **``num_channels=1`` gives 1.414 times the
+    Lossy codecs, resampling and mixing can give samples outside [-1, 1]. **``num_channels=1`` gives 1.414 times the
     mean of two channels**, as in torchcodec. ``downmix="mean"`` gives the mean itself.
 
     **A range of time returns the same samples as a decode of the whole stream.** Sample k is played at the time of the
     first sample plus k / sample rate. The encoder's delay and padding are removed. The start and end of a range are
     rounded to the nearest sample, halves up, so adjacent ranges have no gap and no overlap, even after resampling. The
-    samples are bit-identical to a full decode, with two exceptions: Opus, MPEG layers I and II and DTS differ by less
-    than 1e-4, and noise synthesized by AAC differs. Earlier calls never change the samples of a range.
+    samples are bit-identical to a full decode, with two exceptions: Opus, MPEG layers I and II and DTS may differ by up
+    to 1e-4, and noise that AAC synthesizes differs. Earlier calls never change the samples of a range.
 
     If a container rounds time stamps (Matroska to milliseconds), samples are counted by the lengths of the codec's
-    frames. If time stamps have gaps or jump, a range returns the samples whose time stamps lie in it.
+    frames. If time stamps have gaps or jump, a range returns the samples whose time stamps are in it.
 
-    In every format that FFmpeg can seek in, only the range and a short pre-roll are decoded, without a scan. MP3 of
-    variable bit rate is parsed, not decoded, up to the range. The following are decoded from the beginning: codecs
-    whose decoder state depends on all earlier packets (HE-AAC, WMA, AMR, Speex, ...), MPEG program streams, compressed
-    WAV, FLAC in Ogg, streams whose time stamps jitter, and files that were joined end to end (a chain of Ogg, ``cat
-    a.flac b.flac``). A later range then resumes from the decoder's position. A joined file is one recording with the
-    sample rate and channels of its first part.
+    In every format in which FFmpeg can seek, only the range and a short pre-roll are decoded, without a scan. In MP3 of
+    variable bit rate, everything before the range is parsed but not decoded. The following are decoded from the
+    beginning: codecs whose decoder state depends on all earlier packets (HE-AAC, WMA, AMR, Speex, ...), MPEG program
+    streams, compressed WAV, FLAC in Ogg, streams whose time stamps jitter, and files that were joined end to end (a
+    chain of Ogg, ``cat a.flac b.flac``). For these, a later range resumes where decoding stopped. A joined file is
+    treated as one recording with the sample rate and channels of its first part.
 
-    A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at a
-    time. Concurrent calls use separate handles, opened when needed. The file stays open until `close` or the end of a
-    ``with`` statement.
+    A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at
+    the same time. Concurrent calls use separate handles, which are opened when needed. The file stays open until
+    `close` or the end of a ``with`` statement.
 
     Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, a 1-D uint8 tensor of them, or
-            a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor,
+            or a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
             URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the audio stream among all streams; by default FFmpeg's choice.
         sample_rate: Samples per second of the result, resampled by FFmpeg; ``None`` for the stream's own.
@@ -84,9 +84,9 @@ class AudioDecoder(Closing):
         num_ffmpeg_threads: Codec threads, for codecs that can use them (FLAC, ALAC, WavPack, TTA). By default, long
             ranges use the free threads of the process's budget (`mediatensor.set_num_threads`), and a DataLoader worker
             uses 1. 0 lets FFmpeg decide.
-        downmix: How to mix to fewer channels: ``"sum"`` uses the weights of FFmpeg and torchcodec: stereo becomes 0.707
+        downmix: How to mix to fewer channels. ``"sum"`` uses the weights of FFmpeg and torchcodec: stereo becomes 0.707
             times the sum of left and right, which may exceed [-1, 1]. ``"mean"`` divides by the sum of the weights:
-            stereo becomes the mean of left and right, never louder than the loudest channel.
+            stereo becomes the mean of left and right, which is never louder than the loudest channel.
 
     Attributes:
         metadata: `AudioStreamMetadata` with the sample rate and channels before conversion.
@@ -132,7 +132,7 @@ class AudioDecoder(Closing):
         self._pool = HandlePool(spec.open, spec.source.check_unchanged)
 
     def get_all_samples(self) -> AudioSamples:
-        """Return all samples of the stream as `AudioSamples`: ``data`` is float32 (channels, samples), of full scale 1.
+        """Return all samples of the stream as `AudioSamples`: ``data`` is float32 (channels, samples), full scale 1.
 
         Raises:
             DecodeError: if the stream is damaged.
@@ -155,17 +155,17 @@ class AudioDecoder(Closing):
         """Return the samples that are played in the half-open range [start, stop).
 
         Args:
-            start_seconds: Start of the range. If it lies before the first sample, the result starts with the first
+            start_seconds: Start of the range. If it is before the first sample, the result starts with the first
                 sample.
-            stop_seconds: End of the range, exclusive; ``None``, or a time after the end, for the end of the stream. If
-                it equals the start, the result is empty.
+            stop_seconds: End of the range, exclusive; ``None``, or a time after the end, means the end of the stream.
+                If it equals the start, the result is empty.
 
         Returns:
-            `AudioSamples`: ``data`` float32 (channels, samples) at full scale 1, and the time of the first sample.
+            `AudioSamples`: ``data`` float32 (channels, samples) with full scale 1, and the time of the first sample.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start > stop.
-            OutOfRangeError: if the range lies after the end of the stream.
+            OutOfRangeError: if the range starts after the end of the stream.
             DecodeError: if the range is damaged.
             StreamError: if no packet of the stream can be decoded.
             ReadError: if the source cannot be read.
@@ -176,9 +176,9 @@ class AudioDecoder(Closing):
             return self._samples(handle, start, stop)
 
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
-        """Return the samples of several ranges, in the order of the ranges, each in its own memory.
+        """Return the samples of several ranges, in the order of ``ranges``. Each result has its own memory.
 
-        Ranges are decoded in order of time. Ranges that touch or overlap are decoded together if the samples stay
+        Decoding is in order of time. Ranges that touch or overlap are decoded together if this leaves the samples
         bit-identical.
 
         Args:
@@ -188,7 +188,8 @@ class AudioDecoder(Closing):
             A list of `AudioSamples`, one for each range: ``data`` float32 (channels, samples).
 
         Raises:
-            InvalidArgumentError: before decoding, if an item is not such a pair, or its start > stop.
+            InvalidArgumentError: before decoding, if an item is not a valid pair, or if its start is greater than its
+                stop.
             OutOfRangeError, DecodeError, StreamError, ReadError, ClosedError: as for a single range.
 
         Example:
@@ -222,8 +223,8 @@ class AudioDecoder(Closing):
 
         Chunk k starts k * (seconds - overlap_seconds) after the start of the stream. The first chunk that reaches the
         end of the stream is the last. Only one chunk is in memory at a time. A gap in the time stamps shortens the
-        chunk it lies in, and empty chunks are left out. Chunks are float32 of shape (channels, samples), with their
-        start times.
+        chunk that contains it, and empty chunks are left out. Chunks are float32 of shape (channels, samples), with
+        their start times.
 
         Args:
             seconds: Length of a chunk.
@@ -301,7 +302,7 @@ class AudioDecoder(Closing):
                     data = whole[:, first - origin : None if last is None else last - origin].clone()
                     samples[number] = AudioSamples(data, max(begin, ranges[number][0]), data.shape[1] / rate, rate)
                 return samples
-        # The stream ends in the group, or its time stamps jump, so sample numbers do not determine times.
+        # The stream ends in the group or its time stamps jump, so times cannot be derived from sample numbers.
         return {number: self._samples(handle, *ranges[number]) for number in ranges}
 
     def _chunks(
@@ -358,16 +359,16 @@ class WavDecoder(Closing):
 
     A range reads only its own bytes. The decoder reads PCM of 8 (unsigned), 16, 24 and 32 bits and float of 32 and 64
     bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE. The samples are bit-identical to
-    those of `AudioDecoder`. Use `AudioDecoder` for compressed audio, and to resample or mix.
+    `AudioDecoder`. Use `AudioDecoder` for compressed audio, and to resample or mix.
 
-    The complete samples of a truncated file are returned. If the header does not state the length, as in a file written
-    to a pipe, the audio lasts to the end of the file.
+    For a truncated file, all complete samples are returned. If the header does not state the length, as in a file
+    written to a pipe, the audio lasts until the end of the file.
 
-    A decoder can be pickled, used after a fork, and called from several threads at a time.
+    A decoder can be pickled, used after a fork, and called from several threads at the same time.
 
     Args:
-        source: A path or URL, the ``bytes`` of a file, a 1-D uint8 tensor of them (neither is copied), or an open
-            binary file.
+        source: A path or URL, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor (neither is copied), or an
+            open binary file.
 
     Attributes:
         metadata: `AudioStreamMetadata`.
@@ -422,16 +423,16 @@ class WavDecoder(Closing):
 
         Args:
             start_seconds: Start of the range; a time before 0 counts as 0.
-            stop_seconds: End of the range, exclusive; ``None``, or a time after the end, for the end of the file. If it
-                equals the start, the result is empty.
+            stop_seconds: End of the range, exclusive; ``None``, or a time after the end, means the end of the file. If
+                it equals the start, the result is empty.
 
         Returns:
-            `AudioSamples`: ``data`` float32 (channels, samples) at full scale 1, and the time of the first sample.
+            `AudioSamples`: ``data`` float32 (channels, samples) with full scale 1, and the time of the first sample.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start is greater than stop.
             StreamError: if the file has no samples.
-            OutOfRangeError: if start lies at or after the end of the file, or less than half a sample before the end.
+            OutOfRangeError: if start is at or after the end of the file, or less than half a sample before the end.
             ReadError: if reading fails, or the file was cut short after it was opened.
             ClosedError: after `close`.
         """
@@ -458,7 +459,7 @@ class WavDecoder(Closing):
             A list of `AudioSamples`, one for each range: ``data`` float32 (channels, samples).
 
         Raises:
-            InvalidArgumentError: before reading, if an item is not such a pair.
+            InvalidArgumentError: before reading, if an item is not a valid pair.
             StreamError, OutOfRangeError, ReadError, ClosedError: as for a single range.
 
         Example:
@@ -473,7 +474,7 @@ class WavDecoder(Closing):
         return [self.get_samples_played_in_range(start, stop) for start, stop in check_ranges(ranges)]
 
     def _read(self, first: int, last: int) -> NDArray[np.float32]:
-        """Return samples [first, last) of all channels, read block by block to save memory."""
+        """Return samples [first, last) of all channels. They are read in blocks to save memory."""
         header = self._header
         samples: NDArray[np.float32] = buffers.empty((header.num_channels, last - first), np.float32)
         start = header.data_offset - num_lead_bytes(header.encoding)

@@ -1,4 +1,4 @@
-"""`AudioVideoDecoder`: frames and audio samples of the same time range."""
+"""`AudioVideoDecoder`, which returns frames and audio samples of the same time range."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class _VideoOptions(TypedDict, total=False):
 class AudioVideoDecoder(Closing):
     """Decodes the frames and the audio samples of a time range.
 
-    It combines a `VideoDecoder` and an `AudioDecoder` on one source. The frames of a range are those of
-    `VideoDecoder.get_frames_played_in_range`. The samples always cover the whole range. They are silent where the audio
-    has not started, has ended, or has a gap, and the clip lists these spans. So the audio of a frame starts at sample
+    It combines a `VideoDecoder` and an `AudioDecoder` for one source. `VideoDecoder.get_frames_played_in_range` returns
+    the same frames for a range. The samples always cover the whole range. They are silent where the audio has not
+    started, has ended, or has a gap; the clip lists these spans. So the audio of a frame starts at sample
     ``(frame.pts_seconds - start_seconds) * sample_rate``::
 
         video         |----0----|----1----|----2----|----3----|
@@ -52,17 +52,17 @@ class AudioVideoDecoder(Closing):
 
     The start and end of a range are rounded to the nearest sample, so adjacent ranges have no gap and no overlap.
 
-    A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads at a
-    time. `close` it or use it in a ``with`` statement to release the files early.
+    A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at
+    the same time. To release the files early, `close` it or use it in a ``with`` statement.
 
     Args:
-        source: See `VideoDecoder`. A file object serves both decoders.
+        source: See `VideoDecoder`. Both decoders may share a file object.
         video_stream_index: Index of the video stream among all streams; by default FFmpeg's choice.
         audio_stream_index: Index of the audio stream among all streams; by default FFmpeg's choice.
         sample_rate: Samples per second to resample the audio to; by default the stream's own.
         num_channels: Number of channels to mix the audio to; by default the stream's own.
-        num_ffmpeg_threads: Codec threads, see the two decoders.
-        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, see `AudioDecoder`.
+        num_ffmpeg_threads: Number of codec threads; see `VideoDecoder` and `AudioDecoder`.
+        downmix: How to mix to fewer channels, ``"sum"`` or ``"mean"``; see `AudioDecoder`.
         video_options: The other options of `VideoDecoder`: ``dimension_order``, ``device``, ``decode_backend``,
             ``strict_device``, ``seek_mode``, ``transforms``, ``output_dtype``, ``custom_frame_mappings``,
             ``frame_index``, ``on_error``, ``on_size_change``. ``device`` applies to frames; samples are always on the
@@ -75,7 +75,7 @@ class AudioVideoDecoder(Closing):
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
         StreamError: if there is no such video stream or no such audio stream.
-        InvalidArgumentError: if an argument is not among the accepted ones.
+        InvalidArgumentError: if an argument is not accepted.
 
     Example:
         >>> from mediatensor.decoders import AudioVideoDecoder
@@ -120,11 +120,11 @@ class AudioVideoDecoder(Closing):
     def get_played_in_range(
         self, start_seconds: float | None = None, stop_seconds: float | None = None, fps: float | None = None
     ) -> AudioVideoClip:
-        """Return the frames and the samples that are played within [start_seconds, stop_seconds).
+        """Return the frames and the samples that are played in [start_seconds, stop_seconds).
 
-        The frames equal the result of `VideoDecoder.get_frames_played_in_range`. The first frame is shown at
-        ``start_seconds``, even if it started earlier. The samples start at ``start_seconds`` and last for the whole
-        range.
+        The frames are the same as in the result of `VideoDecoder.get_frames_played_in_range`. The first frame is the
+        one shown at ``start_seconds``, even if it started earlier. The samples start at ``start_seconds`` and cover the
+        whole range.
 
         Args:
             start_seconds: Start of the range, within the video; ``None`` is the start of the video.
@@ -135,9 +135,9 @@ class AudioVideoDecoder(Closing):
             An `AudioVideoClip`, which unpacks as frames (`FrameBatch`) and samples (`AudioSamples`).
 
         Raises:
-            OutOfRangeError: if a time lies outside of the video.
-            InvalidArgumentError: if start > stop, or ``fps`` is not positive.
-            DecodeError: if something cannot be decoded.
+            OutOfRangeError: if a time is outside the video.
+            InvalidArgumentError: if start is greater than stop, or ``fps`` is not positive.
+            DecodeError: if a frame or sample cannot be decoded.
 
         Example:
             >>> from mediatensor.decoders import AudioVideoDecoder
@@ -190,7 +190,7 @@ class AudioVideoDecoder(Closing):
     # Life of the object
 
     def close(self) -> None:
-        """Release the files. Decoding afterwards raises `ClosedError`."""
+        """Release the files. Later decoding raises `ClosedError`."""
         self.video.close()
         self.audio.close()
 

@@ -1,4 +1,4 @@
-"""`ColorConverter` and `AudioConverter`: convert codec output to RGB and to floats, the last block of decoding."""
+"""`ColorConverter` and `AudioConverter`: convert a codec's output to RGB and to floats, after demuxing and decoding."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ._packet_decoders import NotPickled, RawAudioSamples, RawFrame
 class ColorConverter(NotPickled):
     """Converts a `RawFrame` to an upright RGB `Frame` with the same pixels as `VideoDecoder`.
 
-    One converter accepts frames of any stream on its device.
+    One converter accepts frames of all streams that are decoded on its device.
 
     Args:
         device: Device of the frames; ``None`` is torch's default device.
-        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits a component), or ``"auto"``:
-            float32 for frames of more than 8 bits a component.
+        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits per component), or ``"auto"``:
+            float32 for frames of more than 8 bits per component, uint8 for others.
 
     Raises:
-        InvalidArgumentError: if an argument is not among the accepted ones.
+        InvalidArgumentError: if an argument is not accepted.
 
     Example:
         >>> from mediatensor.decoders import ColorConverter, Demuxer
@@ -49,16 +49,16 @@ class ColorConverter(NotPickled):
         self._device = resolve_device(device)
         self._output_dtype = output_dtype
         self._lock = ForkSafeLock()
-        # Converters keep scratch memory, so there is one for each pair of decoding backend and float output.
+        # Converters keep scratch memory. There is one for each combination of decoding backend and float output.
         self._converters: dict[tuple[str, bool], PictureConverter] = {}
 
     def convert(self, raw_frame: RawFrame) -> Frame:
-        """Return a frame as RGB (3, H, W), rotated upright, as a view of channels-last memory.
+        """Return a frame as upright RGB (3, H, W). The tensor is a view of channels-last memory.
 
         Raises:
             InvalidArgumentError: if the argument is not a `RawFrame`.
             DeviceError: if the frame is on another device.
-            DecodeError: if FFmpeg cannot convert from the frame's colours.
+            DecodeError: if FFmpeg cannot convert the frame's colours.
         """
         if not isinstance(raw_frame, RawFrame):
             raise InvalidArgumentError(f"raw_frame must be a RawFrame (got {shown(raw_frame)}).")
@@ -83,18 +83,18 @@ class ColorConverter(NotPickled):
 
 
 class AudioConverter(NotPickled):
-    """Converts `RawAudioSamples` to float `AudioSamples` in [-1, 1], with another rate or number of channels if needed.
+    """Converts `RawAudioSamples` to float `AudioSamples` in [-1, 1]; can change the sample rate and the channels.
 
     The resampler buffers samples between calls. Feed it the samples of one stream in order, and `drain` it at the end.
-    Times of the result are counted from the first sample.
+    Times of the result are derived from the time of the first sample.
 
     Args:
         sample_rate: Samples per second of the result; ``None`` for the stream's own.
         num_channels: Channels of the result; ``None`` for the stream's own.
-        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, see `AudioDecoder`.
+        downmix: How to mix to fewer channels, ``"sum"`` or ``"mean"``; see `AudioDecoder`.
 
     Raises:
-        InvalidArgumentError: if an argument is not among the accepted ones.
+        InvalidArgumentError: if an argument is not accepted.
 
     Example:
         >>> from mediatensor.decoders import AudioConverter, Demuxer
@@ -126,12 +126,12 @@ class AudioConverter(NotPickled):
         self._begin_seconds, self._num_given = 0.0, 0
 
     def convert(self, raw_samples: RawAudioSamples) -> AudioSamples:
-        """Feed samples and return the converted samples. Resampling may return more, fewer or none.
+        """Feed samples, and return converted samples. With resampling, these may be more, fewer or none.
 
         Raises:
-            InvalidArgumentError: if the argument is not `RawAudioSamples`, its rate or channels differ from the earlier
-                samples, `reset` was not called after a `Demuxer.seek`, the converter has been drained, or FFmpeg cannot
-                convert to this format.
+            InvalidArgumentError: if the argument is not `RawAudioSamples`, if its rate or channels differ from earlier
+                samples, if `reset` was not called after a `Demuxer.seek`, if the converter has been drained, or if
+                FFmpeg cannot convert to this format.
         """
         if not isinstance(raw_samples, RawAudioSamples):
             raise InvalidArgumentError(f"raw_samples must be RawAudioSamples (got {shown(raw_samples)}).")
@@ -151,7 +151,7 @@ class AudioConverter(NotPickled):
             return self._make_samples(samples)
 
     def _begin(self, raw: RawAudioSamples) -> None:
-        """Store the format of the first samples, and check that later samples have the same format."""
+        """Store the format of the first samples, and check that later samples have this format."""
         form = SampleForm(raw.sample_rate, raw._layout or f"{raw.num_channels}c", raw.num_channels)
         if self._form is not None and self._form != form:
             raise InvalidArgumentError(
@@ -174,13 +174,13 @@ class AudioConverter(NotPickled):
         return AudioSamples(torch.from_numpy(samples), pts_seconds, samples.shape[1] / rate, rate)
 
     def drain(self) -> AudioSamples:
-        """Return the samples that the resampler has buffered; without a change of rate, there are none.
+        """Return the samples that the resampler has buffered. If the rate does not change, there are none.
 
         Returns:
             `AudioSamples`: ``data`` float32 (channels, samples).
 
         Raises:
-            InvalidArgumentError: if nothing was converted yet.
+            InvalidArgumentError: if nothing has been converted yet.
         """
         with self._lock:
             if self._form is None:
@@ -196,6 +196,6 @@ class AudioConverter(NotPickled):
             return self._make_samples(samples)
 
     def reset(self) -> None:
-        """Discard buffered samples; the next samples may come from another position or another stream."""
+        """Discard buffered samples. The next samples may then come from another position or another stream."""
         with self._lock:
             self._start_over()

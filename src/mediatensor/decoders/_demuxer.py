@@ -1,4 +1,4 @@
-"""`Demuxer`: reads the packets of a container, its streams, and makes their decoders. The first block of decoding."""
+"""`Demuxer`, which reads packets of a container, lists its streams, and makes decoders for their packets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ..backends import choose_backend, get_backend, open_guarded
 from ..errors import ClosedError, InvalidArgumentError, StreamError
 from ._packet_decoders import AudioPacketDecoder, NotPickled, Packet, ProcessBound, VideoPacketDecoder
 
-# Seconds to subtract from a seek target while the container lands after the target.
+# Seconds to subtract from the target of a seek, tried in turn as long as the seek ends after the target.
 _STEPS_BACK_SECONDS = (0, 1, 4, 16)
 
 _generations = itertools.count()
@@ -49,7 +49,7 @@ class _OpenContainer:
     """The open container that a demuxer and its streams share. One call uses it at a time.
 
     Attributes:
-        generation: A number that is unique to an open container and changes with each seek. Packets with the same
+        generation: A number that is unique to this open container and changes with each seek. Packets with the same
             number are contiguous.
     """
 
@@ -59,14 +59,14 @@ class _OpenContainer:
         self._lock = ForkSafeLock()
         self._process = os.getpid()
         self._packets: PacketSource | None = PacketSource(source, partial(choose_streams, selectors=selectors))
-        # FFmpeg may swallow an exception that a signal raises in a Python file object.
+        # If FFmpeg reads a Python file object, it may swallow an exception that a signal raises there.
         self._keeps_interrupts = self._packets.byte_reader is not None
         self.container_info = self._packets.container_info()
         self.stream_infos = [self.container_info.streams[index] for index in self._packets.stream_indices]
 
     @contextmanager
     def use(self) -> Iterator[PacketSource]:
-        """Use the container within a ``with`` block. A forked process shares the file position with its parent."""
+        """Use the container in a ``with`` block; raise in a forked process, where the file position is shared."""
         with self._lock, interrupts_kept() if self._keeps_interrupts else nullcontext():
             if self._packets is None:
                 raise ClosedError("The demuxer is closed; make a new one to read more.")
@@ -82,7 +82,7 @@ class _OpenContainer:
 
 
 class _Stream(ProcessBound):
-    """A stream that a demuxer follows."""
+    """A stream that was selected from a demuxer's container."""
 
     _how_to_make = "A Demuxer has them: demuxer.streams."
     _how_to_send = "Make a Demuxer of the same source in each process."
@@ -108,7 +108,7 @@ class _Stream(ProcessBound):
 
 
 class VideoStream(_Stream):
-    """A video stream that a `Demuxer` follows.
+    """A video stream that was selected in a `Demuxer`.
 
     Attributes:
         index: Index of the stream among all streams of the container.
@@ -132,9 +132,9 @@ class VideoStream(_Stream):
     def scan(self) -> FrameIndex:
         """Return the `FrameIndex` of the stream, the same as `VideoDecoder` builds.
 
-        The index is read through another handle, so that `scan` does not move the demuxer. It comes from the header of
-        an mp4 or mov file, otherwise from the packets. If packets do not determine the frames, the stream is decoded
-        once. The index can be saved, and passed to ``VideoDecoder(source, frame_index=...)``.
+        The index is read through another handle, so `scan` does not move the demuxer. For mp4 and mov, it comes from
+        the header, otherwise from the packets. If packets do not determine the frames, the stream is decoded once. The
+        index can be saved, and passed to ``VideoDecoder(source, frame_index=...)``.
 
         Raises:
             StreamError: if the stream has no frames.
@@ -147,15 +147,15 @@ class VideoStream(_Stream):
     def make_decoder(
         self, device: str | torch.device | None = None, *, num_ffmpeg_threads: int = 1
     ) -> VideoPacketDecoder:
-        """Make a decoder of the stream's packets.
+        """Return a decoder for the stream's packets.
 
         Args:
             device: Device of the frames; ``None`` is torch's default device. If the device cannot decode the stream,
-                the CPU decodes it, and planes and converted frames are still on the device.
+                the CPU decodes it, but planes and converted frames are still on the device.
             num_ffmpeg_threads: Threads of a codec on the CPU; 0 lets FFmpeg decide.
 
         Raises:
-            InvalidArgumentError: if an argument is not among the accepted ones.
+            InvalidArgumentError: if an argument is not accepted.
             DeviceError: if the device cannot be used.
             ClosedError: after `Demuxer.close`, and in a forked process.
         """
@@ -181,7 +181,7 @@ class VideoStream(_Stream):
 
 
 class AudioStream(_Stream):
-    """An audio stream that a `Demuxer` follows.
+    """An audio stream that was selected in a `Demuxer`.
 
     Attributes:
         index: Index of the stream among all streams of the container.
@@ -201,7 +201,7 @@ class AudioStream(_Stream):
         return header
 
     def make_decoder(self) -> AudioPacketDecoder:
-        """Make a decoder of the stream's packets, on the CPU.
+        """Return a decoder for the stream's packets. It decodes on the CPU.
 
         Raises:
             ClosedError: after `Demuxer.close`, and in a forked process.
@@ -214,26 +214,26 @@ class AudioStream(_Stream):
 
 
 class Demuxer(NotPickled, Closing):
-    """Reads the packets of selected streams of a container, for a decoder and a converter.
+    """Reads the packets of selected streams of a container, as input of packet decoders.
 
-    Iteration yields `Packet` objects of all selected streams in file order; ``stream_index`` identifies the stream. For
-    frames by index or time, use `VideoDecoder` and `AudioDecoder`, which are built from the same parts.
+    Iteration yields `Packet` objects of all selected streams in file order; ``stream_index`` identifies the stream. To
+    get frames by index or time, use `VideoDecoder` and `AudioDecoder`.
 
-    A demuxer, its streams, its packets and their decoders belong to one process. Each may be used from a different
-    thread. The demuxer keeps the file open; `close` it, or use it in a ``with`` statement.
+    A demuxer, its streams, its packets and their decoders belong to one process. Each of them may be used from a
+    different thread. The demuxer keeps the file open; `close` it, or use it in a ``with`` statement.
 
     Args:
         source: Any source that `VideoDecoder` accepts.
         streams: Streams to read: ``"video"`` or ``"audio"`` for FFmpeg's choice, an index among all streams, a tuple of
-            these, or ``"all"`` for all video and audio.
+            these, or ``"all"`` for all video and audio streams.
 
     Attributes:
         streams: `VideoStream` and `AudioStream` objects in the order of the argument.
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
-        StreamError: if there is no such stream, or it is named twice.
-        InvalidArgumentError: if ``streams`` is not among the accepted values.
+        StreamError: if a stream does not exist or is selected twice.
+        InvalidArgumentError: if ``streams`` is not accepted.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -280,16 +280,16 @@ class Demuxer(NotPickled, Closing):
         return Packet._with(stream_index=index, _packet=packet, _time_base=self._bases[index], _generation=generation)
 
     def seek(self, seconds: float, *, stream: VideoStream | AudioStream | None = None) -> None:
-        """Seek to a key frame at or before a time. The packets of all streams continue there.
+        """Seek to a key frame at or before a time. Reading continues there for all streams.
 
-        Call ``reset`` of decoders and converters before you feed them packets read after a seek. The key frame is
+        After a seek, call ``reset`` of decoders and converters before you feed them the next packets. The key frame is
         usually the last one before the time, but may be earlier. For frame ``i`` of a `VideoStream.scan`, seek to
         ``index.key_frame_seconds_for(index.pts_seconds[i])``.
 
         Args:
             seconds: The target time. A time before the first key frame seeks to the beginning.
-            stream: The stream whose key frames to use, by default the first of `streams`. Other streams continue from
-                the same file position, which need not be a key frame of theirs.
+            stream: The stream whose key frames are used, by default the first of `streams`. Other streams continue from
+                the same file position, where they need not have a key frame.
 
         Raises:
             InvalidArgumentError: if ``seconds`` is not a number, or ``stream`` is not one of `streams`.
@@ -307,7 +307,7 @@ class Demuxer(NotPickled, Closing):
             _go_to(packets, number, self._container.stream_infos[number], seconds)
 
     def close(self) -> None:
-        """Close the file. Existing decoders can still decode packets that were read earlier."""
+        """Close the file. Decoders can still decode packets that were read earlier."""
         self._container.close()
 
     def __repr__(self) -> str:
@@ -332,11 +332,11 @@ def _checked_selectors(streams: Any) -> list[int | str]:
 
 
 def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float) -> None:
-    """Seek to a key frame at or before a time, or to the beginning of the file if there is none."""
+    """Seek to a key frame at or before a time; if there is none, seek to the beginning of the file."""
     time_base = info.time_base or Fraction(1)
     target = round(seconds / time_base)
     for step in _STEPS_BACK_SECONDS:
-        # Generated time stamps differ after a seek.
+        # FFmpeg makes up the time stamps of some formats, and they differ after a seek.
         if packets.has_no_timestamps or not packets.seek(round((seconds - step) / time_base), number):
             break
         if _stands_before(packets, info.index, target):
@@ -345,9 +345,9 @@ def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float)
 
 
 def _stands_before(packets: PacketSource, stream_index: int, target: int) -> bool:
-    """Return whether the stream's next key frame is shown at or before a time. If so, drop the packets before it.
+    """Return whether the stream's next key frame is shown at or before a time. If so, drop its packets before it.
 
-    In a container without an index, a seek ends at any packet, usually not at a key frame. Packets of other streams
+    In a container without an index, a seek may end at any packet, usually not at a key frame. Packets of other streams
     are kept.
     """
     read: list[Any] = []
@@ -379,7 +379,7 @@ def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
 
 
 def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:
-    """Return the container's orientation from the first frame; frames decoded on a device do not state it."""
+    """Decode the first frame, and return the container's orientation. Frames of other devices do not state it."""
     with closing(VideoReader(source, stream_index, 1)) as reader, suppress(StreamError):
         if (frame := first_frame(reader)) is not None:
             return orientation_of(frame)

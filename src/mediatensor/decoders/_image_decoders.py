@@ -18,7 +18,7 @@ from .._engine.common.threads import get_num_threads, lease_threads, run_in_para
 from .._engine.images.channels import ImageReadMode, check_mode, check_output_dtype
 from .._engine.images.decoding import MAX_PIXELS, decode, read_bytes
 
-#: A source of an image: a path or URL, the bytes of a file, or an open file.
+#: A source of an image: a path or URL, the bytes of a file, or an open binary file.
 ImageSource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | Tensor | BinaryIO
 ImageSources: TypeAlias = list[ImageSource] | tuple[ImageSource, ...]
 Mode: TypeAlias = str | ImageReadMode
@@ -26,7 +26,7 @@ OutputDtype: TypeAlias = torch.dtype | str
 
 
 class ImageOptions(TypedDict, total=False):
-    """Options of all image decoders, as a type for overloads: one source gives a tensor, several give a list."""
+    """Options of all image decoders, for type checkers: one source gives a tensor, several sources give a list."""
 
     mode: Mode
     output_dtype: OutputDtype
@@ -52,36 +52,36 @@ def decode_image(
 ) -> Tensor | list[Tensor]:
     """Decode an image file of any format: JPEG, PNG, WebP, GIF, AVIF, HEIC or BMP.
 
-    The format is recognised by the first bytes of a file, not by its name. Images are turned upright according to the
-    EXIF orientation, or to the container's orientation for AVIF and HEIC. Each image of an animation is composed with
-    the earlier images, as a viewer shows it. Colour profiles are not applied. Truncated and visibly damaged files
-    raise. JPEG, WebP and AVIF have no checksums, so changed bytes may go unnoticed. For example, libjpeg decodes wrong
-    codes as long as there is data for the whole image.
+    The format is recognised by the first bytes of a file, not by its name. Images are turned upright according to their
+    EXIF orientation or, for AVIF and HEIC, the container's orientation. Each image of an animation is composed with the
+    earlier images, as a viewer shows it. Colour profiles are not applied. Truncated and visibly damaged files raise an
+    error. JPEG, WebP and AVIF have no checksums, so changed bytes may go unnoticed. For example, libjpeg decodes wrong
+    codes as long as there are data for the whole image.
 
     Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, a 1-D
-            uint8 tensor of them on the CPU, or a binary file object, which is read from its beginning. A list or tuple
-            of these is decoded in parallel, within the thread budget of the process.
-        mode: Which channels the result has, see `ImageReadMode`: "RGB" (the default), "GRAY", "GRAY_ALPHA",
-            "RGB_ALPHA" (or "RGBA") or "UNCHANGED", in upper or lower case.
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, these bytes as
+            a 1-D uint8 tensor on the CPU, or a binary file object, which is read from its beginning. The elements of a
+            list or tuple are decoded in parallel, within the thread budget of the process.
+        mode: The channels of the result, see `ImageReadMode`: "RGB" (the default), "GRAY", "GRAY_ALPHA", "RGB_ALPHA"
+            (or "RGBA") or "UNCHANGED", in upper or lower case.
         output_dtype: ``torch.uint8`` (a 16-bit sample v becomes round(v / 257)), ``torch.uint16`` (an 8-bit sample v
             becomes 257 v), or "auto": uint16 for PNG, AVIF and HEIC with more than 8 bits per sample, else uint8.
         device: Device of the result; ``None`` for torch's default device. Images are always decoded on the CPU, and
             then copied. The copy to a CUDA device is asynchronous: it uses page-locked memory and the current stream.
-        max_pixels: Images with more pixels, and animations whose result exceeds 16 bytes times ``max_pixels``, are
-            refused before decoding. The default is Pillow's, 178,956,970. Pillow's own setting is neither used nor
-            changed. ``None`` sets no limit.
+        max_pixels: Largest number of pixels of an image. Larger images, and animations whose result exceeds 16 bytes
+            times ``max_pixels``, are rejected before decoding. The default is Pillow's, 178,956,970. Pillow's own
+            setting is neither used nor changed. ``None`` means no limit.
 
     Returns:
         A contiguous tensor (C, H, W) on ``device``, or (N, C, H, W) if the file has several images. For a list or tuple
         of sources, a list of tensors in the same order.
 
     Raises:
-        OpenError: if the source is not an image of a known format, its headers are invalid, or it exceeds a limit.
+        OpenError: if the source is not an image of a supported format, its headers are invalid, or it exceeds a limit.
         DecodeError: if the file is damaged or incomplete.
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
-        InvalidArgumentError: if another argument has a value that is not accepted, or torch has no such device.
-        DeviceError: if the device is CUDA, and this process was forked from a process that uses CUDA.
+        InvalidArgumentError: if the value of another argument is not accepted, or torch has no such device.
+        DeviceError: if the device is CUDA and this process was forked from one that uses CUDA.
         MissingDependencyError: if a package for the format is missing.
 
     Example:
@@ -109,14 +109,14 @@ def decode_jpeg(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tensor | list[Tensor]:
-    """Decode a JPEG file, turned upright by its EXIF orientation. MPO files return their first image.
+    """Decode a JPEG file, and turn the image upright by its EXIF orientation. From MPO files, the first image is used.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: See `decode_image`. With mode "UNCHANGED", CMYK gives four
-            channels, one for each ink.
+        source, mode, output_dtype, device, max_pixels: See `decode_image`. With mode "UNCHANGED", a CMYK file gives
+            four channels, one for each ink.
 
     Returns:
-        A tensor (C, H, W); for a list or tuple of sources a list of tensors.
+        A tensor (C, H, W). For a list or tuple of sources, a list of such tensors.
 
     Raises:
         OpenError: if the source is not a JPEG file; for other errors see `decode_image`.
@@ -143,13 +143,13 @@ def decode_png(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tensor | list[Tensor]:
-    """Decode a PNG file of any kind: palette, 1 to 16 bits, interlaced, animated. The checksums must be right.
+    """Decode a PNG file of any kind: palette, 1 to 16 bits, interlaced, animated. Its checksums must be right.
 
     Args:
         source, mode, output_dtype, device, max_pixels: See `decode_image`.
 
     Returns:
-        A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
+        A tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of such tensors.
 
     Raises:
         OpenError: if the source is not a PNG file; for other errors see `decode_image`.
@@ -178,13 +178,13 @@ def decode_webp(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tensor | list[Tensor]:
-    """Decode a WebP file, lossy, lossless or animated.
+    """Decode a WebP file: lossy, lossless or animated.
 
     Args:
         source, mode, output_dtype, device, max_pixels: See `decode_image`.
 
     Returns:
-        A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
+        A tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of such tensors.
 
     Raises:
         OpenError: if the source is not a WebP file; for other errors see `decode_image`.
@@ -216,11 +216,11 @@ def decode_gif(
     """Decode a GIF file.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: See `decode_image`. With mode "UNCHANGED", the result has
-            alpha if an image has a transparent colour or leaves a part of the canvas uncovered.
+        source, mode, output_dtype, device, max_pixels: See `decode_image`. With mode "UNCHANGED", the result has alpha
+            if an image has a transparent colour or does not cover the whole canvas.
 
     Returns:
-        A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
+        A tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of such tensors.
 
     Raises:
         OpenError: if the source is not a GIF file; for other errors see `decode_image`.
@@ -252,15 +252,15 @@ def decode_avif(
 ) -> Tensor | list[Tensor]:
     """Decode an AVIF file. Needs Pillow 11.3 or newer.
 
-    Samples of 10 and 12 bits are scaled to 16 bits, unless ``output_dtype`` is ``torch.uint8``. Tiled files are decoded
-    to 8 bits.
+    Samples of 10 and 12 bits are scaled to 16 bits, unless ``output_dtype`` is ``torch.uint8``. Files whose images
+    consist of tiles are decoded to 8 bits.
 
     Args:
         source, mode, output_dtype, device, max_pixels: See `decode_image`.
-        num_threads: Threads of the AV1 decoder, at least 1.
+        num_threads: Number of threads of the AV1 decoder, at least 1.
 
     Returns:
-        A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
+        A tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of such tensors.
 
     Raises:
         OpenError: if the source is not an AVIF file; for other errors see `decode_image`.
@@ -288,7 +288,7 @@ def decode_heic(
         source, mode, output_dtype, device, max_pixels: See `decode_image`.
 
     Returns:
-        A tensor (C, H, W), (N, C, H, W) if the file has several images; for a list or tuple of sources a list of
+        A tensor (C, H, W); (N, C, H, W) if the file has several images. For a list or tuple of sources, a list of such
         tensors.
 
     Raises:
@@ -323,14 +323,14 @@ def _decode(
             return pinned_for(target, decode_bytes(data, name))
 
     if isinstance(source, (list, tuple)):
-        # Copy in this thread, because each decoding thread has its own current CUDA stream.
+        # Copy in this thread, because each thread that decodes has its own current CUDA stream.
         return [on_device(picture, target) for picture in _decode_all(source, decode_one)]
     with working():
         return on_device(decode_one(source), target)
 
 
 def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
-    """Decode every source, in parallel on the free threads of the thread budget."""
+    """Decode all sources in parallel, with the free threads of the thread budget."""
     results: list[Tensor | None] = [None] * len(sources)
 
     def work(_: int, number: int) -> None:

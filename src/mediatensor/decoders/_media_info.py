@@ -1,4 +1,4 @@
-"""Description of a media file as plain values, from its headers and streams."""
+"""Describe a media file by plain values from its headers and streams."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class VideoInfo:
 
 
 def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) -> bool | None:
-    """Return whether the frame rate is constant, or ``None`` if there are too few frames.
+    """Return whether the frame rate is constant; ``None`` if there are too few frames.
 
     Containers round times to their clock (Matroska and FLV to milliseconds), so equal steps become, for example, 33, 33
-    and 34 ms. The rate is constant if each frame time lies within one tick of the straight line from the first to the
-    last. If the clock ticks about once a frame, a step of two ticks is a missing frame, so all steps must be equal.
-    ``tick_seconds`` is the container's unit of time; 0 means exact times.
+    and 34 ms. The rate is constant if every frame time is within one tick of the straight line from the first frame to
+    the last. If the clock has only about one tick per frame, a step of two ticks is a missing frame, so all steps must
+    be equal. ``tick_seconds`` is the length of a tick; 0 means that times are exact.
 
     >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
     True
@@ -88,7 +88,7 @@ def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) ->
 
 
 def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
-    """Return the number of frames from each key frame to the next key frame, or to the end of the stream.
+    """Return the number of frames from each key frame up to the next one, or to the end of the stream.
 
     >>> gop_lengths([0, 48, 96], 100)
     [48, 48, 4]
@@ -100,7 +100,7 @@ def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
 def describe_timing(
     pts_seconds: Sequence[float], key_frame_indices: Sequence[int], tick_seconds: float
 ) -> dict[str, Any]:
-    """Return values for fields of `VideoInfo`, from the frame times in presentation order."""
+    """Return the fields of `VideoInfo` that depend on frame times, given the times in presentation order."""
     steps = [after - before for before, after in pairwise(pts_seconds)]
     lengths = gop_lengths(key_frame_indices, len(pts_seconds))
     return {
@@ -115,7 +115,7 @@ def describe_timing(
 
 
 def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
-    """Describe a video stream from its header and, with ``scan``, from its packets and its first frame."""
+    """Describe a video stream by its header and, with ``scan``, also by its packets and its first frame."""
     info = _from_header(
         VideoInfo,
         header,
@@ -135,7 +135,7 @@ def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
 
 
 class _Stream:
-    """A video stream read for its `FrameIndex`, without making tensors."""
+    """A video stream that is opened to get its `FrameIndex` and first frame, without making tensors."""
 
     def __init__(self, file: str, stream_index: int) -> None:
         self.source = make_source(file)
@@ -201,9 +201,9 @@ def _scan(info: VideoInfo, stream: _Stream) -> VideoInfo:
 
 
 def _decode_first_frame(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tuple[str, ...]]:
-    """Decode one frame, because packets do not show that a stream is encrypted or lacks its codec data.
+    """Decode one frame, because packets do not show whether a stream is encrypted or lacks its codec data.
 
-    Return the index, rebuilt by decoding if the packets prove wrong, and the failure message if decoding fails.
+    Return the index, which is rebuilt by decoding if the packets prove wrong, and a message if decoding fails.
     """
     frames = FrameStream(stream.reader, 1)
     try:
@@ -283,12 +283,12 @@ class FileInfo:
 def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
     """Describe the contents of a file.
 
-    A stream of index ``stream_index`` is described instead of the best stream of the same kind. With ``scan``, read the
-    packets of the video and of the subtitles, and decode a frame.
+    If ``stream_index`` is given, this stream is described instead of the best stream of the same kind. With ``scan``,
+    packets of the video and the subtitles are read, and a frame is decoded.
 
     Raises:
-        MediaTensorError: if the file cannot be opened. If the video stream cannot be decoded, the result has ``error``
-            and all values from headers instead.
+        MediaTensorError: if the file cannot be opened. If only the video stream cannot be decoded, the result has all
+            values from headers, and ``error``.
     """
     container = read_container_info(make_source(file))
     info = FileInfo(
@@ -321,7 +321,7 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
 
 
 def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, StreamInfo]:
-    """Return the stream to describe of each kind (video, audio, ...): the best stream, or the requested one."""
+    """Return the stream to describe for each kind (video, audio, ...): the requested one, or else the best one."""
     streams = {stream.index: stream for stream in container.streams}
     best = {kind: getattr(container, f"best_{kind}_stream_index") for kind in ("video", "audio", "subtitle")}
     chosen = {kind: streams[index] for kind, index in best.items() if index is not None}
@@ -337,7 +337,7 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Str
 
 
 def _from_header(kind: type[_Info], header: StreamInfo, **values: Any) -> _Info:
-    """Make a description of the type ``kind`` from the header's values of the same names and from ``values``."""
+    """Return an object of type ``kind``, with fields from ``values`` and the header's fields of the same names."""
     shared = {item.name: getattr(header, item.name) for item in fields(kind) if hasattr(header, item.name)}
     return kind(**(shared | values))
 
@@ -375,7 +375,7 @@ def display_size(
 ) -> tuple[int, int]:
     """Return (width, height) of an upright frame in square pixels.
 
-    The pixel aspect ratio is that of the stored frame, so after a quarter turn it stretches the height.
+    ``pixel_aspect_ratio`` applies to the stored frame. So after a quarter turn, it stretches the height.
 
     >>> display_size(720, 576, Fraction(64, 45), None), display_size(576, 720, Fraction(64, 45), 90.0)
     ((1024, 576), (576, 1024))

@@ -1,4 +1,4 @@
-"""Packets, their decoders, and the decoded raw frames and samples."""
+"""Packets, their decoders, and the raw frames and samples that the decoders return."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Raw = TypeVar("_Raw")
 
 
 class NotPickled:
-    """A base for objects that can be neither pickled nor copied."""
+    """A base class of objects that cannot be pickled or copied."""
 
     #: Advice in the error.
     _how_to_send: ClassVar[str]
@@ -43,7 +43,7 @@ class NotPickled:
 
 
 class ProcessBound(NotPickled):
-    """A base for objects that only the library can make, and that cannot leave the process they were made in."""
+    """A base class of objects that only the library can make, and that belong to the process that made them."""
 
     #: Advice in the error for direct instantiation.
     _how_to_make: ClassVar[str]
@@ -62,7 +62,7 @@ class Packet(ProcessBound):
     """One compressed packet of a stream, read by a `Demuxer` in file order.
 
     Attributes:
-        stream_index: Index of the packet's stream in the container, which tells you the decoder to use.
+        stream_index: Index of the packet's stream in the container. Use it to find the decoder of the packet.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -91,7 +91,7 @@ class Packet(ProcessBound):
 
     @property
     def duration_seconds(self) -> float:
-        """How long the packet's frame is shown, in seconds; 0 if unknown."""
+        """Time for which the packet's frame is shown, in seconds; 0 if unknown."""
         return seconds_of_ticks(self._packet.duration or 0, self._time_base) or 0.0
 
     @property
@@ -109,13 +109,13 @@ class Packet(ProcessBound):
 
 
 class RawFrame(ProcessBound):
-    """One frame as decoded: planes in the codec's pixel format, mostly Y'CbCr, not rotated.
+    """One decoded frame: planes in the codec's pixel format, mostly Y'CbCr, before rotation.
 
-    `ColorConverter` converts it to RGB. `planes` has the raw samples.
+    `ColorConverter` converts it to RGB. `planes` returns the raw samples.
 
     Attributes:
-        pts_seconds: Time at which the frame is shown, in seconds; NaN if neither container nor codec has a time.
-        duration_seconds: How long the frame is shown, in seconds; 0 if unknown.
+        pts_seconds: Time at which the frame is shown, in seconds; NaN if neither the container nor the codec states it.
+        duration_seconds: Time for which the frame is shown, in seconds; 0 if unknown.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -160,8 +160,8 @@ class RawFrame(ProcessBound):
 
     @property
     def color_range(self) -> str:
-        """``"tv"`` (limited range), ``"pc"`` (full range), or ``"unknown"``. Unknown means limited for Y'CbCr."""
-        # These formats imply full range, even if the stream says otherwise.
+        """``"tv"`` (limited range), ``"pc"`` (full range), or ``"unknown"``, which means limited range for Y'CbCr."""
+        # These formats imply full range, even if the stream states another range.
         return "pc" if self.pixel_format.startswith("yuvj") else self._colors.range
 
     @property
@@ -176,7 +176,7 @@ class RawFrame(ProcessBound):
 
     @property
     def bit_depth(self) -> int:
-        """Number of bits of a sample (8, 10, ...). Sample values lie in 0 to 2 ** bit_depth - 1."""
+        """Number of bits of a sample (8, 10, ...). Sample values are in [0, 2 ** bit_depth - 1]."""
         if is_frame(self._picture) and self._picture.format.name == self.pixel_format:
             return max(int(component.bits) for component in self._picture.format.components)
         digits = {"p010le": 10, "p012le": 12}
@@ -194,20 +194,20 @@ class RawFrame(ProcessBound):
 
     @property
     def rotation(self) -> float:
-        """Counter-clockwise rotation in degrees that turns the frame upright."""
+        """Counter-clockwise angle in degrees by which to rotate the frame to turn it upright."""
         return self._orientation.rotation or 0.0
 
     @property
     def planes(self) -> tuple[Tensor, ...]:
-        """One 2-D view (height, width) of each component, uint8 or uint16, in the order of the pixel format's name.
+        """One 2-D view (height, width) per component, uint8 or uint16, in the order of the pixel format's name.
 
-        Subsampled chroma has a smaller size, rounded up. Lines are padded, so a view is strided. The views share
+        Subsampled chroma is smaller; odd sizes are rounded up. Lines are padded, so a view is strided. The views share
         the codec's memory: **do not write to them**, because later frames refer to it. A view stays valid as long as
         you hold it.
 
         Raises:
             DecodeError: if the components are not whole bytes (palettes, packed bits, floats), or the frame is stored
-                upside down. Use `ColorConverter` for such frames.
+                upside down. For such frames, use `ColorConverter`.
         """
         return self._component_views
 
@@ -227,7 +227,7 @@ class RawFrame(ProcessBound):
 
     @property
     def storage_cuda(self) -> Tensor | None:
-        """Memory of the planes on a CUDA device, for `torch.Tensor.record_stream`; ``None`` on other devices."""
+        """Memory of the planes on a CUDA device, for `torch.Tensor.record_stream`; ``None`` for other devices."""
         if self._device.type != "cuda":
             return None
         with suppress(DecodeError):
@@ -251,7 +251,7 @@ class RawAudioSamples:
         data: A copy of the samples (channels, samples) in the codec's type: uint8, int16, int32, int64, float32 or
             float64. Integers use their full range; silence is 128 in uint8.
         sample_rate: Samples per second.
-        pts_seconds: Time of the first sample in seconds; NaN if neither container nor codec has a time.
+        pts_seconds: Time of the first sample in seconds; NaN if neither the container nor the codec states it.
         duration_seconds: Duration of the samples in seconds.
 
     Example:
@@ -284,7 +284,7 @@ class RawAudioSamples:
 
 def seconds_of_ticks(ticks: int | None, time_base: Fraction) -> float | None:
     """Convert ticks of a time base to seconds."""
-    # Multiply first: one division of integers then gives the nearest double.
+    # Multiply first, because one division of integers gives the nearest double.
     return None if ticks is None else ticks * time_base.numerator / time_base.denominator
 
 
@@ -300,7 +300,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
     _time_base: Fraction
     _lock: ForkSafeLock
     _process: int
-    # The demuxer position of the last packet, see `Demuxer.seek`; ``None`` before the first packet.
+    # The generation of the last packet, which changes with each `Demuxer.seek`; ``None`` before the first packet.
     _generation: int | None
     _is_drained: bool
 
@@ -318,9 +318,9 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
             packet: The next packet of this decoder's stream.
 
         Raises:
-            InvalidArgumentError: if it is not a packet of this stream, comes from another demuxer than earlier packets,
-                `reset` was not called after a `Demuxer.seek`, or the decoder has been drained.
-            DecodeError: if the codec rejects the packet. Later packets may still decode.
+            InvalidArgumentError: if the packet is not of this stream, if it comes from another demuxer than earlier
+                packets, if `reset` was not called after a `Demuxer.seek`, or if the decoder has been drained.
+            DecodeError: if the codec rejects the packet. Later packets may still be decoded.
             ClosedError: after `close`, and in a forked process.
         """
         if not isinstance(packet, Packet):
@@ -346,10 +346,10 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
         return [self._raw(frame) for frame in frames]
 
     def drain(self) -> list[_Raw]:
-        """Mark the end of the stream and return the frames that the codec has buffered.
+        """Signal the end of the stream, and return the frames that the codec has buffered.
 
         Raises:
-            DecodeError: if the codec fails to output these frames.
+            DecodeError: if the codec fails to return these frames.
             ClosedError: after `close`, and in a forked process.
         """
         with self._lock:
@@ -359,7 +359,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
         return [self._raw(frame) for frame in frames]
 
     def reset(self) -> None:
-        """Discard buffered packets and frames. Call it before packets from another position, see `Demuxer.seek`.
+        """Discard buffered packets and frames. Call this before packets from another position; see `Demuxer.seek`.
 
         Raises:
             ClosedError: after `close`, and in a forked process.
@@ -369,7 +369,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
             self._is_drained, self._generation = False, None
 
     def close(self) -> None:
-        """Release the codec. Frames that it returned stay valid."""
+        """Release the codec. Frames that it has returned stay valid."""
         with self._lock:
             codec, self._codec = self._codec, None
         if codec is not None:
@@ -414,9 +414,9 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
 
 
 class VideoPacketDecoder(_PacketDecoder[RawFrame]):
-    """Decodes `Packet` objects of a video stream to `RawFrame`. Made by `VideoStream.make_decoder`.
+    """Decodes `Packet` objects of a video stream to `RawFrame`. Call `VideoStream.make_decoder` to get one.
 
-    The codec conceals damage, as by default in FFmpeg. For frames by index or time, use `VideoDecoder`. After
+    The codec conceals damage, which is FFmpeg's default. To get frames by index or time, use `VideoDecoder`. After
     `Demuxer.seek`, call `reset` before you feed the next packet.
 
     Example:
@@ -450,10 +450,10 @@ class VideoPacketDecoder(_PacketDecoder[RawFrame]):
 
 
 class AudioPacketDecoder(_PacketDecoder[RawAudioSamples]):
-    """Decodes `Packet` objects of an audio stream to `RawAudioSamples`. Made by `AudioStream.make_decoder`.
+    """Decodes `Packet` objects of an audio stream to `RawAudioSamples`. Call `AudioStream.make_decoder` to get one.
 
-    After `Demuxer.seek` and `reset`, most codecs output slightly wrong samples at first. Feed some earlier packets and
-    discard their samples. `AudioDecoder` does this with the right number of packets for each codec.
+    After `Demuxer.seek` and `reset`, most codecs return slightly wrong samples at first. To avoid them, feed some
+    earlier packets and discard their samples. `AudioDecoder` does this with the right number of packets for each codec.
 
     Example:
         >>> from mediatensor.decoders import Demuxer

@@ -1,4 +1,4 @@
-"""`SubtitleDecoder`: subtitles as text with times."""
+"""`SubtitleDecoder`, which returns subtitles as text with times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .._engine.pyav.reading import READABLE_PACKETS, SubtitlePacket, read_subtit
 from .._engine.sources.source import make_source
 from ..errors import ClosedError, DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
 
-# Hostile markup must not cause quadratic time, so no pattern may repeatedly scan the rest of the text for an end.
+# A pattern must not search the rest of the text repeatedly, because malicious markup could then take quadratic time.
 _HTML_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 # Override codes of ASS and MicroDVD, which players accept in SubRip. Other braces are text.
 _SUBRIP_CODE = re.compile(r"\{(?:\\|[A-Za-z]:)[^{}]*\}")
@@ -33,11 +33,11 @@ _NUM_ASS_FIELDS = 9  # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV,
 
 
 def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> Subtitle:
-    """Return the text, markup, speaker and style of a packet, or of its decoded ASS line. The times are NaN.
+    """Parse a packet, or its decoded ASS line, to text, markup, speaker and style. The times in the result are NaN.
 
     Args:
         codec: FFmpeg's name of the codec.
-        line: The packet for codecs in `READABLE_PACKETS`, otherwise the fields of an ASS line.
+        line: The packet if the codec is in `READABLE_PACKETS`, otherwise the fields of an ASS line.
         encoding: Encoding of the characters.
 
     Raises:
@@ -62,7 +62,7 @@ def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> Subtitle:
 
 
 def is_ascii_superset(encoding: str) -> bool:
-    """Return whether an encoding stores ASCII characters, the syntax of subtitle formats, as single ASCII bytes.
+    """Return whether an encoding stores each ASCII character, which subtitle formats use for syntax, as its ASCII byte.
 
     >>> is_ascii_superset("cp1252"), is_ascii_superset("utf-16")
     (True, False)
@@ -94,7 +94,7 @@ def _ass(line: str) -> Subtitle:
 
 
 def _plain_ass(markup: str) -> str:
-    """Return the text of an ASS line, without override codes and drawings (the text between {\\p1} and {\\p0})."""
+    """Return the text of an ASS line without override codes and drawings (the data between {\\p1} and {\\p0})."""
     pieces, is_drawing = [], False
     end_of_blocks = markup.rfind("}") + 1  # opening braces after this position are text
     for piece in _ASS_PIECE.findall(markup, 0, end_of_blocks) + _ASS_TEXT.findall(markup, end_of_blocks):
@@ -107,15 +107,15 @@ def _plain_ass(markup: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    """Return the text with ``\\n`` for line breaks and no surrounding whitespace."""
+    """Return the text with ``\\n`` as line breaks and without surrounding whitespace."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
-# Larger files are not subtitles: a film has about 2,000 subtitles, in 100 kB.
+# Files with more are not subtitles: a film has about 2,000, in 100 kB.
 _MAX_NUM_SUBTITLES = 1_000_000
 _MAX_TOTAL_BYTES = 1 << 28
 
-# Codecs whose format fixes the encoding.
+# Codecs whose format specifies the encoding.
 _FIXED_ENCODING = ("mov_text",)
 
 
@@ -126,9 +126,9 @@ class Subtitle:
     Attributes:
         text: Plain text; lines are separated by ``"\\n"``.
         start_seconds: Time at which the subtitle appears.
-        end_seconds: Time at which it disappears: if the file does not state this, the start of the next subtitle.
+        end_seconds: Time at which it disappears. If the file does not state it, this is the start of the next subtitle.
         markup: The text with its markup as stored: tags of SubRip and WebVTT, override codes of ASS. 3GPP timed text
-            (``mov_text``) has no markup. Text of other codecs is converted to ASS.
+            (``mov_text``) has no markup. For other codecs, the text after conversion to ASS.
         speaker: The voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
         style: Name of the subtitle's style in ASS.
 
@@ -155,11 +155,11 @@ _untimed = partial(Subtitle, start_seconds=math.nan, end_seconds=math.nan)
 
 
 class SubtitleDecoder(Closing, Sequence[Subtitle]):
-    """Subtitles of a file as text with times, in order of appearance.
+    """Reads the subtitles of a file as text with times, in order of appearance.
 
-    It is a sequence: ``len(decoder)``, ``decoder[0]``, ``decoder[-5:]`` and ``for subtitle in decoder`` work. The first
-    call reads the whole file and keeps its subtitles; no handle stays open. A decoder can be pickled and copied, used
-    after a fork, and called from several threads at a time.
+    The decoder is a sequence: ``len(decoder)``, ``decoder[0]``, ``decoder[-5:]`` and ``for subtitle in decoder`` work.
+    The first call reads the whole file and keeps its subtitles; the file does not stay open. A decoder can be pickled
+    and copied, used after a fork, and called from several threads at the same time.
 
     The decoder reads SubRip (.srt), WebVTT (.vtt), ASS and SSA, 3GPP timed text (mp4, mov), and every other codec that
     FFmpeg decodes to text. The source may be a subtitle file or a container (mkv, webm, mp4, ...). Subtitles without
@@ -167,9 +167,9 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
     Args:
         source: Any source that `VideoDecoder` accepts.
-        stream_index: Index of the stream among all streams; by default the first text stream that is marked as default,
-            else the first text stream.
-        encoding: Python's name of the encoding, such as ``"cp1252"``, for text that is not UTF-8. UTF-16 with a byte
+        stream_index: Index of the stream among all streams. By default, the first text stream that is marked as
+            default, else the first text stream.
+        encoding: Python's name of the encoding of text that is not UTF-8, such as ``"cp1252"``. UTF-16 with a byte
             order mark is detected automatically.
 
     Attributes:
@@ -179,7 +179,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
         StreamError: if there is no such subtitle stream, or its subtitles are images (DVD, Blu-ray, DVB).
-        InvalidArgumentError: if the encoding is unknown, or not possible for the codec.
+        InvalidArgumentError: if the encoding is unknown, or the codec does not allow it.
 
     Example:
         >>> from mediatensor.decoders import SubtitleDecoder
@@ -236,7 +236,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         return subtitles[index]
 
     def __iter__(self) -> Iterator[Subtitle]:
-        """Yield every subtitle in turn."""
+        """Yield all subtitles in order."""
         return iter(self.get_all_subtitles())
 
     # The same methods as in other decoders
@@ -246,7 +246,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
         Raises:
             ReadError: if the source cannot be read.
-            DecodeError: if a subtitle is damaged or in another encoding. The message gives the subtitle's time.
+            DecodeError: if a subtitle is damaged or has another encoding. The message states the subtitle's time.
         """
         return list(self._all())
 
@@ -254,7 +254,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         """Return the subtitles shown at a time: none, one or several.
 
         Args:
-            seconds: A finite time in seconds, inside the file or not.
+            seconds: A finite time in seconds. It may be outside the file.
 
         Raises:
             InvalidArgumentError: if the time is not a finite number.
@@ -265,13 +265,13 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     def get_subtitles_played_in_range(
         self, start_seconds: float = 0.0, stop_seconds: float | None = None
     ) -> list[Subtitle]:
-        """Return the subtitles that are shown within [start_seconds, stop_seconds), even if only partly.
+        """Return the subtitles that are shown in [start_seconds, stop_seconds), even for a part of their time.
 
         A subtitle that starts before the range or ends after it keeps its times.
 
         Args:
             start_seconds: Start of the range.
-            stop_seconds: End of the range, exclusive; ``None`` for the end of the file.
+            stop_seconds: End of the range, exclusive; ``None`` means the end of the file.
 
         Raises:
             InvalidArgumentError: if the times are not finite, or start is after stop.
@@ -291,7 +291,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     # Lifetime
 
     def close(self) -> None:
-        """Release the subtitles. Later calls raise `ClosedError`."""
+        """Release the subtitles from memory. Later calls raise `ClosedError`."""
         self._is_closed, self._subtitles = True, None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -342,7 +342,7 @@ def _subtitle(packet: SubtitlePacket, line: bytes, codec: str, encoding: str) ->
         raise DecodeError(
             f"The subtitle at {packet.start_seconds} seconds is not in the encoding {error.encoding}{advice}."
         ) from error
-    # NaN marks an end that is not known yet.
+    # NaN means that the end is not known yet.
     end = math.nan if packet.duration_seconds is None else packet.start_seconds + packet.duration_seconds
     return replace(parsed, start_seconds=packet.start_seconds, end_seconds=end)
 

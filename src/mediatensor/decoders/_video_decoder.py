@@ -1,4 +1,4 @@
-"""`VideoDecoder`: a video as a sequence of tensors."""
+"""`VideoDecoder`, which returns frames of a video as tensors."""
 
 from __future__ import annotations
 
@@ -29,77 +29,78 @@ from ..errors import InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
 from ._access import VideoAccess
 
-# Maximum bytes and frames that iteration decodes in one call.
+# Largest numbers of bytes and frames that iteration decodes in one call.
 _BYTES_AT_A_TIME = 1 << 22
 _MAX_AT_A_TIME = 16
 
 
 class VideoDecoder(Closing):
-    """Decodes frames of a video by index or by time into tensors, with frame-exact access.
+    """Decodes frames of a video to tensors, by index or by time, with frame-exact access.
 
-    **Frame i is the i-th frame that a full linear decode returns**, and random access returns the same bits. For this,
-    the first request scans the stream without decoding. The scan reads the header of an mp4 or mov file, otherwise the
-    packets. For the first frames, it reads only as many packets as needed. If packets and frames turn out to differ
-    (field pictures, damage, spliced files, wrong or missing time stamps), the stream is decoded once to find its
-    frames. If packets were lost, the missing frames are detected only when decoding reaches them. The length and later
-    indices are correct from then on.
+    **Frame i is the i-th frame that a full linear decode returns**, and random access returns the same bits. To make
+    this possible, the first request scans the stream without decoding it. The scan reads the header of an mp4 or mov
+    file, otherwise the packets. If only the first frames are requested, it reads only as many packets as needed. If
+    packets and frames turn out to differ (field pictures, damage, spliced files, wrong or missing time stamps), the
+    stream is decoded once to find its frames. Lost packets are detected only when decoding reaches them. From then on,
+    the length and later indices are correct.
 
-    Frames are not decoded if they are neither requested nor references of a requested frame. Recently decoded frames
-    are cached (`mediatensor.set_frame_cache_bytes`). A call that spans several groups of pictures decodes them in
-    parallel.
+    Only requested frames and the frames that they refer to are decoded. Recently decoded frames are cached
+    (`mediatensor.set_frame_cache_bytes`). A call that spans several groups of pictures decodes them in parallel.
 
-    The frame *played at* t is the last frame with pts <= t (to half a nanosecond). In a gap, every method returns the
-    frame before the gap.
+    The frame *played at* t is the last frame with pts <= t (within half a nanosecond). In a gap, every method returns
+    the frame before the gap.
 
-    A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads at a
-    time. Concurrent calls use separate handles, opened when needed. The decoder keeps the file open; `close` it or use
-    it in a ``with`` statement to release the file early.
+    A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at
+    the same time. Concurrent calls use separate handles, which are opened when needed. The decoder keeps the file open.
+    To release the file early, `close` the decoder or use it in a ``with`` statement.
 
     Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, a 1-D uint8 tensor of them, or
-            a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor,
+            or a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
             URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the video stream among all streams; by default FFmpeg's choice.
         dimension_order: ``"NCHW"`` or ``"NHWC"``. NCHW tensors are views of channels-last memory.
-        num_ffmpeg_threads: Codec threads. By default, the free threads of the process's budget
-            (`mediatensor.set_num_threads`), or 1 in a DataLoader worker. 0 lets FFmpeg decide. With any number, a call
-            uses a single codec, so it does not decode groups of pictures in parallel.
+        num_ffmpeg_threads: Number of codec threads. The default is all free threads of the process's budget
+            (`mediatensor.set_num_threads`), and 1 in a DataLoader worker. 0 lets FFmpeg decide. If you pass a number,
+            each call uses a single codec, so it does not decode groups of pictures in parallel.
         device: Device of the frames: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or another device of torch; ``None`` is
-            torch's default device. Times stay on the CPU. For a CUDA device, NVDEC decodes if it can, otherwise the CPU
-            decodes and the device converts (`cpu_fallback`). The device computes colours, rotation and transforms,
-            within 2 levels of 255 of the CPU's result.
+            torch's default device. Times stay on the CPU. For a CUDA device, NVDEC decodes if it can. Otherwise the CPU
+            decodes and the device converts (`cpu_fallback`). Colours, rotation and transforms are computed on the
+            device, within 2 levels of 255 of the CPU's result.
         seek_mode: ``"exact"``, or ``"approximate"``, which does not scan. Approximate mode assumes that frame i is
-            shown at begin + i / average fps of the header, and returns the nearest frame. If the frame rate varies or
-            the header is wrong, indices differ from exact mode and the number of frames is an estimate. Access by time
-            is not affected.
+            shown at begin + i / average fps, as stated in the header, and returns the nearest frame. If the frame rate
+            varies or the header is wrong, indices differ from exact mode, and the number of frames is an estimate.
+            Access by time is not affected.
         transforms: `mediatensor.transforms.DecoderTransform` objects, or torchvision's v2 ``Resize``, ``CenterCrop``
-            and ``RandomCrop``, applied to every frame after rotation. Random transforms draw once, when the decoder is
-            made.
-        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits a component), or ``"auto"``:
-            float32 if the video has more than 8 bits a component.
-        custom_frame_mappings: Output of ``ffprobe -show_frames -of json``, as JSON text or a file object, that replaces
-            the scan. The table is not verified.
-        frame_index: A `frame_index` of another decoder of this source and stream, or the path of a file written by
+            and ``RandomCrop``. They are applied to every frame after rotation. Random transforms draw their values
+            once, when the decoder is made.
+        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits per component), or ``"auto"``:
+            float32 if the video has more than 8 bits per component, otherwise uint8.
+        custom_frame_mappings: Output of ``ffprobe -show_frames -of json``, as JSON text or a file object. It replaces
+            the scan, and is not verified.
+        frame_index: The `frame_index` of another decoder of this source and stream, or the path of a file written by
             `FrameIndex.save`. It replaces the scan. The size and the first and last 64 KiB of the source must be
-            unchanged (for a URL that FFmpeg opens, the header). `mediatensor.set_index_cache` caches the indices of all
-            files instead.
-        on_error: How to handle damage: frames that the codec flags as damaged, frames that do not decode, and holes
-            (`FrameIndex.holes`). Indices are always the indices of a plain decode.
+            unchanged (for a URL that FFmpeg opens, the header). To cache the indexes of all files, use
+            `mediatensor.set_index_cache` instead.
+        on_error: How to handle damage: frames that the codec flags as damaged, frames that cannot be decoded, and holes
+            (`FrameIndex.holes`). Indices are always those of a plain decode.
 
-            ``"keep"`` returns frames as a plain decode does. ``is_damaged`` of the result flags damaged frames, and a
-            `DamageWarning` is issued once for each file. A missing frame raises `DecodeError`.
-            ``"raise"`` raises `DecodeError` if a call requests a damaged frame or spans a hole.
-            ``"skip"`` leaves damaged frames out, and ``"nearest"`` replaces them by the nearest good frame.
-            ``replaced`` of the result lists these frames, and the holes that the call spans.
+            ``"keep"`` returns the same frames as a plain decode. ``is_damaged`` of the result flags damaged frames, and
+            a `DamageWarning` is issued once for each file. A missing frame raises `DecodeError`. ``"raise"`` raises
+            `DecodeError` if a call requests a damaged frame or spans a hole. ``"skip"`` leaves damaged frames out, and
+            ``"nearest"`` replaces them by the nearest good frame. For both, ``replaced`` of the result lists these
+            frames and the holes that the call spans.
 
-            A device's decoder does not report damage, so the CPU decodes unless this is ``"keep"``. Approximate mode
-            does not detect holes.
-        on_size_change: How to handle frames of different sizes in a batch. ``"raise"`` raises a `SizeChangeError` that
-            names the first frame that differs. ``"scale"`` scales all frames to the size of the stream's first frame.
-        decode_backend: A name of `mediatensor.backends.available_backends`; ``None`` for the device's default.
-            ``"cpu"`` with a CUDA device decodes on the CPU, and converts the planes on the device, which is faster than
-            NVDEC for a few small frames.
-        strict_device: Raise `DeviceError` if the backend cannot decode the stream, instead of decoding on the CPU.
+            Decoders on other devices do not report damage, so the CPU decodes unless this is ``"keep"``. Approximate
+            mode does not detect holes.
+        on_size_change: How to handle frames of different sizes in a batch. ``"raise"`` raises `SizeChangeError`, whose
+            message names the first frame that differs. ``"scale"`` scales all frames to the size of the stream's first
+            frame.
+        decode_backend: A name from `mediatensor.backends.available_backends`; ``None`` for the device's default. With a
+            CUDA device, ``"cpu"`` decodes on the CPU and converts the planes on the device. For a few small frames,
+            this is faster than NVDEC.
+        strict_device: Whether to raise `DeviceError` if the backend cannot decode the stream, instead of decoding on
+            the CPU.
 
     Attributes:
         stream_index: Index of the decoded stream.
@@ -110,9 +111,10 @@ class VideoDecoder(Closing):
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
         StreamError: if there is no such video stream, or none of it can be decoded.
-        InvalidArgumentError: if an argument is not among the accepted ones.
+        InvalidArgumentError: if an argument is not accepted.
         FrameIndexError: if ``frame_index`` cannot be read, or belongs to another source or stream.
-        DeviceError: if the device cannot be used in a forked process, or, with ``strict_device``, cannot decode.
+        DeviceError: if the device cannot be used in a forked process, or if it cannot decode and ``strict_device`` is
+            set.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -180,14 +182,14 @@ class VideoDecoder(Closing):
     # Contents
 
     def __len__(self) -> int:
-        """Number of frames: exact, or an estimate from the header in approximate mode."""
+        """Number of frames. In approximate mode, this is an estimate from the header."""
         return self._frames.num_frames
 
     @property
     def frame_index(self) -> FrameIndex:
-        """The `FrameIndex` of the stream; the first access scans the stream if needed.
+        """The `FrameIndex` of the stream. The first access scans the stream if needed.
 
-        If decoding shows that the packets were misleading, a corrected index replaces this index.
+        If decoding shows that the packets were misleading, a corrected index replaces this one.
 
         Raises:
             InvalidArgumentError: in approximate mode, which has no index.
@@ -202,7 +204,7 @@ class VideoDecoder(Closing):
 
     @property
     def metadata(self) -> VideoStreamMetadata:
-        """Properties of the stream. The first access decodes one frame for the rotation, and scans in exact mode."""
+        """Properties of the stream. The first access decodes a frame to get the rotation and, in exact mode, scans."""
         index = None if isinstance(self._frames, ApproximateFrames) else self._frames.index
         if self._metadata is None or self._metadata[0] is not index:  # decoding may have replaced the index
             metadata = video_stream_metadata(
@@ -217,7 +219,7 @@ class VideoDecoder(Closing):
 
     @property
     def cpu_fallback(self) -> CpuFallbackStatus:
-        """Whether the CPU decoded frames although another device was requested, and why."""
+        """Whether the CPU has decoded frames although another device was requested, and why."""
         return self._video.cpu_fallback
 
     def _get_key_frame_indices(self) -> Tensor:
@@ -250,7 +252,7 @@ class VideoDecoder(Closing):
         """Return the frame at an index.
 
         Args:
-            index: From ``-len(decoder)`` to ``len(decoder) - 1``; negative indices count from the end.
+            index: From ``-len(decoder)`` to ``len(decoder) - 1``. Negative indices count from the end.
 
         Returns:
             A `Frame`: ``data`` (3, H, W), or (H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32, and its time
@@ -294,7 +296,7 @@ class VideoDecoder(Closing):
         return self._frames.frames_at(checks.indices_of(indices))
 
     def get_frames_in_range(self, start: int | None, stop: int | None, step: int | None = 1) -> FrameBatch:
-        """Return the frames of the Python slice ``start:stop:step``; an empty or reversed range gives an empty batch.
+        """Return the frames of the Python slice ``start:stop:step``. An empty or reversed range gives an empty batch.
 
         Returns:
             A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
@@ -311,12 +313,11 @@ class VideoDecoder(Closing):
         return self._frames.frames_in_range(*checks.bounds_of(start, stop, step))
 
     def __iter__(self) -> Iterator[Tensor]:
-        """Yield every frame in order. Small frames are decoded a few at a time."""
+        """Yield all frames in order. Several small frames are decoded at a time."""
         start, step, fails = 0, 1, False
         while self._frames.has_frame(start):
             try:
-                # Count up instead of iterating over the length, because the stream may end earlier than its packets
-                # suggest.
+                # Count up instead of iterating over the length: the stream may end earlier than its packets suggest.
                 previous = start - 1 if start else None
                 frames = self._frames.frames_in_range(
                     start, start + step, 1, previous=previous, is_sequential=True
@@ -328,8 +329,8 @@ class VideoDecoder(Closing):
                 continue
             for frame in frames:
                 if step > 1:
-                    # Copy each frame, so that keeping one frame does not keep the memory of its neighbours. NumPy
-                    # copies with one thread.
+                    # Copy each frame, because a view would keep the memory of its neighbours. NumPy copies with one
+                    # thread.
                     is_on_cpu = frame.device.type == "cpu"
                     frame = torch.from_numpy(frame.numpy().copy(order="K")) if is_on_cpu else frame.clone()
                 yield frame
@@ -338,7 +339,7 @@ class VideoDecoder(Closing):
                 step = max(1, min(_MAX_AT_A_TIME, _BYTES_AT_A_TIME // frames[0].nbytes))
 
     def __reversed__(self) -> Iterator[Tensor]:
-        """Yield every frame in reverse. A group of pictures that fits in the cache is decoded once."""
+        """Yield all frames in reverse order. A group of pictures that fits in the cache is decoded only once."""
         for i in reversed(range(len(self))):
             yield self[i]
 
@@ -355,7 +356,7 @@ class VideoDecoder(Closing):
             in seconds.
 
         Raises:
-            OutOfRangeError: if the time lies outside [begin_stream_seconds, end_stream_seconds).
+            OutOfRangeError: if the time is outside [begin_stream_seconds, end_stream_seconds).
             InvalidArgumentError: if ``seconds`` is not a single number.
             DecodeError: if the frame cannot be decoded; see ``on_error``.
 
@@ -377,7 +378,7 @@ class VideoDecoder(Closing):
             ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of times.
 
         Raises:
-            OutOfRangeError: if a time lies outside [begin_stream_seconds, end_stream_seconds).
+            OutOfRangeError: if a time is outside [begin_stream_seconds, end_stream_seconds).
             InvalidArgumentError: if the times are not numbers.
 
         Example:
@@ -390,12 +391,12 @@ class VideoDecoder(Closing):
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
     ) -> FrameBatch:
-        """Return the frames that are shown within [start_seconds, stop_seconds).
+        """Return the frames that are shown in [start_seconds, stop_seconds).
 
-        The first frame is shown at ``start_seconds``, even if it started earlier. The last frame is the last to start
-        before ``stop_seconds``. With ``fps``, return the frames shown at ``start_seconds + k / fps``, with these times
-        as pts and with durations of 1 / fps. Their number is ``(stop_seconds - start_seconds) * fps``, rounded. If
-        ``fps`` is the rate of the file, every frame is returned once.
+        The first frame is the one shown at ``start_seconds``, even if it started earlier. The last frame is the last
+        one that starts before ``stop_seconds``. With ``fps``, return the frames shown at ``start_seconds + k / fps``,
+        with these times as pts and with durations of 1 / fps. Their number is ``(stop_seconds - start_seconds) * fps``,
+        rounded. If ``fps`` is the frame rate of the file, every frame is returned once.
 
         Args:
             start_seconds: Start of the range, in [begin_stream_seconds, end_stream_seconds).
@@ -407,8 +408,9 @@ class VideoDecoder(Closing):
             ``pts_seconds`` and ``duration_seconds`` float64 (N,).
 
         Raises:
-            OutOfRangeError: if a time lies outside the stream.
-            InvalidArgumentError: if start > stop, ``fps`` is not positive, or an argument is not a number.
+            OutOfRangeError: if a time is outside the stream.
+            InvalidArgumentError: if start is greater than stop, ``fps`` is not positive, or an argument is not a
+                number.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -423,7 +425,7 @@ class VideoDecoder(Closing):
         return self._access.resampled_frames(start_seconds, stop_seconds, fps)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
-        """Return every frame, or the whole stream resampled to ``fps``.
+        """Return all frames, or the whole stream resampled to ``fps``.
 
         Returns:
             A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
@@ -441,7 +443,7 @@ class VideoDecoder(Closing):
     # Lifetime
 
     def close(self) -> None:
-        """Release the files. Later decoding raises `ClosedError`; an index and metadata read earlier stay available.
+        """Release the files. Later decoding raises `ClosedError`; index and metadata that were read before stay valid.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -459,7 +461,7 @@ class VideoDecoder(Closing):
         return f"VideoDecoder({self._video.name!r}, stream_index={self.stream_index})"
 
 
-#: torchcodec's older name.
+#: torchcodec's older name for `VideoDecoder`.
 SimpleVideoDecoder = VideoDecoder
 
 

@@ -1,4 +1,4 @@
-"""Encoders of tensors to video, audio and image files.
+"""Encode tensors to video, audio and image files.
 
 >>> from mediatensor.encoders import VideoEncoder
 >>> import torch

@@ -1,4 +1,4 @@
-"""`Encoder`: writes several streams into one file, chunk by chunk, with its `VideoStream` and `AudioStream`."""
+"""`Encoder`, which writes several streams to one file chunk by chunk, and its `VideoStream` and `AudioStream`."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from ._session import (
 )
 from ._target import FileLikeTarget, make_target
 
-# Audio chunks count as consecutive if their times differ by less, because containers round times to milliseconds.
+# Audio chunks with a smaller difference in time count as consecutive, because containers round times to milliseconds.
 _TOLERANCE_SECONDS = 1e-3
 _MAX_GAP_SECONDS = 24 * 3600
-# Number of samples to encode before packets are written, which bounds memory for long tensors and silences.
+# Number of samples that are encoded before packets are written. It bounds memory for long tensors and silences.
 _SAMPLES_AT_A_TIME = 1 << 16
 
 
 class Encoder(WritesToFile):
-    """Writes video and audio streams into one file, chunk by chunk.
+    """Writes video and audio streams to one file, chunk by chunk.
 
-    Add streams, open a file, add data, and close::
+    Add streams, open a file, add data, and close the encoder::
 
         encoder = Encoder()
         video = encoder.add_video(height=720, width=1280, frame_rate=30)
@@ -55,27 +55,27 @@ class Encoder(WritesToFile):
 
     **A failure does not leave an incomplete file at a path.** The encoder writes a temporary file next to the
     destination, and renames it on `close`. If the ``with`` block raises, encoding fails, or the encoder is dropped
-    without `close`, the temporary file is removed, and an older file at the destination stays. A killed process leaves
-    a hidden file whose name ends in ``.part``. Devices, pipes and URLs are written directly. After a failure, a file
-    object keeps the bytes written so far, without the trailer that players need.
+    without `close`, the temporary file is removed, and an older file at the destination is kept. A killed process
+    leaves a hidden file whose name ends in ``.part``. Devices, pipes and URLs are written directly. A file object that
+    you passed keeps the bytes written before the failure, without the trailer that players need.
 
     **Files that are read while they are written.** For mp4, enable fragments with ``{"movflags":
-    "+frag_keyframe+empty_moov"}`` in ``extra_options``. For mkv, ts and other containers that are readable without an
+    "+frag_keyframe+empty_moov"}`` in ``extra_options``. For mkv, ts and other containers that can be read without their
     end, use ``{"flush_packets": 1}``. The file then appears when its header is written, grows with each fragment or
     packet, and is kept even after a failure.
 
-    **Time.** Data without times starts at time zero of the file. If several streams have times (`FrameBatch`,
-    `AudioSamples`), the earliest stream starts with the file, and other streams keep their offset to it. Streams that
-    were decoded together therefore stay in sync. Packets are kept in memory until all streams have data, and while
-    another stream lags behind, so add data to all streams in step.
+    **Time.** Data without times start at time zero of the file. If several streams have times (`FrameBatch`,
+    `AudioSamples`), the earliest stream starts with the file, and other streams keep their offset to it. So streams
+    that were decoded together stay in sync. Packets are kept in memory until all streams have data, and as long as
+    another stream lags behind. To save memory, add data to all streams in step.
 
     **Colours.** RGB is converted to BT.709 for frames of at least 1280 columns or 577 lines, and to BT.601 for smaller
     frames, in limited range. The codec and the container are tagged accordingly. If neither has such tags (MPEG-4 in
     avi, VP8, JPEG), the encoder uses BT.601, which players assume. ``colorspace``, ``color_range``, ``color_primaries``
     and ``color_trc`` in ``extra_options`` select other colours, and the pixels are converted accordingly.
 
-    FFmpeg chooses the number of threads; ``extra_options={"threads": 1}`` sets it. An encoder belongs to one process
-    and cannot be pickled. Calls from several threads take turns.
+    FFmpeg chooses the number of threads, unless you set it with ``extra_options={"threads": 1}``. An encoder belongs to
+    one process and cannot be pickled. Calls from several threads wait for each other.
 
     Example:
         >>> import io, torch
@@ -109,25 +109,26 @@ class Encoder(WritesToFile):
         Args:
             height: Height of the frames in pixels.
             width: Width of the frames in pixels.
-            frame_rate: Frames per second, evenly spaced. ``None`` means a variable rate: add every frame in a
-                `FrameBatch`, whose times are kept to 1/90000 second (in mkv and webm, to 1/1000). To keep durations,
-                mp4 and mov then have no B-frames, unless ``extra_options`` has ``bf``.
+            frame_rate: Frames per second, evenly spaced. ``None`` means a variable rate: pass all frames as
+                `FrameBatch`, whose times are kept to 1/90000 second (in mkv and webm, to 1/1000). Because mp4 and mov
+                cannot keep durations otherwise, they then have no B-frames, unless ``extra_options`` has ``bf``.
             device: Has no effect; accepted for compatibility with torchcodec. Frames may be on any device. They are
                 copied to the CPU and encoded there, unless ``codec`` names a hardware encoder such as ``"h264_nvenc"``.
-            codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's own.
-            pixel_format: FFmpeg's name of a format, such as ``"yuv420p"``; by default the first that the encoder has.
+            codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's default
+                codec.
+            pixel_format: FFmpeg's name of a pixel format, such as ``"yuv420p"``; by default the encoder's first one.
             crf: Constant rate factor: a smaller number means better quality and a larger file. Range and default depend
                 on the encoder. An encoder without this option ignores it with a warning.
-            preset: Trade-off of speed and size: a name such as ``"fast"``, or a number, depending on the encoder. An
-                encoder without this option ignores it with a warning.
-            extra_options: Further options of the encoder or the container by FFmpeg's names, with the values that the
+            preset: Trade-off between speed and size: a name such as ``"fast"``, or a number, depending on the encoder.
+                An encoder without this option ignores it with a warning.
+            extra_options: Further options of the encoder or the container, with FFmpeg's names and the values that the
                 ``ffmpeg`` program accepts, for example ``{"g": 12, "profile": "baseline", "movflags": "faststart"}``.
                 Options that only other encoders have are ignored with a warning.
 
         Raises:
-            InvalidArgumentError: if an argument is not accepted. Codec, pixel format and options are checked when the
-                file is opened.
-            EncodeError: if the encoder is open.
+            InvalidArgumentError: if an argument is not accepted. The codec, the pixel format and options are checked
+                only when the file is opened.
+            EncodeError: if a file is open already.
             ClosedError: after `close`.
 
         Example:
@@ -184,18 +185,18 @@ class Encoder(WritesToFile):
         """Add an audio stream.
 
         Args:
-            sample_rate: Samples per second of the data that you will add.
-            num_channels: Number of channels of the data that you will add.
+            sample_rate: Samples per second of the data to be added.
+            num_channels: Number of channels of the data to be added.
             bit_rate: Bits per second (default: the encoder's own). Lossless codecs ignore it.
             out_num_channels: Number of channels in the file; by default ``num_channels``. The weights for mixing to
                 fewer channels add up to at most 1, which prevents clipping: stereo becomes the mean.
             out_sample_rate: Samples per second in the file, resampled by FFmpeg; by default ``sample_rate``.
-            codec: Name of an encoder or of a codec; by default the container's own (for mkv, AAC).
+            codec: Name of an encoder or of a codec; by default the container's default codec (for mkv, AAC).
 
         Raises:
-            InvalidArgumentError: if an argument is not accepted. Codec and rates (of samples and bits) are checked when
-                the file is opened.
-            EncodeError: if the encoder is open.
+            InvalidArgumentError: if an argument is not accepted. The codec, the sample rate and the bit rate are
+                checked only when the file is opened.
+            EncodeError: if a file is open already.
             ClosedError: after `close`.
 
         Example:
@@ -225,20 +226,20 @@ class Encoder(WritesToFile):
             return AudioStream(self._session, settings)
 
     def open_file(self, dest: str | os.PathLike[str]) -> Encoder:
-        """Open a file; its extension selects the container.
+        """Open a file for writing. Its extension selects the container.
 
         Args:
-            dest: A path, or a URL of a protocol that FFmpeg can write.
+            dest: A path, or a URL of a protocol to which FFmpeg can write.
 
         Returns:
-            The encoder as a context manager. The end of the block closes it; if the block raises, the file is
+            The encoder, as a context manager: the end of the ``with`` block closes it. If the block raises, the file is
             discarded.
 
         Raises:
             InvalidArgumentError: if no container has this extension, or a setting of a stream is rejected.
-            EncodeError: if there are no streams, the encoder is open, or FFmpeg cannot start the encoders.
+            EncodeError: if there are no streams, a file is open already, or FFmpeg cannot start the encoders.
             WriteError: if the file cannot be created.
-            ClosedError: if the encoder was closed.
+            ClosedError: if the encoder has been closed.
 
         Example:
             >>> import torch
@@ -250,8 +251,8 @@ class Encoder(WritesToFile):
         """
         with self._session.lock:
             self._session.check_can_open()
-            # Check the extension first, so that a wrong extension creates no file. The target rejects anything that is
-            # not a path.
+            # Check the extension first, so that a wrong one creates no file. `make_target` rejects anything that is not
+            # a path.
             container = format_of_path(dest) if isinstance(dest, (str, os.PathLike)) else ""
             self._session.open(make_target(dest), container)
         return self
@@ -260,18 +261,18 @@ class Encoder(WritesToFile):
         """Write to a file object.
 
         Args:
-            dest: A binary file object with ``write(data: bytes) -> int`` and ``seek(offset: int, whence: int) -> int``;
-                ``seek`` is optional for containers that are written sequentially, such as matroska, mpegts or flac.
-                Writing begins at the current position. The file object stays open.
+            dest: A binary file object with ``write(data: bytes) -> int`` and ``seek(offset: int, whence: int) -> int``.
+                Containers that are written sequentially, such as matroska, mpegts or flac, do not need ``seek``.
+                Writing starts at the current position. The file object stays open.
             format: Name of the container, such as ``"mp4"``, ``"mkv"`` or ``"wav"``.
 
         Returns:
-            The encoder as a context manager, like `open_file`.
+            The encoder, as a context manager, as in `open_file`.
 
         Raises:
             SourceTypeError: if ``dest`` cannot be written to.
             InvalidArgumentError: if there is no such format, or a setting of a stream is rejected.
-            EncodeError, WriteError, ClosedError: as `open_file`.
+            EncodeError, WriteError, ClosedError: see `open_file`.
         """
         with self._session.lock:
             self._session.check_can_open()
@@ -280,7 +281,7 @@ class Encoder(WritesToFile):
         return self
 
     def close(self) -> None:
-        """Finish the file. Closing twice is allowed. A video stream without frames stays empty, with a warning.
+        """Finish the file. May be called twice. A video stream without frames stays empty, with a warning.
 
         Raises:
             EncodeError: if encoding cannot be finished, or has failed earlier.
@@ -313,7 +314,7 @@ class Encoder(WritesToFile):
 
 
 def positive_whole(name: str, value: Any, default: int | None = None) -> int:
-    """Return ``value`` as an int; raise unless it is a whole number (int or float) above 0 that FFmpeg can store.
+    """Return ``value`` as an int; raise unless it is a whole number (int or float) above 0 and within FFmpeg's limit.
 
     >>> positive_whole("sample_rate", 16000), positive_whole("sample_rate", None, default=8000)
     (16000, 8000)
@@ -331,7 +332,7 @@ def positive_whole(name: str, value: Any, default: int | None = None) -> int:
 
 
 def _options_of(extra_options: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return options as strings for FFmpeg.
+    """Return options as strings, as FFmpeg needs them.
 
     >>> _options_of({"g": 12, "movflags": "faststart"})
     {'g': '12', 'movflags': 'faststart'}
@@ -347,7 +348,7 @@ def _options_of(extra_options: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 class VideoStream(WritesToFile):
-    """A video stream of an `Encoder`, made by `Encoder.add_video`."""
+    """A video stream of an `Encoder`. Call `Encoder.add_video` to get one."""
 
     def __init__(self, session: Session, settings: VideoSettings, *, follows_rate: bool) -> None:
         self._session = session
@@ -362,14 +363,14 @@ class VideoStream(WritesToFile):
         Frames are encoded one by one and not kept. Packets are written as soon as they are encoded.
 
         Args:
-            frames: (N, 3, H, W) uint8, RGB, on any device, of the stream's height and width. Any memory layout works;
-                channels-last, as decoders return it, is the fastest. The times of a `FrameBatch` are kept if the stream
-                has no ``frame_rate``. Otherwise only the time of the first frame is used, as the start of the stream in
-                the file.
+            frames: (N, 3, H, W) uint8, RGB, on any device, with the stream's height and width. Any memory layout works;
+                channels-last, which decoders return, is the fastest. If the stream has no ``frame_rate``, the times of
+                a `FrameBatch` are kept. Otherwise only the time of the first frame is used, as the start of the stream
+                in the file.
 
         Raises:
             InvalidArgumentError: if the frames or their times do not fit the stream.
-            EncodeError: if the encoder is not open, or has failed.
+            EncodeError: if no file is open, or encoding has failed earlier.
             ClosedError: if the encoder is closed.
             WriteError: if the file cannot be written.
         """
@@ -383,7 +384,7 @@ class VideoStream(WritesToFile):
                 self._session.encode(self._number, picture, tick, duration)
 
     def _ticks(self, frames: Tensor | FrameBatch, num_frames: int) -> tuple[list[int], list[int]]:
-        """Return (times, durations) of frames in units of the time base, relative to the stream's first frame."""
+        """Return (times, durations) of frames in units of the time base. Times count from the stream's first frame."""
         times = batch_times(frames) if isinstance(frames, FrameBatch) else None
         if not self._follows_rate:
             if times is None:
@@ -413,14 +414,14 @@ class VideoStream(WritesToFile):
 
 
 def _pictures(frames: Tensor) -> Iterator[NDArray[np.uint8]]:
-    """Yield each frame (3, H, W) as an array on the CPU. Slicing a tensor for every frame would take longer."""
+    """Yield each frame (3, H, W) as an array on the CPU. This is faster than slicing the tensor for every frame."""
     num_together = max(1, limits.MAX_COPY_BYTES // frames[0].nbytes)
     for at in range(0, len(frames), num_together):
         yield from frames[at : at + num_together].cpu().numpy()
 
 
 class AudioStream(WritesToFile):
-    """An audio stream of an `Encoder`, made by `Encoder.add_audio`."""
+    """An audio stream of an `Encoder`. Call `Encoder.add_audio` to get one."""
 
     def __init__(self, session: Session, settings: AudioSettings) -> None:
         self._session = session
@@ -433,12 +434,12 @@ class AudioStream(WritesToFile):
 
         Args:
             samples: (C, N) float32 in [-1, 1], or (N,) for one channel, on any device. The time of the first
-                `AudioSamples` sets the start of the stream in the file. Gaps before later `AudioSamples` are filled
-                with silence.
+                `AudioSamples` determines the start of the stream in the file. Gaps before later `AudioSamples` are
+                filled with silence.
 
         Raises:
             InvalidArgumentError: if the samples, their rate or their time do not fit the stream.
-            EncodeError: if the encoder is not open, or has failed.
+            EncodeError: if no file is open, or encoding has failed earlier.
             ClosedError: if the encoder is closed.
             WriteError: if the file cannot be written.
         """
@@ -460,7 +461,7 @@ class AudioStream(WritesToFile):
         self._session.encode(self._number, data)
 
     def _gap(self, samples: AudioSamples) -> int:
-        """Return the number of silent samples to insert before the given samples."""
+        """Return the number of silent samples to insert before ``samples``."""
         rate = self._settings.sample_rate
         if samples.sample_rate != rate:
             raise InvalidArgumentError(
@@ -491,7 +492,7 @@ class AudioStream(WritesToFile):
 
 
 def check_frames(frames: object, height: int | None = None, width: int | None = None) -> Tensor:
-    """Check the frames of a tensor or batch, uint8 on any device, and return them as (N, 3, H, W)."""
+    """Check the frames of a tensor or batch; return them as (N, 3, H, W) uint8 on their device."""
     data = frames.data if isinstance(frames, FrameBatch) else frames
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected frames to be a Tensor or a FrameBatch, got {type(data)}.")
@@ -514,7 +515,7 @@ def check_frames(frames: object, height: int | None = None, width: int | None = 
 
 
 def channels_and_samples(samples: object, num_channels: int | None = None) -> Tensor:
-    """Check samples, and return them as finite float32 (C, N) on the CPU."""
+    """Check samples; return them as finite float32 (C, N) on the CPU."""
     data = samples.data if isinstance(samples, AudioSamples) else samples
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected samples to be a Tensor or AudioSamples, got {type(data)}.")
@@ -533,8 +534,8 @@ def channels_and_samples(samples: object, num_channels: int | None = None) -> Te
             "expected."
         )
     data = data.cpu()
-    # Every codec encodes NaN and infinity differently. The extremes need no tensor of the full size, and are NaN if any
-    # sample is NaN.
+    # Codecs differ in how they encode NaN and infinity, so both are rejected. The extremes need no tensor of the full
+    # size; they are NaN if any sample is NaN.
     if data.numel() and not torch.isfinite(torch.stack(data.aminmax())).all():
         channel, number = (~torch.isfinite(data)).nonzero()[0].tolist()
         raise InvalidArgumentError(

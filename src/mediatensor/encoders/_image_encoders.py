@@ -1,4 +1,4 @@
-"""Encoders of single images: `JpegEncoder` and `PngEncoder`."""
+"""`JpegEncoder` and `PngEncoder`, which encode single images."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NONE, _SUB, _UP = 0, 1, 2
 
 
 def encode_png_16(pixels: NDArray[np.uint16], compression_level: int) -> bytes:
-    """Return a PNG file of 16 bits per sample, of ``pixels`` (H, W, C) with 1 to 4 channels."""
+    """Return ``pixels`` (H, W, C), with 1 to 4 channels, as a PNG file of 16 bits per sample."""
     height, width, channels = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 16, _COLOR_TYPES[channels], 0, 0, 0)
     compressor = zlib.compressobj(compression_level)
@@ -42,7 +42,7 @@ def _chunk(kind: bytes, contents: bytes) -> bytes:
 
 
 def _filtered_lines(pixels: NDArray[np.uint16]) -> Iterator[bytes]:
-    """Yield each line after the PNG filter whose output has the smallest sum of absolute values (a heuristic)."""
+    """Yield each line, filtered. The PNG filter with the smallest sum of absolute values is chosen (a heuristic)."""
     pixel_bytes = 2 * pixels.shape[2]
     above = np.zeros(pixels.shape[1] * pixel_bytes, np.uint8)
     for row in pixels:
@@ -54,13 +54,13 @@ def _filtered_lines(pixels: NDArray[np.uint16]) -> Iterator[bytes]:
         above = line
 
 
-# Maximum width and height in libjpeg.
+# Largest width and height that libjpeg supports.
 _MAX_JPEG_SIDE = 65_500
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 
 class _ImageEncoder(ABC):
-    """Base class: checks the image, and prepares its pixels."""
+    """Base class of image encoders. It checks the image and prepares its pixels."""
 
     _ACCEPTED: dict[torch.dtype, tuple[int, ...]]
 
@@ -81,7 +81,7 @@ class _ImageEncoder(ABC):
         self._img = img.detach().cpu()
 
     def _pixels(self) -> NDArray[Any]:
-        """Return the pixels as (H, W, C), without a copy for a frame of a batch."""
+        """Return the pixels as (H, W, C). A frame of a batch is not copied."""
         return np.ascontiguousarray(self._img.permute(1, 2, 0).numpy())
 
     def _save(self, **options: Any) -> bytes:
@@ -104,7 +104,7 @@ class JpegEncoder(_ImageEncoder):
 
     Raises:
         SourceTypeError: if ``img`` is not a tensor.
-        InvalidArgumentError: if its dtype or shape is not accepted, or it has no values (on the device ``"meta"``).
+        InvalidArgumentError: if the dtype or shape of ``img`` is not accepted, or it has no values (device ``"meta"``).
 
     Example:
         >>> import torch
@@ -117,7 +117,7 @@ class JpegEncoder(_ImageEncoder):
     _ACCEPTED = {torch.uint8: (1, 3)}  # noqa: RUF012
 
     def to_file(self, dest: Any, *, quality: int = 75) -> None:
-        """Write a file. It appears at ``dest``, replacing any older file, when it is complete.
+        """Write the image to a file. When the file is complete, it appears at ``dest`` and replaces any older file.
 
         Args:
             dest: A path.
@@ -137,7 +137,7 @@ class JpegEncoder(_ImageEncoder):
         _write(self._encode(quality), make_target(dest))
 
     def to_file_like(self, dest: Any, *, quality: int = 75) -> None:
-        """Write to a binary file object.
+        """Write the image to a binary file object.
 
         Args:
             dest: An object with ``write(data)``, which stays open.
@@ -156,7 +156,7 @@ class JpegEncoder(_ImageEncoder):
         _write(self._encode(quality), FileLikeTarget(dest))
 
     def to_tensor(self, *, quality: int = 75) -> Tensor:
-        """Return the bytes of the JPEG file, a 1-D uint8 tensor on the CPU.
+        """Return the bytes of a JPEG file as a 1-D uint8 tensor on the CPU.
 
         Args:
             quality: 1 to 100.
@@ -182,7 +182,7 @@ class JpegEncoder(_ImageEncoder):
 
 
 class PngEncoder(_ImageEncoder):
-    """Encodes one image as PNG, without loss.
+    """Encodes one image as PNG, which is lossless.
 
     Args:
         img: (C, H, W) uint8 or uint16: gray, gray and alpha, RGB, or RGB and alpha (C is 1 to 4). A frame of a
@@ -190,7 +190,7 @@ class PngEncoder(_ImageEncoder):
 
     Raises:
         SourceTypeError: if ``img`` is not a tensor.
-        InvalidArgumentError: if its dtype or shape is not accepted, or it has no values (on the device ``"meta"``).
+        InvalidArgumentError: if the dtype or shape of ``img`` is not accepted, or it has no values (device ``"meta"``).
 
     Example:
         >>> import torch
@@ -204,7 +204,7 @@ class PngEncoder(_ImageEncoder):
     _ACCEPTED = {torch.uint8: (1, 2, 3, 4), torch.uint16: (1, 2, 3, 4)}  # noqa: RUF012
 
     def to_file(self, dest: Any, *, compression_level: int = 6) -> None:
-        """Write a file. It appears at ``dest``, replacing any older file, when it is complete.
+        """Write the image to a file. When the file is complete, it appears at ``dest`` and replaces any older file.
 
         Args:
             dest: A path.
@@ -223,7 +223,7 @@ class PngEncoder(_ImageEncoder):
         _write(self._encode(compression_level), make_target(dest))
 
     def to_file_like(self, dest: Any, *, compression_level: int = 6) -> None:
-        """Write to a binary file object.
+        """Write the image to a binary file object.
 
         Args:
             dest: An object with ``write(data)``, which stays open.
@@ -242,7 +242,7 @@ class PngEncoder(_ImageEncoder):
         _write(self._encode(compression_level), FileLikeTarget(dest))
 
     def to_tensor(self, *, compression_level: int = 6) -> Tensor:
-        """Return the bytes of the PNG file, a 1-D uint8 tensor on the CPU.
+        """Return the bytes of a PNG file as a 1-D uint8 tensor on the CPU.
 
         Args:
             compression_level: 0 (none) to 9 (smallest, slowest).

@@ -1,4 +1,4 @@
-"""The state of one file being written: its muxer, its destination, and the order of packets."""
+"""The state of a file that is being written: its muxer, its destination, and the order of packets."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from ..errors import ClosedError, EncodeError, InvalidArgumentError
 from ..frames import FrameBatch
 from ._target import Target
 
-#: The time base of a variable rate, as in MPEG. It divides the frame durations of 24, 25, 30 and 30000/1001 fps.
+#: The time base of streams with a variable rate, as in MPEG. Frame durations of 24, 25, 30 and 30000/1001 fps are whole
+#: numbers of it.
 FINE_TIME_BASE = Fraction(1, 90_000)
-#: The nominal rate for codecs if the real rate is unknown.
+#: The nominal rate for codecs if the actual rate is unknown.
 NOMINAL_FRAME_RATE = Fraction(30)
 _MAX_MEAN_RATE = 1000
-# Denominators of common rates (30000/1001), and the maximum error of a rate that is rounded to such a fraction.
+# Largest denominator of common rates (30000/1001), and largest error when a rate is rounded to such a fraction.
 _MAX_DENOMINATOR = 1001
 _MAX_RELATIVE_ERROR = 1e-7
 _FINE_DENOMINATOR = 100_000
 _MAX_FRAME_RATE = 100_000
-# Larger times are mistakes, and would overflow the integers of files.
+# Larger times are mistakes, and would overflow the integers that files store.
 MAX_SECONDS = 1e9
 
 
@@ -75,7 +76,7 @@ def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) -> Fraction | None:
-    """Return the rate of frames that are evenly spaced to within a tick of `FINE_TIME_BASE`; ``None`` if uneven.
+    """Return the rate of frames whose spacing is even to within a tick of `FINE_TIME_BASE`; ``None`` if it is uneven.
 
     >>> import numpy as np
     >>> even_frame_rate(np.arange(4) * 1001 / 30000 + 5, np.full(4, 1001 / 30000))
@@ -123,8 +124,8 @@ def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) ->
 class Timeline:
     """The start times of the streams of one file.
 
-    Data without times starts at time zero of the file. Among streams whose data has times, the earliest starts with the
-    file, and later streams keep their offset to it. The offset is known once every stream has data::
+    Data without times start at time zero of the file. Among streams whose data have times, the earliest one starts with
+    the file, and the others keep their offset to it. The offset is known once every stream has data::
 
         times given      video 5.00 |--------      audio 5.02 |-------
         in the file      video 0.00 |--------      audio 0.02 |-------
@@ -136,20 +137,20 @@ class Timeline:
         self.has_begun = [False] * num_streams
 
     def begin(self, stream: int, start_seconds: float | None) -> None:
-        """Record the start time of a stream's first data; ``None`` for data without times."""
+        """Record the start time of a stream's first data; ``None`` means data without times."""
         if not self.has_begun[stream]:
             self._starts[stream], self.has_begun[stream] = start_seconds, True
 
     def start_of(self, stream: int) -> float | None:
-        """Return the start time of a stream's first data."""
+        """Return the start time of a stream's first data; ``None`` if there are no data yet or they have no time."""
         return self._starts[stream]
 
     def is_final(self, stream: int) -> bool:
-        """Return whether `offset_seconds` of a stream is final."""
+        """Return whether `offset_seconds` of a stream cannot change any more."""
         return self.has_begun[stream] and (self._starts[stream] is None or all(self.has_begun))
 
     def offset_seconds(self, stream: int) -> float:
-        """Return the start time of the stream in the file, 0 until it is known.
+        """Return the start time of a stream in the file; 0 as long as it is unknown.
 
         >>> timeline = Timeline(2)
         >>> timeline.begin(0, 5.0); timeline.is_final(0)
@@ -166,7 +167,7 @@ _inherited: list[object] = []
 
 
 class WritesToFile:
-    """A base for objects that cannot be pickled."""
+    """Base class of objects that cannot be pickled because they write to a file."""
 
     def __reduce__(self) -> NoReturn:
         name = type(self).__name__
@@ -185,7 +186,7 @@ class Session:
                                      │
                                      └─ failure ──► failed: nothing is left under the destination's name
 
-    Dropping the session has the effect of a failure.
+    Dropping the session has the same effect as a failure.
     """
 
     def __init__(self) -> None:
@@ -203,7 +204,7 @@ class Session:
     # Before data is added
 
     def add(self, settings: VideoSettings | AudioSettings) -> int:
-        """Add a stream and return its index."""
+        """Add a stream; return its index."""
         if self.is_closed:
             raise ClosedError("Cannot add a stream after close() was called.")
         if self._muxer is not None:
@@ -220,7 +221,7 @@ class Session:
             raise EncodeError("Call add_video() or add_audio() before open().")
 
     def open(self, target: Target, container: str) -> None:
-        """Open the encoders and write the header. If this fails, the session can be opened again."""
+        """Open the encoders and write the header. After a failure, the session can be opened again."""
         muxer = None
         try:
             muxer = Muxer(target.opened, container)
@@ -260,7 +261,7 @@ class Session:
             raise EncodeError("An encoder belongs to the process that opened its file; this one was forked from it.")
 
     def encode(self, stream: int, *arguments: Any) -> None:
-        """Encode one chunk of a stream, and write finished packets."""
+        """Encode a chunk of a stream, and write the packets that are ready."""
         assert self._muxer is not None
         try:
             track = self._muxer.tracks[stream]
@@ -285,7 +286,7 @@ class Session:
                 self._held.append((number, packet))
 
     def _moved(self, stream: int, packet: Any) -> Any:
-        """Return the packet with its times moved by the offset of its stream in the file."""
+        """Shift a packet's times by the offset of its stream in the file, and return the packet."""
         assert self._muxer is not None
         seconds = self.timeline.offset_seconds(stream)
         offset = round(seconds / self._muxer.tracks[stream].time_base) if seconds else 0
@@ -297,7 +298,7 @@ class Session:
     # Finishing and failing
 
     def finish(self) -> None:
-        """Write the remaining packets and make the file visible."""
+        """Write the remaining packets, and let the file appear at its destination."""
         if self._muxer is None or self._target is None:
             self.is_closed = True
             return
@@ -326,8 +327,8 @@ class Session:
             self._release()
 
     def fail(self, error: BaseException) -> None:
-        """Mark the session as failed, and discard the file if the destination is a path."""
-        # Keep only the text: the traceback refers to this object, and such a cycle would keep the encoders in memory.
+        """Mark the session as failed. If the destination is a path, discard the file."""
+        # Keep only the text. The traceback refers to this object, and such a cycle would keep the encoders in memory.
         self._failure = str(error) or type(error).__name__
         self._held = []
         if self._target is not None:
@@ -335,7 +336,7 @@ class Session:
                 self._target.discard()
 
     def abort(self, error: BaseException) -> None:
-        """Mark the session as failed and close it."""
+        """Mark the session as failed, and close it."""
         if not self.is_closed and os.getpid() == self._process:
             self.fail(error)
         self.is_closed = True
@@ -348,7 +349,7 @@ class Session:
 
 
 def _give_up(target: Target, muxer: Muxer, process: int) -> None:
-    """Discard an unfinished file. This has no effect after `Target.commit`."""
+    """Discard an unfinished file. After `Target.commit`, this has no effect."""
     if os.getpid() != process:
         _inherited.append((target, muxer))
         return

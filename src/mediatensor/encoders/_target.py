@@ -1,4 +1,4 @@
-"""Destinations of encoded bytes: files that appear only when complete, URLs, and user file objects."""
+"""Destinations of encoded bytes: files that appear only when complete, URLs, and file objects of the user."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _FAILED = -5  # FFmpeg's code for an input/output error
 class Sink:
     """The file object that a muxer writes to.
 
-    It never raises, because an exception that passes through FFmpeg may surface in another call. The first exception is
-    stored in `error`, and later writes fail. An abandoned sink drops all bytes, so that a muxer that writes its trailer
-    when freed does not complete the file. ``name`` is the name of the file for FFmpeg.
+    It never raises, because an exception that passes through FFmpeg may surface in another call. It stores the first
+    exception in `error`; later writes then fail. A muxer writes its trailer when it is freed. An abandoned sink drops
+    all bytes, so that the trailer does not complete the file. ``name`` is the name of the file for FFmpeg.
     """
 
     def __init__(self, file: Any, name: str) -> None:
         self.file = file
         self.name = name
         self.error: BaseException | None = None
-        #: PyAV does not write a trailer to a closed file.
+        #: Checked by PyAV, which does not write a trailer to a closed file.
         self.closed = False
         self._can_seek = _can_seek(file)
-        # A file object may already contain data, so writing begins at its current position.
+        # The file object may already contain data, so writing starts at its current position.
         self._begin = _position(file) if self._can_seek else 0
         self._at = 0
 
@@ -84,7 +84,7 @@ class Sink:
 
 
 class Rereader:
-    """Reads the bytes of a `Sink` at an independent position."""
+    """Reads the bytes of a `Sink`, at a position of its own."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -109,39 +109,39 @@ class Rereader:
 
 
 class Target:
-    """A destination, which is opened by the constructor, and later committed or discarded.
+    """A destination. The constructor opens it; later it is committed or discarded.
 
-    This class itself is for URLs that FFmpeg opens. Sent bytes cannot be withdrawn.
+    This class itself is for URLs that FFmpeg opens. Bytes that were sent cannot be withdrawn.
 
     Attributes:
-        opened: The output for the muxer: a `Sink`, or a URL.
+        opened: The output to pass to the muxer: a `Sink`, or a URL.
     """
 
     def __init__(self, opened: Sink | str) -> None:
         self.opened = opened
 
     def appear(self) -> None:
-        """Make the file visible to readers, if it is not visible while it is written."""
+        """Let readers see the file now, if it would otherwise appear only when complete."""
 
     def commit(self) -> None:
-        """Finish the file after all bytes are written."""
+        """Finish the file after all bytes have been written."""
 
     def discard(self) -> None:
         """Clean up after a failure."""
 
     def describe(self) -> str:
-        """Return the destination's description for error messages."""
+        """Return a description of the destination for error messages."""
         return str(self.opened)
 
 
 class FileTarget(Target):
-    """A target at a path. A regular file appears, or is replaced, when it is complete. A device is written directly."""
+    """A path. A regular file appears there, or is replaced, when it is complete. A device is written directly."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._file = AtomicFile(path)
         self._sink = Sink(self._file.file, self._file.name)
-        # The file is removed by its own finalizer. A muxer that is freed later must not write to it.
+        # `AtomicFile` removes the file by its own finalizer. A muxer that is freed later must not write to it.
         self._finalizer = weakref.finalize(self, self._sink.abandon)
         super().__init__(self._sink)
 
@@ -163,7 +163,7 @@ class FileTarget(Target):
 
 
 class FileLikeTarget(Target):
-    """A user's binary file object, which stays open. After a failure it keeps the written bytes."""
+    """A binary file object of the user, which stays open. After a failure, it keeps the bytes written so far."""
 
     def __init__(self, file: Any) -> None:
         if isinstance(file, io.TextIOBase) or not callable(getattr(file, "write", None)):
@@ -229,7 +229,7 @@ def _can_seek(file: Any) -> bool:
 
 
 def _position(file: Any) -> int:
-    """Return the position of a file, or 0 if it has no ``tell``."""
+    """Return the position of a file; 0 if the file has no ``tell``."""
     if callable(getattr(file, "tell", None)):
         return int(file.tell())
     place = file.seek(0, os.SEEK_CUR)
@@ -237,7 +237,7 @@ def _position(file: Any) -> int:
 
 
 def _write_all(file: Any, data: bytes) -> None:
-    """Write all of ``data``. Raw files may accept a part at a time; a ``write`` that returns ``None`` took all."""
+    """Write all of ``data``. Raw files may accept only a part at a time; if ``write`` returns ``None``, it took all."""
     while data:
         written = file.write(data)
         if not isinstance(written, int):

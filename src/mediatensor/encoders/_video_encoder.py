@@ -1,4 +1,4 @@
-"""`VideoEncoder`: encodes frames into a file in one call."""
+"""`VideoEncoder` and `AudioEncoder`, which encode all frames or samples in one call."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ._session import batch_times, even_frame_rate, frame_rate_fraction, mean_fr
 
 
 class VideoEncoder:
-    """Encodes frames into a video file, a tensor or a file object.
+    """Encodes frames to a video file, a tensor or a file object.
 
-    Frames on the CPU are encoded one by one without a copy. See `Encoder` for file writing and colours, to add frames
-    in chunks, and to add audio.
+    Frames on the CPU are encoded one by one without a copy. `Encoder` describes colours and how files are written. Use
+    it to add frames in chunks, or to add audio.
 
     Args:
         frames: RGB frames, uint8 (N, 3, H, W), as a tensor on any device or a `FrameBatch`. They are encoded on the
             CPU.
         frame_rate: Frames per second, required for a tensor. By default, a `FrameBatch` keeps its times: exactly if
-            they are evenly spaced, otherwise to 1/90000 second (in mkv and webm, to 1/1000). The file begins with the
+            they are evenly spaced, otherwise to 1/90000 second (in mkv and webm, to 1/1000). The file starts with the
             first frame.
 
     Raises:
@@ -65,15 +65,16 @@ class VideoEncoder:
         preset: str | int | None = None,
         extra_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write a file. It appears at ``dest``, replacing any older file, when it is complete.
+        """Write the video to a file. When the file is complete, it appears at ``dest`` and replaces any older file.
 
         Args:
-            dest: A path; its extension selects the container.
-            codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's own.
-            pixel_format: FFmpeg's name of a format, such as ``"yuv420p"``; by default the first that the encoder has.
+            dest: A path. Its extension selects the container.
+            codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's default
+                codec.
+            pixel_format: FFmpeg's name of a pixel format, such as ``"yuv420p"``; by default the encoder's first one.
             crf: Constant rate factor: a smaller number means better quality and a larger file.
-            preset: Trade-off of speed and size: a name such as ``"fast"``, or a number.
-            extra_options: Further options of the encoder or the container, by FFmpeg's names.
+            preset: Trade-off between speed and size: a name such as ``"fast"``, or a number.
+            extra_options: Further options of the encoder or the container, with FFmpeg's names.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted.
@@ -100,14 +101,14 @@ class VideoEncoder:
         preset: str | int | None = None,
         extra_options: Mapping[str, Any] | None = None,
     ) -> Tensor:
-        """Return the bytes of the file, a 1-D uint8 tensor.
+        """Return the bytes of the video file as a 1-D uint8 tensor.
 
         Args:
             format: Name of the container, such as ``"mp4"`` or ``"mkv"``.
-            codec, pixel_format, crf, preset, extra_options: As for `to_file`.
+            codec, pixel_format, crf, preset, extra_options: See `to_file`.
 
         Raises:
-            InvalidArgumentError, EncodeError: as `to_file`.
+            InvalidArgumentError, EncodeError: see `to_file`.
 
         Example:
             >>> import torch
@@ -134,16 +135,16 @@ class VideoEncoder:
         preset: str | int | None = None,
         extra_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write to a file object.
+        """Write the video to a file object.
 
         Args:
-            file_like: A binary file object with ``write`` and ``seek``, as for `Encoder.open_file_like`.
+            file_like: A binary file object with ``write`` and ``seek``; see `Encoder.open_file_like`.
             format: Name of the container, such as ``"mp4"`` or ``"mkv"``.
-            codec, pixel_format, crf, preset, extra_options: As for `to_file`.
+            codec, pixel_format, crf, preset, extra_options: See `to_file`.
 
         Raises:
             SourceTypeError: if ``file_like`` cannot be written to.
-            InvalidArgumentError, EncodeError, WriteError: as `to_file`.
+            InvalidArgumentError, EncodeError, WriteError: see `to_file`.
 
         Example:
             >>> import io, torch
@@ -167,11 +168,11 @@ class VideoEncoder:
 
 
 class AudioEncoder:
-    """Encodes samples into an audio file, a tensor or a file object.
+    """Encodes samples to an audio file, a tensor or a file object.
 
-    The container selects the codec. wav and aiff contain 16-bit PCM: a sample x becomes the nearest integer to 32768 x,
-    clipped to 16 bits. flac contains 24-bit samples, rounded down. mp3 contains MP3, m4a and mp4 contain AAC, opus and
-    webm contain Opus. `Encoder` also accepts samples in chunks, and other codecs.
+    The container determines the codec. wav and aiff contain 16-bit PCM: a sample x becomes the integer nearest to 32768
+    x, clipped to 16 bits. flac contains 24-bit samples, rounded down. mp3 contains MP3, m4a and mp4 contain AAC, opus
+    and webm contain Opus. To add samples in chunks, or to use another codec, use `Encoder`.
 
     Args:
         samples: (C, N) or (N,) float32 in [-1, 1], on any device; or `AudioSamples`.
@@ -208,10 +209,10 @@ class AudioEncoder:
         num_channels: int | None = None,
         sample_rate: int | None = None,
     ) -> None:
-        """Write a file. It appears at ``dest``, replacing any older file, when it is complete.
+        """Write the audio to a file. When the file is complete, it appears at ``dest`` and replaces any older file.
 
         Args:
-            dest: A path; its extension selects the container.
+            dest: A path. Its extension selects the container.
             bit_rate: Bits per second (default: the encoder's own).
             num_channels: Number of channels in the file; by default the number in the samples. The weights for mixing
                 to fewer channels add up to at most 1, which prevents clipping: stereo becomes the mean.
@@ -239,14 +240,14 @@ class AudioEncoder:
         num_channels: int | None = None,
         sample_rate: int | None = None,
     ) -> Tensor:
-        """Return the bytes of the file, a 1-D uint8 tensor.
+        """Return the bytes of the audio file as a 1-D uint8 tensor.
 
         Args:
             format: Name of the container, such as ``"wav"`` or ``"mp3"``.
-            bit_rate, num_channels, sample_rate: As for `to_file`.
+            bit_rate, num_channels, sample_rate: See `to_file`.
 
         Raises:
-            InvalidArgumentError, EncodeError: as `to_file`.
+            InvalidArgumentError, EncodeError: see `to_file`.
         """
         file = io.BytesIO()
         self.to_file_like(file, format, bit_rate=bit_rate, num_channels=num_channels, sample_rate=sample_rate)
@@ -261,16 +262,16 @@ class AudioEncoder:
         num_channels: int | None = None,
         sample_rate: int | None = None,
     ) -> None:
-        """Write to a file object.
+        """Write the audio to a file object.
 
         Args:
-            file_like: A binary file object with ``write`` and ``seek``, as for `Encoder.open_file_like`.
+            file_like: A binary file object with ``write`` and ``seek``; see `Encoder.open_file_like`.
             format: Name of the container, such as ``"wav"`` or ``"mp3"``.
-            bit_rate, num_channels, sample_rate: As for `to_file`.
+            bit_rate, num_channels, sample_rate: See `to_file`.
 
         Raises:
             SourceTypeError: if ``file_like`` cannot be written to.
-            InvalidArgumentError, EncodeError, WriteError: as `to_file`.
+            InvalidArgumentError, EncodeError, WriteError: see `to_file`.
 
         Example:
             >>> import io, torch

@@ -1,4 +1,4 @@
-"""Processing of untrusted files in a separate process, whose crash does not end your program.
+"""Process untrusted files in a separate process, whose crash does not end your program.
 
 >>> from mediatensor.isolate import IsolatedWorker
 >>> with IsolatedWorker(timeout_seconds=10, max_memory_bytes=2 << 30) as worker:  # doctest: +SKIP
@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-# Names imported "as" themselves are for other packages of this library, and not public.
+# Names that are imported "as" themselves are for other packages of this library. They are not public.
 from ._channel import common_memory as common_memory
 from ._confinement import MEMORY_EXIT_STATUS as MEMORY_EXIT_STATUS
 from ._confinement import can_deny_network as can_deny_network

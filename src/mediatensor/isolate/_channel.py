@@ -1,8 +1,8 @@
-"""Messages between a process and its child, over a pair of sockets.
+"""Send messages between a process and its child over a pair of sockets.
 
-A message has a kind, a body, and contents (a block of bytes). Large contents are sent in anonymous shared memory. This
-memory is sealed before it is read, so that the sender can neither change nor shorten it. On systems without sealed
-memory, contents are sent through the socket.
+A message has a kind, a body, and contents (a block of bytes). Large contents are sent in anonymous shared memory. The
+receiver seals this memory before reading it, so that the sender can neither change nor shorten it. On systems without
+sealed memory, contents are sent through the socket.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-# Senders do not import torch.
+# Processes that only send do not import torch.
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: Maximum size of the structure of a result, without the contents of tensors, arrays and bytes.
+#: Largest size of the body of a result: its structure without the contents of tensors, arrays and bytes.
 MAX_BODY_BYTES = 64 << 20
 
-# Copying smaller blocks is faster than mapping them.
+# Smaller blocks are faster to copy than to map.
 _MIN_SHARED_BYTES = 1 << 16
 
 # kind, size of the body, size of the contents, whether the contents are in shared memory
@@ -33,7 +33,7 @@ _HEADER = struct.Struct(">cQQ?")
 _CHUNK_BYTES = 1 << 20
 _MAX_WRITTEN_AT_ONCE = 1 << 30
 
-# Interval of checks whether the other process lives, because its children may keep its socket open.
+# Seconds between checks whether the other process lives. The socket does not show it: children may keep it open.
 _LOOK_SECONDS = 0.5
 
 _LAST_STANDARD = 2  # standard error
@@ -48,7 +48,7 @@ class ChannelError(Exception):
 
 
 class Message(NamedTuple):
-    """One message: its kind (one byte), its body, and its contents (the block), a writable uint8 tensor (bytes,)."""
+    """One message: its kind (one byte), its body, and its contents, a writable uint8 tensor (bytes,)."""
 
     kind: bytes
     body: bytes
@@ -56,7 +56,7 @@ class Message(NamedTuple):
 
 
 def common_memory(num_bytes: int) -> int | None:
-    """Return a descriptor of zeroed memory that two processes share and cannot shorten; ``None`` if unsupported."""
+    """Return a descriptor of zeroed memory that two processes can share but not shorten; ``None`` if unsupported."""
     if not _HAS_SEALED_MEMORY:
         return None
     descriptor = os.memfd_create("mediatensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -70,10 +70,10 @@ def common_memory(num_bytes: int) -> int | None:
 
 
 def above_standard(descriptor: int) -> int:
-    """Return a descriptor of the same file that is above the standard streams. Close ``descriptor`` if it is not.
+    """Move a descriptor above the standard streams, and return its new number; others are returned unchanged.
 
-    If a program starts without a standard stream, the next opened file gets the stream's number. A child process cannot
-    inherit such a descriptor, because its standard streams take these numbers.
+    If a program starts without a standard stream, the next opened file gets the number of that stream. A child process
+    cannot inherit such a descriptor, because its own standard streams take these numbers.
     """
     if descriptor > _LAST_STANDARD:
         return descriptor
@@ -91,11 +91,11 @@ def send(
     *,
     deadline: float | None = None,
 ) -> None:
-    """Send a message whose block is given in several pieces.
+    """Send a message. The pieces are its contents.
 
     Raises:
-        TimeoutError: at the deadline on the clock of ``time.monotonic``, if the other process does not read.
-        OSError: if the other process has ended, or memory runs out.
+        TimeoutError: if the other process does not read until the deadline, a value of ``time.monotonic``.
+        OSError: if the other process has ended, or there is not enough memory.
     """
     pieces = [piece for piece in pieces if piece]
     num_bytes = sum(map(len, pieces))
@@ -111,7 +111,7 @@ def send(
         for piece in pieces:
             while piece:
                 piece = piece[os.write(descriptor, piece[:_MAX_WRITTEN_AT_ONCE]) :]
-        # A single byte is sent completely or not at all.
+        # A single byte is sent either completely or not at all.
         with until(connection, deadline):
             socket.send_fds(connection, [header[:1]], [descriptor])
     finally:
@@ -140,10 +140,10 @@ def receive(
     max_bytes: int | None = None,
     is_alive: Callable[[], bool] = lambda: True,
 ) -> Message:
-    """Wait for a message with a block of at most ``max_bytes``.
+    """Wait for a message with contents of at most ``max_bytes``.
 
     Raises:
-        TimeoutError: at the deadline on the clock of ``time.monotonic``.
+        TimeoutError: if no message has arrived by the deadline, a value of ``time.monotonic``.
         EOFError: if the other process has ended.
         ChannelError: if it sends an invalid message.
         OSError: if there is no memory or no file descriptor for the message.
@@ -190,7 +190,7 @@ class _Reading:
         return data, list(descriptors)
 
     def exactly(self, num_bytes: int) -> bytearray:
-        # Grow the buffer with the data, because the announced number of bytes may never arrive.
+        # Let the buffer grow with the data, because the announced number of bytes may never arrive.
         data = bytearray()
         while len(data) < num_bytes:
             self._wait()
@@ -215,16 +215,16 @@ class _Reading:
                 raise EOFError
             if self._deadline is not None and left <= 0:
                 raise TimeoutError
-            # Poll once more for data sent before the process ended.
+            # Poll once more, for data that were sent before the process ended.
             was_alive = self._is_alive()
 
 
 def _map(descriptor: int, num_bytes: int) -> Tensor:
-    """Return the contents of shared memory, copied on write."""
+    """Return the contents of shared memory as a tensor, copied on write."""
     import torch
 
     try:
-        # Sealing fails if the other process can still write, or for any other kind of file.
+        # Sealing fails if the other process can still write, and for files of any other kind.
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
     except OSError as error:
@@ -232,7 +232,7 @@ def _map(descriptor: int, num_bytes: int) -> Tensor:
     if os.fstat(descriptor).st_size != num_bytes:
         raise ChannelError("shared memory of another size was sent")
     try:
-        # torch never closes a file that it cannot map, so try the mapping first, which allocates no memory.
+        # torch never closes a file that it fails to map, so try a mapping first. It allocates no memory.
         mmap.mmap(descriptor, num_bytes, mmap.MAP_PRIVATE).close()
         return torch.from_file(f"/proc/self/fd/{descriptor}", shared=False, size=num_bytes, dtype=torch.uint8)
     except (OSError, ValueError, OverflowError, RuntimeError) as error:  # the other process may deny opening it

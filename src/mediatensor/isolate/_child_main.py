@@ -1,4 +1,4 @@
-"""The main program of an isolated process, which serves calls from a socket until it is closed."""
+"""The main program of an isolated process, which serves calls from a socket until the socket is closed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from . import _channel
 from ._confinement import can_deny_network, deny_system_calls, end_with_parent, limited_memory, no_core_dumps
 from ._values import MAX_NUM_VALUES, encode, extent_of, failure_of, ran_out_of_memory
 
-#: Name of the main module in the child, as in ``multiprocessing``, where ``__name__ == "__main__"`` must be false.
+#: Name of the main module in the child. As in ``multiprocessing``, ``__name__ == "__main__"`` must be false there.
 CHILD_MAIN = "__mp_main__"
 
 _state = {"is_importing": False, "is_imported": False}
 
 
 class MainModule(NamedTuple):
-    """How to import the main module: by its name, if it was started with ``python -m``, or by the path of its file.
+    """How to import the main module: by its name if it was started with ``python -m``, otherwise by its path.
 
-    Both are ``None`` if it cannot be imported (a notebook).
+    Both are ``None`` if the module cannot be imported (a notebook).
     """
 
     name: str | None
@@ -37,7 +37,7 @@ class MainModule(NamedTuple):
 
 
 def this_main() -> MainModule:
-    """Return the module name and file path of this process's main module."""
+    """Return the name and the path of this process's main module."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     path = getattr(main, "__file__", None)
@@ -52,7 +52,7 @@ def is_importing_main() -> bool:
 
 
 def _import_main(main: MainModule) -> None:
-    """Import the main module of the parent into this process, once."""
+    """Import the parent's main module into this process, unless it has been imported."""
     if _state["is_imported"] or main.path is None:
         return
     _state["is_importing"] = True
@@ -70,7 +70,7 @@ def _import_main(main: MainModule) -> None:
 
 
 class Kind:
-    """The kinds of messages. The parent sends the first two, and the child the rest."""
+    """The kinds of messages. The parent sends the first two, the child all others."""
 
     SETTINGS = b"S"
     CALL = b"C"
@@ -92,7 +92,7 @@ class Settings(NamedTuple):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickles trusted data of the parent. Functions of the parent's main module come from an imported copy."""
+    """Unpickles trusted data from the parent. Functions of its main module come from the child's copy."""
 
     def __init__(self, data: Any, main_module: MainModule) -> None:
         super().__init__(io.BytesIO(data))
@@ -105,8 +105,8 @@ class _Unpickler(pickle.Unpickler):
 
 
 def main(descriptor: int, fault_descriptor: int) -> None:
-    """Serve calls from the socket. ``fault_descriptor`` is the file for Python's trace of a crash."""
-    # Functions must not print to the parent's standard output.
+    """Serve calls from the socket. Python writes its trace of a crash to the file ``fault_descriptor``."""
+    # Functions must not write to the parent's standard output.
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     no_core_dumps()
@@ -124,7 +124,8 @@ def main(descriptor: int, fault_descriptor: int) -> None:
 def _start(connection: socket.socket) -> Settings:
     settings: Settings = pickle.loads(_channel.receive(connection).contents.numpy().data)
     if can_deny_network():
-        # Restricting process groups is optional. Without a network ban, the process continues if the kernel refuses.
+        # Process groups are restricted only if possible. If no network ban is requested, the kernel may refuse the
+        # filter.
         with nullcontext() if settings.denies_network else suppress(OSError):
             deny_system_calls(denies_network=settings.denies_network)
     _channel.send(connection, Kind.READY, b"")
@@ -134,8 +135,7 @@ def _start(connection: socket.socket) -> Settings:
 def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings, *, is_first: bool) -> None:
     def start_timer() -> None:
         if settings.timeout_seconds is not None:
-            # The timer's thread ends the process even while a library holds the interpreter lock, or the parent has
-            # ended.
+            # The timer's thread ends the process even if a library holds the interpreter lock or the parent has ended.
             faulthandler.dump_traceback_later(settings.timeout_seconds, exit=True, file=fault_descriptor)
 
     call = _channel.receive(connection).contents.numpy().data
@@ -155,7 +155,8 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
         with limited_memory(settings.max_memory_bytes):
             answer = _answer(function, arguments, keywords, is_limited=settings.max_memory_bytes is not None)
         if os.getpid() != own_pid:
-            # The function forked, and this is the copy. Its answer would be mistaken for the answer to the next call.
+            # The called function has forked, and this is the copy. The parent would take its answer for that of the
+            # next call.
             os._exit(0)
         _channel.send(connection, *answer)
     finally:

@@ -1,4 +1,4 @@
-"""Limits of an isolated process on memory, sockets and its session, set by the process before it reads input."""
+"""Limit memory, sockets and session of an isolated process. The process does this itself, before it reads input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
-#: Exit status of a process that exceeded the memory limit and watched its memory itself.
+#: Exit status of a process that checked its own memory and exceeded the limit.
 MEMORY_EXIT_STATUS = 71
 
 _MOST_BYTES = 1 << 62  # limits are 64-bit numbers
@@ -33,7 +33,7 @@ _IO_URING_SETUP = 425
 
 
 class _SystemCalls(NamedTuple):
-    """AUDIT_ARCH of a machine, and the numbers of its system calls."""
+    """A machine's AUDIT_ARCH, and the numbers of its system calls."""
 
     architecture: int
     seccomp: int
@@ -68,10 +68,10 @@ def end_with_parent(connection: socket.socket) -> None:
 
 @contextlib.contextmanager
 def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator[None]:
-    """Limit the memory that this process allocates in a ``with`` block; ``None`` for no limit.
+    """Limit the memory that this process allocates during a ``with`` block; ``None`` means no limit.
 
     On Linux, allocations beyond the limit fail with an error. On other systems, or without ``by_system``, the process
-    checks its own memory, and exits with `MEMORY_EXIT_STATUS`.
+    checks its own memory, and exits with `MEMORY_EXIT_STATUS` if it exceeds the limit.
     """
     if max_bytes is None:
         yield
@@ -99,7 +99,7 @@ def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator
 
 
 def _data_bytes() -> int | None:
-    """Return the bytes of private writable memory, which count towards the limit; ``None`` if unknown."""
+    """Return the number of bytes of private writable memory, which count towards the limit; ``None`` if unknown."""
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("VmData:"):
@@ -118,19 +118,19 @@ def can_deny_network() -> bool:
 
 
 def deny_system_calls(*, denies_network: bool) -> None:
-    """Prevent this process and its children from leaving their session and group, and optionally from opening sockets.
+    """Keep this process and its children in their session and group and, optionally, from opening sockets.
 
-    The kernel (Linux, x86-64 and AArch64) refuses the system calls.
+    The kernel (Linux, x86-64 and AArch64) then refuses these system calls.
 
     Raises:
-        OSError: if the kernel does not support this.
+        OSError: if the kernel does not support such filters.
     """
     calls = _SYSTEM_CALLS[os.uname().machine]
     denied = [calls.setsid, calls.setpgid]
     if denies_network:
         denied += [calls.socket, _IO_URING_SETUP]
-    # Offsets of struct seccomp_data: the number of the call at 0, the architecture at 4.
-    # (code, jump if true, jump if false, value); a jump is the number of skipped instructions.
+    # struct seccomp_data has the number of the call at offset 0 and the architecture at offset 4. (code, jump if true,
+    # jump if false, value). A jump is the number of instructions to skip.
     program = [
         (0x20, 0, 0, 4),
         (0x15, 1, 0, calls.architecture),

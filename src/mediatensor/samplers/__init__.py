@@ -1,7 +1,7 @@
-"""Samplers: clips of frames or audio at random or regular positions, and one clip for each scene.
+"""Sample clips of frames or audio at random or regular positions, or one clip from each scene.
 
 A clip of frames has evenly spaced frames, chosen by index or time. A clip of audio covers a time range. Each sampler
-decodes all its clips with one request, and returns a `FrameBatch` of shape (clips, frames, C, H, W), an
+decodes all its clips with one request. It returns a `FrameBatch` of shape (clips, frames, C, H, W), an
 `AudioSamplesBatch` of shape (clips, channels, samples), or a list of `AudioVideoClip`.
 """
 

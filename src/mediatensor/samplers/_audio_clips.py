@@ -1,4 +1,4 @@
-"""Clips of audio by time, and clips of frames with their audio."""
+"""Sample clips of audio by time, and clips of frames with their audio."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ClipPolicy: TypeAlias = Literal["pad", "error"]
 
 
 class _AudioPlan(NamedTuple):
-    """The starts of clips in seconds, and the clip length in samples."""
+    """The starts of clips in seconds, and their common length in samples."""
 
     starts: list[float]
     grid: SampleGrid
@@ -91,28 +91,30 @@ def audio_clips_at_random_timestamps(
         earliest clip      |-----------|
         latest clip                          |-----------|
 
-    The random numbers come from torch's global generator for the CPU, in one draw: ``torch.manual_seed`` makes
-    the clips reproducible.
+    The random numbers come from torch's global generator for the CPU, in one draw, so ``torch.manual_seed`` makes the
+    clips reproducible.
 
     Args:
         decoder: An `AudioDecoder` or a `WavDecoder`. The clips have its sample rate and number of channels.
-        seconds_per_clip: Length of a clip in seconds, above 0, rounded to the nearest number of samples, halves up.
+        seconds_per_clip: Length of a clip in seconds, above 0. It is rounded to the nearest number of samples, halves
+            up.
         num_clips: Number of clips, at least 1.
-        sampling_range_start: Time from which a clip may start in seconds; by default the beginning of the stream.
-        sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
-            the end. By default the last clip ends with the stream, or starts at ``sampling_range_start`` if the
-            stream is shorter. Required if the header does not state the end of the stream.
-        policy: How to handle a clip that runs past the end of the stream: ``"pad"`` fills up with silence, ``"wrap"``
-            goes back to the clip's start, ``"error"`` raises.
+        sampling_range_start: Earliest start of a clip in seconds; by default the start of the stream.
+        sampling_range_end: Time in seconds before which a clip must start. A value beyond the end of the stream means
+            the end. By default, the last clip ends with the stream, or starts at ``sampling_range_start`` if the stream
+            is shorter. Required if the header does not state the end of the stream.
+        policy: How to handle a clip that reaches beyond the end of the stream: ``"pad"`` adds silence, ``"wrap"``
+            continues with the start of the clip, ``"error"`` raises.
 
     Returns:
-        Samples float32 (num_clips, channels, samples), all clips of the same length. ``pts_seconds`` are the requested
-        starts; each clip begins with the nearest sample. ``num_valid_samples`` counts the samples before the padding.
+        Samples float32 (num_clips, channels, samples); all clips have the same length. ``pts_seconds`` has the
+        requested starts; each clip starts at the nearest sample. ``num_valid_samples`` is the number of samples before
+        the padding.
 
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the end of the stream is
-            not known, or a clip runs past the end and ``policy`` is ``"error"``. This error is also a ValueError.
-        SourceTypeError: if ``decoder`` is not a decoder (for example, a path).
+            unknown, or a clip reaches beyond the end and ``policy`` is ``"error"``. This error is also a ValueError.
+        SourceTypeError: if ``decoder`` is not a decoder, for example a path.
         DecodeError: if the samples cannot be decoded.
 
     Example:
@@ -157,22 +159,24 @@ def audio_clips_at_regular_timestamps(
 
     Args:
         decoder: An `AudioDecoder` or a `WavDecoder`. The clips have its sample rate and number of channels.
-        seconds_between_clip_starts: Time from the start of a clip to the start of the next in seconds, above 0. If it
-            equals ``seconds_per_clip``, and both are a whole number of samples, the clips tile the stream.
-        seconds_per_clip: Length of a clip in seconds, above 0, rounded to the nearest number of samples, halves up.
-        sampling_range_start: Start of the first clip in seconds; by default the beginning of the stream.
-        sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
-            the end, and the policy completes the last clips. By default the last clip ends with the stream, or starts
-            at ``sampling_range_start`` in a shorter stream. Required if the header does not state the end of the
+        seconds_between_clip_starts: Time from the start of a clip to the start of the next one in seconds, above 0. If
+            it equals ``seconds_per_clip``, and both are a whole number of samples, the clips tile the stream.
+        seconds_per_clip: Length of a clip in seconds, above 0. It is rounded to the nearest number of samples, halves
+            up.
+        sampling_range_start: Start of the first clip in seconds; by default the start of the stream.
+        sampling_range_end: Time in seconds before which a clip must start. A value beyond the end of the stream means
+            the end, and ``policy`` completes the last clips. By default, the last clip ends with the stream, or starts
+            at ``sampling_range_start`` if the stream is shorter. Required if the header does not state the end of the
             stream.
-        policy: As for `audio_clips_at_random_timestamps`.
+        policy: See `audio_clips_at_random_timestamps`.
 
     Returns:
-        Samples float32 (clips, channels, samples), all clips of the same length. ``pts_seconds`` are the requested
-        starts; each clip begins with the nearest sample. ``num_valid_samples`` counts the samples before the padding.
+        Samples float32 (clips, channels, samples); all clips have the same length. ``pts_seconds`` has the requested
+        starts; each clip starts at the nearest sample. ``num_valid_samples`` is the number of samples before the
+        padding.
 
     Raises:
-        InvalidArgumentError, SourceTypeError, DecodeError: As for `audio_clips_at_random_timestamps`.
+        InvalidArgumentError, SourceTypeError, DecodeError: See `audio_clips_at_random_timestamps`.
 
     Example:
         >>> from mediatensor.samplers import audio_clips_at_regular_timestamps
@@ -203,7 +207,7 @@ def _plan_audio(
     sampling_range_end: float | None = None,
     policy: AudioPolicy = "pad",
 ) -> _AudioPlan:
-    """Plan the clips. ``choose_starts`` chooses their starts from the bounds of the sampling range."""
+    """Plan the clips. ``choose_starts`` gets the bounds of the sampling range, and returns the starts of the clips."""
     seconds_per_clip = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     if not (isinstance(policy, str) and policy in get_args(AudioPolicy)):
         supported = ", ".join(map(repr, get_args(AudioPolicy)))
@@ -227,7 +231,7 @@ def _plan_audio(
 
 
 def _stream_end(decoder: SoundDecoder, *, is_needed: bool) -> float:
-    """Return the end of the stream from its header. If unknown, raise if ``is_needed``, else return infinity."""
+    """Return the stream's end according to its header. If unknown, raise if ``is_needed``; else return infinity."""
     begin, end = decoder.metadata.begin_stream_seconds, decoder.metadata.end_stream_seconds
     if end is None:
         if is_needed:
@@ -243,7 +247,7 @@ def _stream_end(decoder: SoundDecoder, *, is_needed: bool) -> float:
 
 
 def _samples_per_clip(seconds_per_clip: float, sample_rate: int) -> int:
-    """Return the length of a clip in samples, rounded to the nearest whole number, halves up.
+    """Return the length of a clip in samples, rounded to the nearest whole number. Halves are rounded up.
 
     >>> _samples_per_clip(0.5, 22_050), _samples_per_clip(0.5, 11_025)
     (11025, 5513)
@@ -258,10 +262,10 @@ def _samples_per_clip(seconds_per_clip: float, sample_rate: int) -> int:
 
 
 def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: float) -> float:
-    """Return the time before which a clip must start to end with the stream at the latest.
+    """Return the time before which a clip must start so that it does not reach beyond the end of the stream.
 
-    This time is a quarter of a sample after the last possible start. Rounding therefore neither removes the last clip
-    from a regular grid nor moves a start to the next sample::
+    This time is a quarter of a sample after the last possible start. So rounding neither removes the last clip from a
+    regular grid nor moves a start to the next sample::
 
         samples              7     8     9    10
                              |-----|-----|-----|  end of the stream
@@ -278,7 +282,7 @@ def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: flo
 
 
 def _write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: AudioPolicy) -> int:
-    """Fill a silent ``clip`` (channels, length) with the existing ``samples``, and return their number.
+    """Copy the existing ``samples`` to a silent ``clip`` (channels, length), apply the policy; return their number.
 
     >>> import torch
     >>> clip = torch.zeros(1, 5)
@@ -304,11 +308,11 @@ def _write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: Aud
     return num_valid
 
 
-# Frames with their audio
+# Clips of frames with their audio
 
 
 class _AudioVideoPlan(NamedTuple):
-    """The starts of clips, and their length; for audio, the length is a whole number of samples."""
+    """The starts of clips, and their length. For audio, the length is a whole number of samples."""
 
     starts: list[float]
     seconds_per_clip: float
@@ -347,7 +351,7 @@ def _plan_audio_video(
     samples = torch.randint(
         first, max(first, last) + 1, (num_clips,), device="cpu", generator=sampling_generator()
     ).tolist()
-    # The sample nearest to the beginning of the stream may lie before the beginning.
+    # The sample nearest to the start of the stream may be before the start.
     starts = [max(begin, grid.seconds(sample)) for sample in samples]
     return _AudioVideoPlan(starts, seconds_per_clip, num_samples / grid.sample_rate, end)
 
@@ -364,8 +368,8 @@ def audio_video_clips_at_random_timestamps(
     """Decode clips of frames and audio that start at random times.
 
     The starts are independent, and uniform over the times at which a clip fits into the video stream. They are rounded
-    to audio samples, so the first frame and first sample belong to the same time, and all clips have the same number of
-    samples. The random numbers come from torch's global generator for the CPU, in one draw.
+    to audio samples. So the first frame and the first sample of a clip belong to the same time, and all clips have the
+    same number of samples. The random numbers come from torch's global generator for the CPU, in one draw.
 
     Args:
         decoder: The decoder of the file.
@@ -373,17 +377,17 @@ def audio_video_clips_at_random_timestamps(
         fps: Frames per second to resample the clips to. Each clip then has ``seconds_per_clip * fps`` frames, rounded,
             halves up. ``None`` keeps the frames of the file, whose number may differ between clips.
         num_clips: Number of clips, at least 1.
-        policy: How to handle a video stream that is shorter than a clip. ``"pad"`` repeats the last frame (with
-            ``fps``), and adds silence after the end of the audio. ``"error"`` raises.
+        policy: How to handle a video stream that is shorter than a clip. ``"pad"`` adds silence after the end of the
+            audio and, with ``fps``, repeats the last frame. ``"error"`` raises.
 
     Returns:
-        The clips, as returned by `AudioVideoDecoder.get_played_in_range`. With ``fps``, the times of the frames are
-        ``start + k / fps``, except that repeated frames keep the time of the last frame.
+        The clips, see `AudioVideoDecoder.get_played_in_range`. With ``fps``, the times of the frames are ``start + k /
+        fps``; repeats of the last frame keep its time.
 
     Raises:
         InvalidArgumentError: if an argument is not as described, or a clip does not fit and ``policy`` is ``"error"``.
         SourceTypeError: if ``decoder`` is not an `AudioVideoDecoder`.
-        DecodeError: if something cannot be decoded.
+        DecodeError: if a frame or sample cannot be decoded.
 
     Example:
         >>> from mediatensor.decoders import AudioVideoDecoder
@@ -411,7 +415,7 @@ def audio_video_clips_at_random_timestamps(
 def check_audio_video_clips(
     seconds_per_clip: float, fps: float | None, num_clips: int, policy: ClipPolicy
 ) -> tuple[float, int]:
-    """Return the checked clip length and number of clips; raise if an argument is not accepted."""
+    """Return (clip length in seconds, number of clips) as checked numbers; raise if an argument is not accepted."""
     seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     number = check_num_clips(num_clips)
     if policy not in get_args(ClipPolicy):
@@ -424,7 +428,7 @@ def check_audio_video_clips(
 def _frames_at_rate(
     decoder: AudioVideoDecoder, starts: list[float], seconds_per_clip: float, fps: float, end: float
 ) -> list[FrameBatch]:
-    """Return the frames of each clip on a grid of ``1 / fps``. Times after the end use the last frame."""
+    """Return the frames of each clip on a grid of ``1 / fps``. The last frame is used for times after the end."""
     steps = frame_rate_times(0.0, seconds_per_clip, fps)
     if not len(steps):
         raise InvalidArgumentError(f"seconds_per_clip ({seconds_per_clip}) is less than half a frame at fps={fps}.")

@@ -1,7 +1,7 @@
-"""Clips of frames by index: at random or regular frames of a video.
+"""Sample clips of frames by index, starting at random or regular frames of a video.
 
-Each sampler first plans the frames without decoding, then decodes all clips with one request. A policy completes a clip
-that runs past the end of the video.
+Each sampler first plans the frames without decoding, then decodes all clips with one request. If a clip reaches beyond
+the end of the video, a policy completes it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Position = TypeVar("Position", int, float)
 
 
 class IndexPlan(NamedTuple):
-    """The frame indices of all clips in sequence."""
+    """The frame indices of all clips, one clip after another."""
 
     indices: list[int]
     num_clips: int
     length: int
 
     def first_position(self, decoder: Any) -> float:
-        """Return the index of the first frame in the whole file, because a segment of a file has its own indices."""
+        """Return the index of the first frame in the whole file. In a segment, indices count from its start."""
         return float(min(self.indices) + getattr(decoder, "first_frame", 0))
 
     def decode(self, decoder: VideoDecoder) -> FrameBatch:
@@ -54,7 +54,7 @@ def _plan_by_index(
     sampling_range_end: int | None = None,
     policy: Policy = "repeat_last",
 ) -> IndexPlan:
-    """Plan the clips. ``choose_starts`` chooses their starts from the sampling range [start, end) and their number."""
+    """Plan the clips. ``choose_starts`` gets the sampling range [start, end) and the number of clips."""
     num_clips = check_num_clips(num_clips)
     length = check_clip_length(num_frames_per_clip)
     step = check_positive_integer("num_indices_between_frames", num_indices_between_frames)
@@ -75,7 +75,7 @@ def _plan_by_index(
 
 
 def _range_of_indices(start: int, end: int | None, *, num_frames: int, span: int) -> tuple[int, int]:
-    """Return the half-open range of frames at which a clip may start, by default all at which a whole clip fits.
+    """Return the range [start, end) of frames at which a clip may start; by default, all at which a whole clip fits.
 
     >>> _range_of_indices(0, None, num_frames=10, span=5)
     (0, 6)
@@ -92,7 +92,7 @@ def _range_of_indices(start: int, end: int | None, *, num_frames: int, span: int
         )
     first = start + num_frames if start < 0 else start
     if end is None:
-        # A video shorter than a clip still has one possible start. The policy completes the clip.
+        # A video that is shorter than a clip still has one possible start. The policy completes the clip.
         stop = max(num_frames - span + 1, 1)
         if first >= stop:
             raise InvalidArgumentError(
@@ -133,38 +133,38 @@ def clips_at_random_indices(
 ) -> FrameBatch:
     """Decode clips that start at random frames.
 
-    The starts are independent, uniform over the sampling range, and may repeat. For example, a clip of 3 frames, taking
-    every 2nd frame, spans 5 frames, so in a video of 10 frames it starts in [0, 6) by default::
+    The starts are independent, uniform over the sampling range, and may repeat. For example, a clip of 3 frames, every
+    2nd frame, spans 5 frames. So in a video of 10 frames, it starts in [0, 6) by default::
 
         frame              0  1  2  3  4  5  6  7  8  9
         sampling range    [                 )
         earliest clip      x     x     x
         latest clip                       x     x     x
 
-    The random numbers come from torch's global generator for the CPU, in one draw: ``torch.manual_seed`` makes
-    the clips reproducible.
+    The random numbers come from torch's global generator for the CPU, in one draw, so ``torch.manual_seed`` makes the
+    clips reproducible.
 
     Args:
         decoder: The video.
         num_clips: Number of clips, at least 1.
         num_frames_per_clip: Number of frames of a clip, at least 1.
-        num_indices_between_frames: Distance from a frame of a clip to the next, in frames of the video, at least 1.
-        sampling_range_start: First frame at which a clip may start; negative counts from the end of the video.
-        sampling_range_end: Frame before which a clip must start; negative counts from the end, and a value beyond
-            the end means the end. By default clips start where all their frames exist, or at the first frame if
+        num_indices_between_frames: Distance from one frame of a clip to the next, in frames of the video, at least 1.
+        sampling_range_start: First frame at which a clip may start. A negative value counts from the end of the video.
+        sampling_range_end: Frame before which a clip must start. A negative value counts from the end, and a value
+            beyond the end means the end. By default, a clip starts where all its frames exist, or at the first frame if
             the video is shorter than a clip.
-        policy: What to do with a clip that runs past the end of the video: ``"repeat_last"`` repeats the last
-            frame that exists, ``"wrap"`` goes back to the clip's first frame, ``"error"`` raises.
+        policy: How to handle a clip that reaches beyond the end of the video: ``"repeat_last"`` repeats its last frame
+            that exists, ``"wrap"`` continues with its first frame, ``"error"`` raises.
 
     Returns:
-        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
-        with times of shape (num_clips, num_frames_per_clip).
+        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
+        order, with times of shape (num_clips, num_frames_per_clip).
 
     Raises:
-        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
-            frames, or a clip runs past the end and ``policy`` is ``"error"``. This error is also a ValueError.
-        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
-        DecodeError: if a frame cannot be decoded, or the decoder left it out.
+        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no frames,
+            or a clip reaches beyond the end and ``policy`` is ``"error"``. This error is also a ValueError.
+        SourceTypeError: if ``decoder`` is not a decoder, for example a path.
+        DecodeError: if a frame cannot be decoded, or if the decoder left it out because of its ``on_error``.
 
     Example:
         >>> from mediatensor.samplers import clips_at_random_indices
@@ -201,7 +201,7 @@ def clips_at_regular_indices(
 ) -> FrameBatch:
     """Decode clips that start at evenly spaced frames.
 
-    The first clip starts at the first frame of the sampling range and the last clip at its last frame. Starts
+    The first clip starts at the first frame of the sampling range, and the last clip starts at its last frame. Starts
     between them are rounded to whole frames. By default, for 3 clips of 3 frames, every 2nd, of a video of 10 frames::
 
         frame              0  1  2  3  4  5  6  7  8  9
@@ -214,16 +214,16 @@ def clips_at_regular_indices(
 
     Args:
         decoder: The video.
-        num_clips: Number of clips, at least 1; a single clip starts at the start of the range.
-        num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy: As for
+        num_clips: Number of clips, at least 1. A single clip starts at the start of the range.
+        num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy: See
             `clips_at_random_indices`.
 
     Returns:
-        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
-        with times of shape (num_clips, num_frames_per_clip).
+        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
+        order, with times of shape (num_clips, num_frames_per_clip).
 
     Raises:
-        InvalidArgumentError, SourceTypeError, DecodeError: As for `clips_at_random_indices`.
+        InvalidArgumentError, SourceTypeError, DecodeError: See `clips_at_random_indices`.
 
     Example:
         >>> from mediatensor.samplers import clips_at_regular_indices
@@ -247,11 +247,11 @@ def clips_at_regular_indices(
     return plan.decode(decoder)
 
 
-# Clips that run past the end, and the shape of the result, for every sampler of frames
+# Completion of clips that reach beyond the end, and the shape of the result, for all samplers of frames
 
 
 def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> FrameBatch:
-    """Split the first dimension of ``batch``, the frames of all clips in sequence, into clips and frames.
+    """Split the first dimension of ``batch``, which has the frames of all clips in sequence, into clips and frames.
 
     Raises:
         DecodeError: if frames are missing because a decoder with ``on_error="skip"`` left them out.
@@ -270,7 +270,7 @@ def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> Fra
         batch.data.reshape(*shape, *batch.data.shape[1:]),
         batch.pts_seconds.reshape(shape),
         batch.duration_seconds.reshape(shape),
-        # Positions in ``replaced`` refer to the flattened batch, so splitting a dimension does not change them.
+        # Positions in ``replaced`` refer to the flattened batch, so they stay valid when a dimension is split.
         replaced=batch.replaced,
         is_damaged=batch.is_damaged.reshape(shape),
     )
@@ -283,7 +283,7 @@ def check_policy(policy: object) -> None:
 
 
 def complete(positions: Sequence[Position], length: int, policy: Policy) -> list[Position]:
-    """Return ``length`` positions for a clip: those that exist in the video, completed as the policy says.
+    """Return ``length`` positions for a clip: those that exist in the video, completed according to the policy.
 
     >>> complete([4, 6, 8], 5, "repeat_last"), complete([4, 6, 8], 5, "wrap")
     ([4, 6, 8, 8, 8], [4, 6, 8, 4, 6])
@@ -303,7 +303,7 @@ def complete(positions: Sequence[Position], length: int, policy: Policy) -> list
 
 
 def check_integer(name: str, value: Any) -> int:
-    """Return ``value`` as an int if it is an integer type of any library; raise otherwise."""
+    """Return ``value`` as an int; raise unless it is an integer of any library."""
     try:
         return whole_number(name, value)
     except InvalidArgumentError:
@@ -348,7 +348,7 @@ def check_num_frames(decoder: VideoDecoder, method: str) -> int:
 
 
 def check_not_empty(start: float, end: float, reason: str = "") -> None:
-    """Raise if [start, end) is empty; ``reason`` explains where the end comes from."""
+    """Raise if the range [start, end) is empty. ``reason`` explains in the message where the end comes from."""
     if not start < end:
         raise InvalidArgumentError(
             f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end}){reason}."

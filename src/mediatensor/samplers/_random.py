@@ -1,9 +1,10 @@
-"""Random numbers of a dataset's row, and the position where a sampler will start to read.
+"""Random numbers for each row of a dataset, and the position in a file where a sampler will start to read.
 
 Samplers and transforms draw from the global generators of torch, NumPy and Python. All threads share these generators,
-so threads that read rows would have to take turns while they decode. Within `row_random`, built-in samplers therefore
-draw from a generator of the row. Code that draws from the global generators runs within `global_random`, one row at a
-time, and continues the row's sequence. A row gets the same numbers as if the global generators had been seeded for it.
+so threads that read rows would have to take turns while they decode. Therefore, in `row_random`, built-in samplers draw
+from a generator that belongs to the row. Code that draws from the global generators runs in `global_random`, for one
+row at a time, and continues the numbers of its row. A row gets the same numbers as if the global generators had been
+seeded for it.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from .._engine.common.locks import ForkSafeLock
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Held while the global generators have the state of a row.
+#: Held while the global generators are in the state of a row.
 global_random_lock = ForkSafeLock()
 
 
 class _RowRandom:
-    """The random number generators of a dataset row. Samplers draw from the torch generator of the row."""
+    """The random number generators of a dataset row. Samplers draw from its generator of torch."""
 
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
         self._seed = seed
-        # States of NumPy's and Python's generators, seeded on first use.
+        # States of NumPy's and Python's generators. They are seeded on first use.
         self._states: tuple[Any, Any] | None = None
 
     def install(self) -> None:
-        """Set the states of the global generators to the row's states."""
+        """Copy the row's states to the global generators."""
         torch.set_rng_state(self.generator.get_state())
         if self._states is None:
             np.random.seed(self._seed & 0xFFFFFFFF)
@@ -46,7 +47,7 @@ class _RowRandom:
             random.setstate(self._states[1])
 
     def take_back(self) -> None:
-        """Save the current states of the global generators as the row's states."""
+        """Copy the states of the global generators to the row."""
         self.generator.set_state(torch.get_rng_state())
         self._states = np.random.get_state(), random.getstate()
 
@@ -56,7 +57,7 @@ _row: ContextVar[_RowRandom | None] = ContextVar("row_random", default=None)
 
 @contextmanager
 def row_random(seed: int) -> Iterator[None]:
-    """Use the random numbers of a row in this thread within a ``with`` block."""
+    """Use the random numbers of a row in this thread during a ``with`` block."""
     token = _row.set(_RowRandom(seed))
     try:
         yield
@@ -65,16 +66,16 @@ def row_random(seed: int) -> Iterator[None]:
 
 
 def sampling_generator() -> torch.Generator | None:
-    """Return the row's generator for samplers, or ``None`` (torch's global generator) if no row is being read."""
+    """Return the row's generator for samplers; ``None`` (torch's global generator) if no row is being read."""
     row = _row.get()
     return None if row is None else row.generator
 
 
 @contextmanager
 def global_random() -> Iterator[None]:
-    """Let the global generators continue the current row's random numbers within a ``with`` block.
+    """Make the global generators continue the random numbers of the current row during a ``with`` block.
 
-    Without a current row, this has no effect. The previous states are restored at the end.
+    At the end, their previous states are restored. If there is no current row, this has no effect.
     """
     row = _row.get()
     if row is None:
@@ -95,13 +96,13 @@ def global_random() -> Iterator[None]:
 
 
 def uses_row_random(function: F) -> F:
-    """Mark a function that draws from `sampling_generator` and calls other random code in `global_random`."""
+    """Mark a function that draws from `sampling_generator`, and that calls other random code in `global_random`."""
     function._uses_row_random = True  # type: ignore[attr-defined]
     return function
 
 
 def random_for(function: Any) -> AbstractContextManager[None]:
-    """Return the context for calling a function: `global_random`, unless `uses_row_random` marks the function."""
+    """Return the context in which to call a function: `global_random`, unless `uses_row_random` marks the function."""
     return nullcontext() if getattr(function, "_uses_row_random", False) else global_random()
 
 
@@ -109,9 +110,9 @@ def random_for(function: Any) -> AbstractContextManager[None]:
 
 
 def starts_reading_at(first_position: Callable[..., float]) -> Callable[[F], F]:
-    """Decorate a sampler with its ``first_position``, a function of the same arguments.
+    """Return a decorator that gives a sampler its ``first_position``, a function with the same arguments.
 
-    ``first_position`` draws the same random numbers as the sampler, and does not decode.
+    ``first_position`` must draw the same random numbers as the sampler, but not decode.
     """
 
     def add(sampler: F) -> F:
@@ -122,12 +123,12 @@ def starts_reading_at(first_position: Callable[..., float]) -> Callable[[F], F]:
 
 
 def planned_by(plan: Callable[..., Any]) -> Callable[[F], F]:
-    """Decorate a sampler with its ``first_position``, that of its plan, which ``plan`` makes of the same arguments."""
+    """Return a decorator that gives a sampler its ``first_position``, computed from the plan that ``plan`` returns."""
     return starts_reading_at(lambda decoder, **options: plan(decoder, **options).first_position(decoder))
 
 
 def unwrap_partial(sampler: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return the function inside nested ``functools.partial`` objects, and its bound arguments."""
+    """Return the function inside nested ``functools.partial`` objects, and the arguments that they bind."""
     arguments: tuple[Any, ...] = ()
     options: dict[str, Any] = {}
     while isinstance(sampler, partial):
@@ -139,8 +140,8 @@ def unwrap_partial(sampler: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 def first_position(sampler: Callable[[Any], Any], decoder: Any) -> float | None:
     """Return the position in the file where a sampler will start to read; ``None`` if unknown.
 
-    Built-in samplers, and optionally user objects, have a method ``first_position(decoder)``. Positions may have any
-    unit that grows with time.
+    Built-in samplers have a method ``first_position(decoder)``, and other callables may have one. Positions may have
+    any unit that grows with time.
     """
     function, arguments, options = unwrap_partial(sampler)
     method = getattr(function, "first_position", None)

@@ -1,8 +1,9 @@
-"""Scenes: `find_scenes`, and clips within them, `clips_at_scenes`.
+"""Find scenes (`find_scenes`), and sample a clip from each scene (`clips_at_scenes`).
 
 Cuts are found by the rule of PySceneDetect's ``AdaptiveDetector``
-(https://www.scenedetect.com/docs/latest/api/detectors.html), which compares the mean absolute difference of consecutive
-frames with the differences around it, so that a moving camera is not a cut. Here the rule uses stored luma and chroma.
+(https://www.scenedetect.com/docs/latest/api/detectors.html). It compares the mean absolute difference of consecutive
+frames with the differences nearby, so that a moving camera does not count as a cut. Here, the rule is applied to stored
+luma and chroma.
 """
 
 from __future__ import annotations
@@ -41,34 +42,34 @@ if TYPE_CHECKING:
 
 Placement: TypeAlias = Literal["start", "middle", "random"]
 
-# Maximum length of a flash in frames, regardless of the minimum length of a scene.
+# Largest length of a flash in frames, whatever the minimum length of a scene.
 _MAX_FLASH_FRAMES = 15
 _NO_FRAME = "Not one frame of the video can be decoded, so that it has no scenes."
 
 #: (height, width) to which frames are scaled for comparison.
 _COMPARED_SIZE = (72, 128)
-# A score is compared with the scores of this many changed frames on either side, within the reach.
+# A score is compared with the scores of this many changed frames on each side, within this reach.
 _NUM_NEIGHBOURS, _NEIGHBOUR_REACH = 2, 8
-# A frame with a lower score repeats the previous frame, as in animation or after frame rate conversion.
+# A frame with a lower score is a repeat of the previous frame, as in animation or after frame rate conversion.
 _MIN_CHANGED_SCORE = 1.0
 
-# Maximum luma of black. Black is 16, and codecs add a little noise.
+# Largest luma of a black pixel. Black is 16, and codecs add a little noise.
 _MAX_DARK_LUMA, _MAX_BLACK_MEAN, _MAX_BLACK_SPREAD = 32, 24.0, 4.0
-# Black bars are ignored, but the area between them counts as at least this fraction of the frame.
+# Black bars are ignored, but the area between them counts as at least this share of the frame.
 _MIN_LIT_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The frames from one cut to the next.
+    """The frames from one cut up to the next.
 
     Attributes:
         first_frame: Index of the first frame.
-        last_frame: Index of the last frame; the next scene begins one frame later.
+        last_frame: Index of the last frame. The next scene starts one frame later.
         begin_seconds: Start time of the first frame.
         end_seconds: End time of the last frame, which is the ``begin_seconds`` of the next scene.
-        score: Difference of the first frame from the previous frame, in levels of 255; 0.0 for the first scene. For a
-            fade, the total change of the frames until black.
+        score: Difference between the first frame and the previous frame, in levels of 255; 0.0 for the first scene. For
+            a fade, the total change of the frames until black.
 
     Example:
         >>> from mediatensor.samplers import Scene
@@ -103,43 +104,43 @@ def find_scenes(
     min_seconds: float = 0.0,
     key_frames_only: bool = False,
 ) -> list[Scene]:
-    """Find the cuts of a video, and with them its scenes.
+    """Find the cuts of a video, and return the scenes between them.
 
     Every frame is decoded once, in order, and compared with the previous frame. Its *score* is the sum of the mean
-    absolute differences of luma and of both chroma components, over frames scaled to 128x72, in limited range (luma
-    from 16 to 235). Black bars are ignored, and RGB is never computed. A frame starts a scene if its score is at least
-    ``threshold``, and at least ``ratio`` times the mean of the four scores around it. Frames that repeat the previous
-    frame are ignored in this mean. The rule is PySceneDetect's ``AdaptiveDetector`` with other components. In addition:
+    absolute differences of luma and both chroma components. Frames are compared at 128x72, in limited range (luma from
+    16 to 235). Black bars are ignored, and RGB is never computed. A frame starts a scene if its score is at least
+    ``threshold``, and at least ``ratio`` times the mean of the four scores around it. This mean ignores frames that
+    repeat the previous frame. PySceneDetect's ``AdaptiveDetector`` has the same rule, but for other components. In
+    addition:
 
-    * A *flash* is not a cut: fewer than ``min_frames`` frames, and at most 15, before the earlier content comes back.
+    * A *flash* is not a cut: the earlier content comes back after fewer than ``min_frames`` frames, and at most 15.
     * If the video fades to black and back, the first black frame starts a scene.
     * Dissolves and wipes are not found, unless they take only a frame or two.
 
-    A cut may lie anywhere between key frames. The result does not depend on the decoder's transforms, device, or
-    output. Memory does not grow with the length of the video. On a terminal there is a progress bar, if tqdm is
-    installed.
+    A cut may be anywhere between key frames. The result does not depend on the decoder's transforms, device, or output.
+    Memory does not grow with the length of the video. On a terminal, a progress bar is shown if tqdm is installed.
 
     Args:
         decoder: The video.
-        threshold: Minimum score of a cut, from 0 to 765. A usual cut has 40 to 120.
-        ratio: Minimum ratio of the score of a cut to the mean of the scores around it. 0 disables this test, as in
-            PySceneDetect's ``ContentDetector``, so that fast motion counts as cuts.
+        threshold: Minimum score of a cut, from 0 to 765. A typical cut has 40 to 120.
+        ratio: Minimum ratio between the score of a cut and the mean of the scores around it. 0 disables this test, as
+            in PySceneDetect's ``ContentDetector``; fast motion then counts as cuts.
         min_frames: Minimum number of frames of a scene. A cut that would make a shorter scene is ignored, so only the
             first of several close cuts counts.
-        min_seconds: Minimum duration of a scene in seconds; both this and ``min_frames`` must hold.
-        key_frames_only: Decode only key frames, which is many times faster. A scene then begins at each key frame whose
-            score against the previous key frame is at least ``threshold * ratio``. Its start is the cut itself if the
-            encoder put a key frame there, otherwise the next key frame. A cut that is reversed before the next key
-            frame is missed, and fast motion may count as a cut. Requires a `VideoDecoder` of a whole file in exact
-            mode.
+        min_seconds: Minimum duration of a scene in seconds. Both this and ``min_frames`` must be satisfied.
+        key_frames_only: Whether to decode only key frames, which is many times faster. A scene then starts at each key
+            frame whose score against the previous key frame is at least ``threshold * ratio``. Its start is the cut
+            itself if the encoder put a key frame there, otherwise the next key frame. If the earlier content comes back
+            before the next key frame, the cut is missed. Fast motion may count as a cut. Requires a `VideoDecoder` of a
+            whole file in exact mode.
 
     Returns:
-        The scenes in order, which together have all decodable frames. A video without cuts is one scene. No scene is
-        shorter than the minimum, unless the whole video is shorter.
+        The scenes in order. Together, they have all frames that can be decoded. A video without cuts is one scene. No
+        scene is shorter than the minimum, unless the whole video is.
 
     Raises:
         InvalidArgumentError: if an argument is not as described.
-        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
+        SourceTypeError: if ``decoder`` is not a decoder, for example a path.
         StreamError: if no frame can be decoded.
         DecodeError: if a frame cannot be decoded. If the decoder's ``on_error`` is ``"skip"`` or ``"nearest"``, such
             frames are ignored and belong to the scene around them.
@@ -180,9 +181,9 @@ def clips_at_scenes(
     placement: Placement = "middle",
     policy: Policy = "repeat_last",
 ) -> FrameBatch:
-    """Decode one clip of each scene. No clip has frames of two scenes.
+    """Decode one clip from each scene. A clip never has frames of two scenes.
 
-    Clips of 3 frames, taking every 2nd frame, of two scenes with 8 and 3 frames::
+    Clips of 3 frames, every 2nd frame, from two scenes of 8 and 3 frames::
 
         frame              0  1  2  3  4  5  6  7 | 8  9 10
         "start"            x     x     x          | x     x
@@ -191,25 +192,26 @@ def clips_at_scenes(
         "random", latest            x     x     x | x     x
 
     Args:
-        decoder: The video, opened with ``seek_mode="exact"``: in approximate mode, indices may differ.
-        scenes: The scenes, such as a selection from the result of `find_scenes`; ``None`` finds them, which decodes the
-            whole video before the clips.
+        decoder: The video, opened with ``seek_mode="exact"``, because indices may differ in approximate mode.
+        scenes: The scenes, such as a selection from the result of `find_scenes`. By default, all scenes are found
+            first, which decodes the whole video.
         num_frames_per_clip: Number of frames of a clip, at least 1.
-        num_indices_between_frames: Distance from a frame of a clip to the next, in frames of the video, at least 1.
-        placement: Where in its scene a clip lies: ``"start"``, ``"middle"`` or ``"random"``. A clip that does not fit
-            begins with its scene. Random numbers come from torch's global generator for the CPU, in one draw.
-        policy: How to handle a clip that runs past the end of its scene: ``"repeat_last"`` repeats its last frame in
-            the scene, ``"wrap"`` goes back to the clip's first frame, ``"error"`` raises.
+        num_indices_between_frames: Distance from one frame of a clip to the next, in frames of the video, at least 1.
+        placement: Position of a clip in its scene: ``"start"``, ``"middle"`` or ``"random"``. A clip that does not fit
+            starts with its scene. Random numbers come from torch's global generator for the CPU, in one draw.
+        policy: How to handle a clip that reaches beyond the end of its scene: ``"repeat_last"`` repeats its last frame
+            in the scene, ``"wrap"`` continues with its first frame, ``"error"`` raises.
 
     Returns:
-        Frames of shape (scenes, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
-        with times of shape (scenes, num_frames_per_clip).
+        Frames of shape (scenes, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
+        order, with times of shape (scenes, num_frames_per_clip).
 
     Raises:
-        InvalidArgumentError: if an argument is not as described, there are no scenes or they are not of this video,
-            or a clip runs past the end of its scene and ``policy`` is ``"error"``. This error is also a ValueError.
-        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
-        DecodeError: if a frame cannot be decoded, or the decoder left it out.
+        InvalidArgumentError: if an argument is not as described, there are no scenes, the scenes are of another video,
+            or a clip reaches beyond the end of its scene and ``policy`` is ``"error"``. This error is also a
+            ValueError.
+        SourceTypeError: if ``decoder`` is not a decoder, for example a path.
+        DecodeError: if a frame cannot be decoded, or if the decoder left it out because of its ``on_error``.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -280,7 +282,7 @@ def _check_scenes(scenes: Iterable[Scene], num_frames: int) -> list[Scene]:
 
 @dataclass(frozen=True)
 class _Cut:
-    """The first frame of a scene, its time, and its difference from the previous frame."""
+    """The first frame of a scene: its index, its time, and its difference from the previous frame."""
 
     frame: int
     seconds: float
@@ -289,7 +291,7 @@ class _Cut:
 
 @dataclass(frozen=True)
 class _CutRule:
-    """The rule for cuts: minimum score, minimum ratio of it to the mean score around, maximum length of a flash."""
+    """The rule for cuts: minimum score, minimum ratio of the score to the mean around it, maximum length of a flash."""
 
     threshold: float
     ratio: float
@@ -297,16 +299,16 @@ class _CutRule:
 
     @property
     def num_ahead(self) -> int:
-        """Number of later frames that are needed to decide whether a frame is a cut."""
+        """Number of later frames that must be known to decide whether a frame is a cut."""
         return max(_NEIGHBOUR_REACH, self.max_flash)
 
     def is_return(self, before: _SmallFrame, later: _SmallFrame, score: float) -> bool:
-        """Return whether ``later`` shows again what ``before``, the frame before a change of this score, showed."""
+        """Return whether ``later`` shows the content of ``before`` again. ``score`` is the change after ``before``."""
         return _difference(before, later) < score / max(self.ratio, 2.0)
 
 
 class _SmallFrame:
-    """A scaled frame, luma and chroma (3, H, W), with its score against the previous frame."""
+    """Luma and chroma of a scaled frame, (3, H, W), and its score against the previous frame."""
 
     def __init__(self, frame: int, seconds: float, components: NDArray[np.uint8]) -> None:
         self.frame, self.seconds, self.components = frame, seconds, components
@@ -320,7 +322,7 @@ class _SmallFrame:
 
 
 class _CutFinder:
-    """Finds cuts in frames that are added in order. It keeps only a few frames."""
+    """Finds cuts in frames that are added in order. Only a few frames are kept."""
 
     def __init__(self, rule: _CutRule) -> None:
         self._rule, self._num_ahead = rule, rule.num_ahead
@@ -329,14 +331,14 @@ class _CutFinder:
         self._black: _Cut | None = None  # where a fade to black began
 
     def add(self, frame: _SmallFrame) -> list[_Cut]:
-        """Add the next frame, and return the cuts that are now certain, ascending."""
+        """Add the next frame; return the cuts that are certain now, in ascending order."""
         if self._frames:
             frame.score = _difference(self._frames[-1], frame)
         self._frames.append(frame)
         return self._judge_next() if len(self._frames) > self._place + self._num_ahead else []
 
     def finish(self) -> list[_Cut]:
-        """Return the remaining cuts, after the last frame."""
+        """Return the remaining cuts. Call this after the last frame."""
         cuts = []
         while self._place < len(self._frames):
             cuts += self._judge_next()
@@ -347,7 +349,7 @@ class _CutFinder:
         frame = frames[place]
         is_abrupt = self._is_abrupt(place)
         cuts = [_Cut(frame.frame, frame.seconds, frame.score)] if is_abrupt and not self._is_flash(place) else []
-        # A fade: the video becomes black and comes back, without an abrupt change at either end.
+        # A fade: the video turns black and comes back, without an abrupt change at either end.
         if self._black is not None and (is_abrupt or not frame.is_black()):
             cuts = cuts if is_abrupt else [self._black]
             self._black = None
@@ -365,7 +367,7 @@ class _CutFinder:
         return score >= self._rule.threshold and score >= self._rule.ratio * self._mean_of_neighbours(place)
 
     def _mean_of_neighbours(self, place: int) -> float:
-        """Return the mean of the scores around a frame. Missing scores count as 0, like the scores of still frames."""
+        """Return the mean of the scores around a frame. Missing scores count as 0, the score of still frames."""
         scores = [frame.score for frame in self._frames]
         before = scores[max(0, place - _NEIGHBOUR_REACH) : place][::-1]
         after = scores[place + 1 : place + 1 + _NEIGHBOUR_REACH]
@@ -375,7 +377,7 @@ class _CutFinder:
         return sum(map(sum, changed)) / (2 * _NUM_NEIGHBOURS)
 
     def _is_flash(self, place: int) -> bool:
-        """Return whether the content before this frame returns soon, or this content was shown shortly before."""
+        """Return whether the content before this frame comes back soon, or this content was shown shortly before."""
         frames, rule, frame = self._frames, self._rule, self._frames[place]
         later = (frames[place + k] for k in range(1, rule.max_flash + 1) if place + k < len(frames))
         earlier = (frames[place - 1 - k] for k in range(1, rule.max_flash + 1) if place - 1 - k >= 0)
@@ -385,7 +387,7 @@ class _CutFinder:
 
 
 def _difference(one: _SmallFrame, other: _SmallFrame) -> float:
-    """Return the score of two frames without black bars: mean absolute differences of luma and chroma, summed."""
+    """Return the score of two frames: the sum of mean absolute differences of luma and chroma, without black bars."""
     first, second = one.components, other.components
     total = (np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.uint32)
     share = _lit_share(one.rows | other.rows) * _lit_share(one.columns | other.columns)
@@ -399,7 +401,7 @@ def _lit_share(is_lit: NDArray[np.bool_]) -> float:
 
 
 def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
-    """Return the start of the first scene, the cuts, and the end of the video, by comparing every frame."""
+    """Compare every frame; return the start of the first scene, the cuts, and the end of the video."""
     finder, cuts = _CutFinder(rule), list[_Cut]()
     first: _Cut | None = None
     end = _Cut(0, 0.0, 0.0)
@@ -414,7 +416,7 @@ def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut],
 
 
 def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
-    """Return the same as `_find_cuts`, but by comparing only key frames."""
+    """Compare only key frames; return the start of the first scene, the cuts, and the end of the video."""
     check_decoder(decoder, "frame_index", made_by="VideoDecoder")
     starts = decoder.frame_index.gop_start_indices.tolist()
     before: _SmallFrame | None = None
@@ -433,7 +435,7 @@ def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cu
 
 
 def _drop_close_cuts(cuts: Sequence[_Cut], end: _Cut, min_frames: int, min_seconds: float) -> list[_Cut]:
-    """Return the first cut, and the later cuts that leave scenes of the minimum length on both sides.
+    """Return the first cut and all later cuts that leave scenes of the minimum length on both sides.
 
     >>> cuts = [_Cut(0, 0.0, 0.0), _Cut(10, 1.0, 50.0), _Cut(12, 1.2, 60.0), _Cut(28, 2.8, 40.0)]
     >>> [cut.frame for cut in _drop_close_cuts(cuts, _Cut(30, 3.0, 0.0), 5, 0.5)]

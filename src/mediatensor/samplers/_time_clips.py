@@ -1,4 +1,4 @@
-"""Clips of frames by time: at random or regular times of a video.
+"""Sample clips of frames by time, starting at random or regular times of a video.
 
 Each sampler first plans the times without decoding, then decodes all clips with one request.
 """
@@ -34,12 +34,12 @@ from ._random import planned_by, sampling_generator
 if TYPE_CHECKING:
     from ..decoders import VideoDecoder
 
-#: The clock for decoders of other libraries, which have only public methods.
+#: The clock used for decoders of other libraries, which have only public methods.
 _NO_CLOCK = FrameClock(np.zeros(0), np.zeros(0))
 
 
 class _TimePlan(NamedTuple):
-    """The frame times of all clips in sequence, on the grid of a clock."""
+    """The times of the frames of all clips, one clip after another, on the grid of a clock."""
 
     timestamps: list[float]
     clock: FrameClock
@@ -78,40 +78,40 @@ def clips_at_random_timestamps(
 ) -> FrameBatch:
     """Decode clips that start at random times.
 
-    The starts are uniform over the sampling range and independent of each other. Each clip has the frames shown at its
-    times. By default, clips of 3 frames, 2 s apart, start in [0 s, 6 s) of a video from 0 s to 10 s::
+    The starts are uniform over the sampling range and independent of each other. A clip consists of the frames shown at
+    its times. By default, clips of 3 frames, 2 s apart, start in [0 s, 6 s) of a video from 0 s to 10 s::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 )
         earliest clip      x     x     x
         a late clip                      x     x     x
 
-    The random numbers come from torch's global generator for the CPU, in one draw: ``torch.manual_seed`` makes
-    the clips reproducible.
+    The random numbers come from torch's global generator for the CPU, in one draw, so ``torch.manual_seed`` makes the
+    clips reproducible.
 
     Args:
         decoder: The video.
         num_clips: Number of clips, at least 1.
         num_frames_per_clip: Number of frames of a clip, at least 1.
-        seconds_between_frames: Time from a frame of a clip to the next in seconds, above 0; by default
-            ``1 / decoder.metadata.average_fps``, which takes consecutive frames if the rate is constant.
-        sampling_range_start: Time from which a clip may start in seconds; by default the beginning of the stream.
-        sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
+        seconds_between_frames: Time from one frame of a clip to the next in seconds, above 0. The default is ``1 /
+            decoder.metadata.average_fps``, which gives consecutive frames if the rate is constant.
+        sampling_range_start: Earliest start of a clip in seconds; by default the start of the stream.
+        sampling_range_end: Time in seconds before which a clip must start. A value beyond the end of the stream means
             the end. By default, clips must end before the stream ends. If the stream is shorter than a clip, clips
             start at its beginning.
-        policy: What to do with a clip that runs past the end of the stream: ``"repeat_last"`` repeats the last
-            time before the end, ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
+        policy: How to handle a clip that reaches beyond the end of the stream: ``"repeat_last"`` repeats the last time
+            before the end, ``"wrap"`` continues with the start of the clip, ``"error"`` raises.
 
     Returns:
-        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
-        with times of shape (num_clips, num_frames_per_clip): those of the frames, not the requested ones.
+        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
+        order. The times of shape (num_clips, num_frames_per_clip) are the frames' own times, not the requested times.
 
     Raises:
-        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
-            frames or lacks the metadata needed, or a clip runs past the end and ``policy`` is ``"error"``.
-            This error is also a ValueError.
-        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
-        DecodeError: if a frame cannot be decoded, or the decoder left it out.
+        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no frames
+            or lacks necessary metadata, or a clip reaches beyond the end and ``policy`` is ``"error"``. This error is
+            also a ValueError.
+        SourceTypeError: if ``decoder`` is not a decoder, for example a path.
+        DecodeError: if a frame cannot be decoded, or if the decoder left it out because of its ``on_error``.
 
     Example:
         >>> from mediatensor.samplers import clips_at_random_timestamps
@@ -147,8 +147,8 @@ def clips_at_regular_timestamps(
 ) -> FrameBatch:
     """Decode clips that start at evenly spaced times.
 
-    The sampling range determines the number of clips. Each clip has the frames shown at its times. Clips of 3 frames, 2
-    s apart, every 2.5 s, of a video from 0 s to 10 s::
+    The sampling range determines the number of clips. A clip consists of the frames shown at its times. Clips of 3
+    frames, 2 s apart, every 2.5 s, of a video from 0 s to 10 s::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 )
@@ -158,16 +158,16 @@ def clips_at_regular_timestamps(
 
     Args:
         decoder: The video.
-        seconds_between_clip_starts: Time from the start of a clip to the start of the next in seconds, above 0.
-        sampling_range_start: Start of the first clip in seconds; by default the beginning of the stream.
-        num_frames_per_clip, seconds_between_frames, sampling_range_end, policy: As for `clips_at_random_timestamps`.
+        seconds_between_clip_starts: Time from the start of a clip to the start of the next one in seconds, above 0.
+        sampling_range_start: Start of the first clip in seconds; by default the start of the stream.
+        num_frames_per_clip, seconds_between_frames, sampling_range_end, policy: See `clips_at_random_timestamps`.
 
     Returns:
-        Frames of shape (clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
-        with times of shape (clips, num_frames_per_clip): those of the frames, not the requested ones.
+        Frames of shape (clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
+        order. The times of shape (clips, num_frames_per_clip) are the frames' own times, not the requested times.
 
     Raises:
-        InvalidArgumentError, SourceTypeError, DecodeError: As for `clips_at_random_timestamps`.
+        InvalidArgumentError, SourceTypeError, DecodeError: See `clips_at_random_timestamps`.
 
     Example:
         >>> from mediatensor.samplers import clips_at_regular_timestamps
@@ -208,7 +208,7 @@ def _plan_by_time(
     sampling_range_end: float | None = None,
     policy: Policy = "repeat_last",
 ) -> _TimePlan:
-    """Plan the clips. ``choose_starts`` chooses their starts from the bounds of the sampling range."""
+    """Plan the clips. ``choose_starts`` gets the bounds of the sampling range, and returns the starts of the clips."""
     length = check_clip_length(num_frames_per_clip)
     check_policy(policy)
     check_num_frames(decoder, "get_frames_played_at")
@@ -246,7 +246,7 @@ def _from_metadata(decoder: VideoDecoder, name: str, description: str) -> float:
 
 
 def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float | None) -> float:
-    """Return the time from a frame of a clip to the next, by default from a frame of the video to the next."""
+    """Return the time from one frame of a clip to the next; the default is the time between frames of the video."""
     if seconds_between_frames is not None:
         return check_positive_seconds("seconds_between_frames", seconds_between_frames)
     average_fps = _from_metadata(decoder, "average_fps", "average fps")
@@ -261,7 +261,7 @@ def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float
 def _range_of_times(
     start: float | None, end: float | None, *, stream_begin: float, stream_end: float, duration: float
 ) -> tuple[float, float]:
-    """Return the half-open range of times in which a clip may start.
+    """Return the range [start, end) of times at which a clip may start.
 
     ``duration`` is the time from the first to the last frame of a clip.
 
@@ -277,7 +277,7 @@ def _range_of_times(
         end = check_range_end(end, stream_begin=stream_begin, stream_end=stream_end)
         check_not_empty(start, end)
         return start, end
-    # A video shorter than a clip still has one possible start. The policy completes the clip.
+    # A video that is shorter than a clip still has one possible start. The policy completes the clip.
     end = max(stream_end - duration, math.nextafter(stream_begin, math.inf))
     check_not_empty(
         start,
@@ -291,9 +291,10 @@ def _range_of_times(
 def _times_of_clip(
     start: float, length: int, step: float, *, stream_end: float, is_whole: bool, tolerance: float = 0.0
 ) -> list[float]:
-    """Return the times of a clip that lie before the end of the stream by more than ``tolerance``.
+    """Return the times of a clip that are before the end of the stream by more than ``tolerance``.
 
-    If ``is_whole``, the clip was placed to end before the stream ends, so only rounding moves a time to the end::
+    If ``is_whole``, the clip was placed so that it ends before the stream. Then only rounding can move a time to the
+    end::
 
         start             1/3 + 1.6 = 1.9333333333333333
         sampling range                1.9333333333333336 = 1/3 + 2 - 0.4
@@ -308,14 +309,14 @@ def _times_of_clip(
     return times[:1] + [seconds for seconds in times[1:] if seconds < stream_end - tolerance]
 
 
-# Start times of clips, also of audio
+# Start times of clips of frames and of audio
 
 
 def random_starts(start: float, end: float, *, num_clips: int) -> list[float]:
     """Draw ``num_clips`` times in [start, end)."""
     # Draw on the CPU, so that clips do not depend on torch's default device.
     fractions = torch.rand(num_clips, dtype=torch.float64, device="cpu", generator=sampling_generator())
-    # In a narrow range far from 0, the sum can round up to the end.
+    # In a narrow range far from 0, rounding can make the sum equal to the end.
     return (fractions * (end - start) + start).clamp(max=last_before(end)).tolist()
 
 
@@ -331,7 +332,7 @@ def regular_starts(start: float, end: float, *, seconds_between_clip_starts: flo
         (end - start) / seconds_between_clip_starts, f"seconds_between_clip_starts ({seconds_between_clip_starts})"
     )
     starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64, device="cpu")
-    # Rounding can make arange include its end, or return nothing if the range has a single start.
+    # Because of rounding, arange may include its end, or return nothing if the range has a single start.
     return starts[starts < end].tolist() or [start]
 
 
@@ -355,11 +356,11 @@ def check_positive_seconds(name: str, value: Any) -> float:
 
 
 def check_range_start(start: Any, *, stream_begin: float, stream_end: float) -> float:
-    """Return the earliest time at which a clip may start, by default the beginning of the stream."""
+    """Return the earliest time at which a clip may start; by default, the start of the stream."""
     if start is None:
         return stream_begin
     first = check_seconds("sampling_range_start", start)
-    # Each comparison is written so that it is false for NaN.
+    # All comparisons are written so that NaN makes them false.
     if not first >= stream_begin:
         raise InvalidArgumentError(f"sampling_range_start ({first}) must be at least {stream_begin}, the stream begin.")
     if not first < stream_end:
@@ -379,19 +380,19 @@ def check_range_end(end: Any, *, stream_begin: float, stream_end: float) -> floa
 
 
 def clock_of(decoder: Any, *steps: float) -> FrameClock:
-    """Return the clock of ``decoder``; with ``steps``, the clock for times that are one of these steps apart."""
+    """Return the clock of ``decoder``. If ``steps`` are given, it is a clock for times that are one of them apart."""
     access = access_to(decoder)
     clock: FrameClock = _NO_CLOCK if access is None else access.clock
     return clock.for_steps(*steps) if steps else clock
 
 
 def tolerance_of(decoder: Any) -> float:
-    """Return the tolerance in seconds for times just before an end; 0 for decoders of other libraries."""
+    """Return the tolerance in seconds by which a time must be before an end; 0 for decoders of other libraries."""
     return 0.0 if access_to(decoder) is None else TIME_TOLERANCE
 
 
 def frames_on_grid(decoder: Any, seconds: list[float], clock: FrameClock) -> FrameBatch:
-    """Return the frames of ``decoder`` at times computed with a clock."""
+    """Return the frames of ``decoder`` at times that were computed with ``clock``."""
     batch: FrameBatch = (
         decoder.get_frames_played_at(seconds)
         if clock.step is None

@@ -1,8 +1,8 @@
-"""Transforms of frames in the decoder, where crops and resizes are cheapest, and of tensors.
+"""Transform frames in the decoder, where crops and resizes are cheapest, or as tensors.
 
 `Resize`, `CenterCrop`, `RandomCrop` and `RandomResizedCrop` have two uses. Passed to ``VideoDecoder(source,
 transforms=[...])``, they run while frames are converted to RGB. Called directly, they transform tensors, frames and
-nested samples, as `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat` do. Random transforms draw once for each
+nested samples, like `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat`. Random transforms draw once for each
 clip.
 
 >>> import torch
@@ -12,7 +12,7 @@ clip.
 >>> augment({"video": clips, "label": 7})["video"].shape
 torch.Size([4, 16, 3, 112, 112])
 
-The deterministic transforms are also functions in `mediatensor.transforms.functional`.
+The deterministic transforms are also available as functions in `mediatensor.transforms.functional`.
 
 `LogMelSpectrogram` computes the input of Whisper.
 """
@@ -57,7 +57,7 @@ __all__ = [
     "functional",
 ]
 
-# Imported on first use, because the decoder's steps do not need torch.
+# Imported on first use, because steps of the decoder do not need torch.
 __getattr__ = lazy_names(
     __name__,
     {

@@ -27,7 +27,7 @@ from .functional import (
     check_window,
 )
 
-# Random numbers come from torch's global CPU generator, even under ``torch.set_default_device("cuda")``, so that one
+# Random numbers come from torch's global CPU generator, even under ``torch.set_default_device("cuda")``. So the same
 # ``torch.manual_seed`` gives the same windows on every device.
 _CPU = torch.device("cpu")
 
@@ -37,16 +37,16 @@ class DecoderTransform(Transform):
 
     One object serves two uses:
 
-    * **In a decoder** the transform runs during the conversion of every frame, after rotation, in RGB. Full-size frames
-      are never stored. Random numbers are drawn once, when the decoder is constructed, and apply to all of its frames.
-      A second decoder with the same object draws again.
+    * **In a decoder**, the transform runs during the conversion of every frame, after rotation, in RGB. Full-size
+      frames are never stored. Random numbers are drawn once, when the decoder is made, and apply to all its frames. A
+      second decoder with the same object draws again.
     * **Called directly**, it transforms a tensor, a `FrameBatch` or a nested sample, see `Transform`.
 
-    A crop gives the same pixels in both uses. A resize does not, because the decoder scales with FFmpeg's swscale, and
-    tensors are scaled by torch. Both are bilinear with antialias, and at least 98 % of the values of natural video
-    agree within 2 of 255. If the width shrinks to half or less, sharp colour edges may differ by more, because swscale
-    then halves the resolution of chroma. For frames on another device, the decoder crops and scales there with torch,
-    within 2 levels of swscale.
+    A crop gives the same pixels in both uses. A resize does not: the decoder scales with FFmpeg's swscale, and tensors
+    are scaled by torch. Both are bilinear with antialias, and at least 98 % of the values of natural video agree within
+    2 of
+    255. If the width shrinks to half or less, sharp colour edges may differ by more, because swscale then halves the
+    resolution of chroma. Frames on another device are cropped and scaled there with torch, within 2 levels of swscale.
 
     To write a transform, implement `resolve`. Set ``is_random = False`` if it does not draw random numbers.
 
@@ -68,18 +68,18 @@ class DecoderTransform(Transform):
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
         """Return the steps for frames of a given size. Random transforms draw their numbers in this method.
 
-        A decoder calls this method once, at construction, with the frame size after the earlier transforms.
+        A decoder calls this method once, when it is made, with the frame size after the preceding transforms.
 
         Args:
             height: Height of the input frames.
             width: Width of the input frames.
 
         Returns:
-            `CropStep` and `ResizeStep` objects, in the order in which to take them.
+            `CropStep` and `ResizeStep` objects, in the order in which they are applied.
 
         Raises:
-            InvalidArgumentError: if the transform cannot be applied, for example because frames are smaller than
-                the crop.
+            InvalidArgumentError: if the transform cannot be applied, for example to frames that are smaller than the
+                crop.
         """
 
     def make_params(self, images: Sequence[Tensor]) -> tuple[PixelStep, ...]:
@@ -95,14 +95,14 @@ class DecoderTransform(Transform):
 
 
 class Resize(DecoderTransform):
-    """Scale to a fixed size, bilinear with antialias.
+    """Scale to a fixed size: bilinear, antialiased.
 
     Args:
         size: (height, width) of the result.
-        fast: Let the decoder scale and convert colours in one pass, if this is its first transform. One pass is two to
-            four times faster. The pixels differ by 1 to 3 levels of 255 on average, and by more at colour edges,
-            because luma and chroma are scaled before conversion to RGB. By default frames are converted to RGB and then
-            scaled, as in torchcodec. ``fast`` has no effect on tensors.
+        fast: Whether the decoder may scale and convert colours in one pass, if this is its first transform. One pass is
+            two to four times faster. Pixels differ by 1 to 3 levels of 255 on average, and by more at colour edges,
+            because luma and chroma are scaled before conversion to RGB. By default, frames are first converted to RGB
+            and then scaled, as in torchcodec. ``fast`` has no effect on tensors.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
@@ -130,7 +130,7 @@ class CenterCrop(DecoderTransform):
     """Crop the centre. Half pixels are rounded to even, as in torchvision.
 
     Args:
-        size: (height, width) of the result. Applying the transform to smaller frames raises.
+        size: (height, width) of the result. Frames must not be smaller.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
@@ -153,13 +153,13 @@ class CenterCrop(DecoderTransform):
 
 
 class RandomCrop(DecoderTransform):
-    """Crop a window at a random position, the same for all frames of a decoder or clip.
+    """Crop a window at a random position, which is the same for all frames of a decoder or clip.
 
-    The same seed gives torchvision's position: one ``torch.randint`` for top, then one for left. An axis on which the
-    crop is as long as the frame draws nothing.
+    The same seed gives the same position as in torchvision: one ``torch.randint`` for top, then one for left. Along an
+    axis on which the crop is as long as the frame, nothing is drawn.
 
     Args:
-        size: (height, width) of the result. Applying the transform to smaller frames raises.
+        size: (height, width) of the result. Frames must not be smaller.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
@@ -187,14 +187,14 @@ class RandomCrop(DecoderTransform):
 
 
 class RandomResizedCrop(DecoderTransform):
-    """Crop a window of random area and aspect ratio, and scale it: the usual training augmentation.
+    """Crop a window of random area and aspect ratio, and scale it. This is the usual augmentation for training.
 
-    The window is the same for all frames of a decoder or clip. The same seed gives torchvision's window.
+    The window is the same for all frames of a decoder or clip. The same seed gives the same window as in torchvision.
 
     Args:
         size: (height, width) of the result.
-        scale: (low, high) of the window's area, as a fraction of the frame's area.
-        ratio: (low, high) of the window's width / height.
+        scale: (low, high) of the window's area as a fraction of the frame's area.
+        ratio: (low, high) of the window's aspect ratio, width / height.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints, or a range is not 0 <= low <= high
@@ -224,10 +224,10 @@ class RandomResizedCrop(DecoderTransform):
         return (self._window(height, width), ResizeStep(*self.size))
 
     def _window(self, height: int, width: int) -> CropStep:
-        """Draw the window: its area uniformly, its aspect ratio (width / height) log-uniformly.
+        """Draw the window. Its area is uniform, its aspect ratio (width / height) log-uniform.
 
         A window that does not fit is drawn again. After ten attempts, return the largest central window whose aspect
-        ratio is in range. The random draws and rounding equal torchvision's ``RandomResizedCrop``.
+        ratio is in range. Random draws and rounding are the same as in torchvision's ``RandomResizedCrop``.
         """
         low, high = torch.log(torch.tensor(self.ratio, device=_CPU)).tolist()
         for _ in range(10):
@@ -243,7 +243,7 @@ class RandomResizedCrop(DecoderTransform):
 
 
 def _check_range(owner: str, name: str, limits: object, *, allow_zero: bool) -> tuple[float, float]:
-    """Check ``limits``, and return (low, high) with 0 < low <= high. With ``allow_zero``, low may be 0.
+    """Check ``limits``; return (low, high) with 0 < low <= high. With ``allow_zero``, low may be 0.
 
     >>> _check_range("RandomResizedCrop", "scale", [0, 1], allow_zero=True)
     (0.0, 1.0)
@@ -258,7 +258,8 @@ def _check_range(owner: str, name: str, limits: object, *, allow_zero: bool) -> 
 
 
 def _largest_central_window(height: int, width: int, ratio: tuple[float, float]) -> CropStep:
-    """
+    """Return the largest central window whose aspect ratio (width / height) is in the range ``ratio``.
+
     >>> _largest_central_window(10, 100, (0.75, 2.0))
     CropStep(top=0, left=40, height=10, width=20)
     """
@@ -271,9 +272,10 @@ def _largest_central_window(height: int, width: int, ratio: tuple[float, float])
 
 
 def resolve_transforms(transforms: Iterable[object] | None, height: int, width: int) -> tuple[PixelStep, ...]:
-    """Return the steps of all transforms, each resolved with the frame size after the earlier transforms.
+    """Return the steps of all transforms. Each is resolved with the frame size after the preceding transforms.
 
-    ``transforms`` are `DecoderTransform` or torchvision v2 objects. ``height`` and ``width`` are the upright frame's.
+    ``transforms`` are `DecoderTransform` or torchvision v2 objects. ``height`` and ``width`` are those of upright
+    frames.
 
     Raises:
         InvalidArgumentError: if a transform cannot run in a decoder, or cannot be applied to the size.
@@ -295,7 +297,7 @@ def resolve_transforms(transforms: Iterable[object] | None, height: int, width: 
 
 
 def _check_step(step: object, transform: object, height: int, width: int) -> None:
-    """Check the steps of a user's transform now instead of at the first frame."""
+    """Check a step of a user's transform now, so that an error is not raised only at the first frame."""
     if isinstance(step, CropStep):
         check_window(step, height, width)
     elif isinstance(step, ResizeStep):
@@ -307,7 +309,7 @@ def _check_step(step: object, transform: object, height: int, width: int) -> Non
 def _as_decoder_transform(transform: object) -> DecoderTransform:
     if isinstance(transform, DecoderTransform):
         return transform
-    # An object of torchvision exists only if torchvision is already imported, so do not import it here.
+    # A torchvision object exists only if torchvision has been imported, so it need not be imported here.
     torchvision_v2 = sys.modules.get("torchvision.transforms.v2")
     for name, counterpart in _TORCHVISION_COUNTERPARTS.items():
         if torchvision_v2 is not None and isinstance(transform, getattr(torchvision_v2, name)):
@@ -331,7 +333,7 @@ def _from_torchvision(transform: Any, name: str, counterpart: _Counterpart) -> D
 
 
 class _Counterpart(NamedTuple):
-    """How to convert a torchvision transform, and the attribute values that the conversion requires."""
+    """A function that converts a torchvision transform, and attribute values that the transform must have for it."""
 
     required: dict[str, object]
     convert: Callable[[Any], DecoderTransform]
@@ -355,12 +357,12 @@ class Pad(Transform):
     """Add a border of one colour.
 
     Args:
-        padding: Pixels on every side, or (left and right, top and bottom), or (left, top, right, bottom).
-        fill: Value of the border, one number or one for each channel, on the scale of the images: 0 to 255 for uint8, 0
-            to 1 after `ToFloat`.
+        padding: Number of pixels on every side, or (left and right, top and bottom), or (left, top, right, bottom).
+        fill: Value of the border: one number, or one for each channel, on the scale of the images (0 to 255 for uint8,
+            0 to 1 after `ToFloat`).
 
     Raises:
-        InvalidArgumentError: if ``padding`` is negative or of another form, or ``fill`` is not finite.
+        InvalidArgumentError: if ``padding`` is negative or has another form, or ``fill`` is not finite.
 
     Example:
         >>> import torch
@@ -381,7 +383,7 @@ class Pad(Transform):
 
 
 class RandomHorizontalFlip(Transform):
-    """Mirror left and right with probability ``p``, either all frames of a clip or none.
+    """Mirror left and right with probability ``p``. All frames of a clip are treated alike.
 
     Args:
         p: Probability of flipping, 0 to 1.
@@ -413,7 +415,7 @@ class RandomHorizontalFlip(Transform):
 
 
 class Normalize(Transform):
-    """Subtract the mean of each channel and divide by its standard deviation.
+    """Subtract a mean from each channel and divide by a standard deviation.
 
     Args:
         mean: One number for each channel, on the scale of the images (0 to 1 after `ToFloat`).
@@ -442,9 +444,9 @@ class Normalize(Transform):
 
 
 class ToFloat(Transform):
-    """Convert to float; integer images are scaled from their full range to [0, 1].
+    """Convert to float. Integer images are scaled from their full range to [0, 1].
 
-    uint8 is divided by 255, uint16 by 65535; float values are not scaled.
+    uint8 is divided by 255 and uint16 by 65535; float values are not scaled.
 
     Args:
         dtype: Float dtype of the result.

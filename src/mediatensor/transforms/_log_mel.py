@@ -1,4 +1,4 @@
-"""`LogMelSpectrogram`: the input of Whisper and similar models."""
+"""`LogMelSpectrogram`, which computes the input of Whisper and similar models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .._engine.common.checks import whole_number
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples
 
-# Below 1000 Hz, a mel is 200/3 Hz. Above, 27 mels are a factor of 6.4 in frequency.
+# Below 1000 Hz, a mel is 200/3 Hz. Above, 27 mels correspond to a factor of 6.4 in frequency.
 _HZ_PER_MEL = 200 / 3
 _KNEE_HZ = 1000.0
 _KNEE_MELS = _KNEE_HZ / _HZ_PER_MEL
@@ -57,36 +57,36 @@ def _slaney_mel_filters(sample_rate: int, n_fft: int, num_mels: int) -> Tensor:
     return (triangles * (2 / (upper - lower))).float()
 
 
-# Bands with less power count as silent.
+# Bands with less power are treated as silent.
 _MIN_POWER = 1e-10
 # Dynamic range of a clip below its loudest band, in powers of ten.
 _RANGE_DECADES = 8.0
 
 
 class LogMelSpectrogram(nn.Module):
-    """Log-mel spectrograms of speech, with Whisper's parameters.
+    """Computes log-mel spectrograms of speech, with Whisper's parameters.
 
     Periodic Hann windows are centred on every ``hop_length``-th sample, and the audio is mirrored at both ends. The
-    power spectra are summed in triangular bands of area 1 on Slaney's mel scale. The base-10 logarithm x of the sums is
-    clipped from below at log10(1e-10) and at 8 below the clip's largest value, then scaled to ``(x + 4) / 4``. The
-    window after the last complete hop is left out.
+    power spectra are summed in triangular bands of area 1 on Slaney's mel scale. Of the sums, the base-10 logarithm x
+    is taken and clipped from below at log10(1e-10) and at 8 below the clip's largest value. The result is ``(x + 4) /
+    4``. The window after the last complete hop is left out.
 
     **Each clip is normalised separately.** The largest value is taken over one channel of one clip, never over the
-    batch. A clip therefore has the same spectrogram in any batch, equal to the result of Whisper's own function.
+    batch. So a clip has the same spectrogram in any batch, and it equals the result of Whisper's own function.
 
     The module works on any device (``.to("cuda")`` moves the window and the filters), supports `torch.compile`,
-    autocast and gradients, and always computes in float32. It has no parameters and no entries in a ``state_dict``.
+    autocast and gradients, and always computes in float32. It has no parameters, and adds nothing to a ``state_dict``.
 
     Args:
         sample_rate: Samples per second of the input.
-        n_fft: Samples of a window; an even number.
-        hop_length: Samples from one window to the next.
+        n_fft: Number of samples of a window, which must be even.
+        hop_length: Number of samples from one window to the next.
         num_mels: Number of bands: 80, or 128 for Whisper's large-v3.
-        pad_to_seconds: Append silence up to this length, as Whisper does up to 30 s; a longer clip raises. ``None``
-            appends nothing. Appended silence is part of the clip, so the spectrogram depends on this length.
+        pad_to_seconds: Length up to which silence is appended; Whisper uses 30 s. A longer clip raises an error.
+            ``None`` appends nothing. Appended silence is part of the clip, so the spectrogram depends on this length.
 
     Raises:
-        InvalidArgumentError: if an argument is not positive or of another type, or ``n_fft`` is odd.
+        InvalidArgumentError: if an argument is not positive or has another type, or ``n_fft`` is odd.
 
     Example:
         >>> import torch
@@ -135,8 +135,8 @@ class LogMelSpectrogram(nn.Module):
             samples: `AudioSamples`, or a float tensor (..., samples) with values in [-1, 1].
 
         Returns:
-            float32 (..., num_mels, frames) on the same device, with ``samples // hop_length`` frames. `AudioSamples`
-            give one spectrogram for each channel, (channels, num_mels, frames).
+            float32 (..., num_mels, frames) on the same device, with ``samples // hop_length`` frames. For
+            `AudioSamples`, one spectrogram for each channel, (channels, num_mels, frames).
 
         Raises:
             InvalidArgumentError: if the sample rate differs, the samples are not floats, there are too few of them
@@ -149,20 +149,20 @@ class LogMelSpectrogram(nn.Module):
         return log_mels.reshape(*waveform.shape[:-1], *log_mels.shape[-2:])
 
     def _log_mels(self, clips: Tensor) -> Tensor:
-        """Return (clips, num_mels, frames) of float32 (clips, samples)."""
+        """Return the spectrograms (clips, num_mels, frames) of float32 samples (clips, samples)."""
         if len(clips) == 0:
             return clips.new_zeros(0, self.num_mels, clips.shape[-1] // self.hop_length)
         spectrum = torch.stft(
             clips, self.n_fft, self.hop_length, window=self.window, center=True, pad_mode="reflect", return_complex=True
         )[..., :-1]
-        # Not abs() squared: this saves a square root, and its gradient is finite at silence.
+        # This avoids the square root of abs(), and its gradient is finite at silence.
         power = spectrum.real.square() + spectrum.imag.square()
         levels = (self.filters @ power).clamp(min=_MIN_POWER).log10()
         loudest = levels.amax(dim=(-2, -1), keepdim=True)
         return (torch.maximum(levels, loudest - _RANGE_DECADES) + 4) / 4
 
     def _waveform(self, samples: AudioSamples | Tensor) -> Tensor:
-        """Check the samples and return them as a tensor."""
+        """Check the samples; return them as a tensor."""
         if isinstance(samples, AudioSamples):
             if samples.sample_rate != self.sample_rate:
                 raise InvalidArgumentError(

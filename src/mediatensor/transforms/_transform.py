@@ -1,4 +1,4 @@
-"""The base class of transforms, which draws parameters once and then transforms every image of the sample."""
+"""The base class of transforms, which draws parameters once and then transforms every image of a sample."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def map_images(sample: SampleT, function: Callable[[Tensor], Tensor]) -> SampleT
 
 
 def images_in(sample: object) -> list[Tensor]:
-    """Return the image tensors of a sample in the order in which `map_images` visits them."""
+    """Return the image tensors of a sample, in the order in which `map_images` visits them."""
     found: list[Tensor] = []
 
     def keep(images: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def images_in(sample: object) -> list[Tensor]:
 
 
 class ImageFunction(Protocol[P]):
-    """A tensor function that also accepts frames, batches of frames and nested samples."""
+    """A function of a tensor that also accepts frames, batches of frames and nested samples."""
 
     def __call__(self, images: SampleT, /, *args: P.args, **kwargs: P.kwargs) -> SampleT: ...
 
@@ -79,7 +79,7 @@ def over_images(function: Callable[Concatenate[Tensor, P], Tensor]) -> ImageFunc
 
 
 def common_size(images: Sequence[Tensor]) -> tuple[int, int]:
-    """Return the common (height, width) of all images; raise if they differ.
+    """Return the (height, width) that all images have; raise if they differ.
 
     >>> import torch
     >>> common_size([torch.zeros(3, 4, 6), torch.zeros(2, 3, 4, 6)])
@@ -95,7 +95,7 @@ def common_size(images: Sequence[Tensor]) -> tuple[int, int]:
 
 
 def common_clip_count(images: Sequence[Tensor]) -> int:
-    """Return the number of clips in each image tensor: the product of all but the last 4 dimensions.
+    """Return the number of clips in each image tensor, the product of all but its last 4 dimensions.
 
     >>> import torch
     >>> common_clip_count([torch.zeros(5, 8, 3, 4, 6), torch.zeros(5, 1, 1, 4, 6)])
@@ -115,7 +115,7 @@ def _map_leaves(sample: Any, function: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(sample, Frame | FrameBatch):
         return dataclasses.replace(sample, data=function(sample.data))
     if isinstance(sample, Tensor):
-        # Labels, times and boxes have fewer dimensions. Token ids and class maps have integer dtypes.
+        # Labels, times and boxes have fewer dimensions; token ids and class maps have other integer dtypes.
         return function(sample) if sample.ndim >= 3 and sample.dtype in IMAGE_DTYPES else sample
     if isinstance(sample, dict):
         mapped = copy.copy(sample)  # keeps attributes of a subclass, such as a default factory
@@ -151,11 +151,12 @@ class Transform(nn.Module, ABC):
     """Base class of transforms of images, clips and nested samples.
 
     A call accepts a tensor (..., C, H, W) of dtype uint8, uint16 or float, a `Frame`, a `FrameBatch`, or a dict, list
-    or tuple of these. It returns the same structure with every image transformed. Other leaves (tensors of fewer than 3
-    dimensions or of another integer dtype, numbers, strings) and the times of frames are unchanged. Images must be
-    channels-first. NHWC input raises if the shape reveals it.
+    or tuple of these. It returns the same structure with every image transformed. Times of frames and all other values
+    are
+    unchanged: tensors of fewer than 3 dimensions or of another integer dtype, numbers, strings. Images must be
+    channels-first. NHWC input raises an error if its shape reveals it.
 
-    **One random draw for each clip.** All images of a sample share the draw::
+    **One random draw for each clip.** All images of a sample share it::
 
         shape                    draws
         (C, H, W)                1   an image
@@ -185,10 +186,10 @@ class Transform(nn.Module, ABC):
     _shown: ClassVar[tuple[str, ...]] = ()
 
     def make_params(self, images: Sequence[Tensor]) -> Any:
-        """Draw or compute the parameters of `transform` once.
+        """Draw or compute the parameters for one call of `transform`.
 
         Args:
-            images: The image tensors that will be transformed with the result; at least one.
+            images: The image tensors that will be transformed with these parameters; at least one.
         """
         return None
 
@@ -205,12 +206,12 @@ class Transform(nn.Module, ABC):
         """Return the sample with all images transformed.
 
         Raises:
-            InvalidArgumentError: if the sample has no images, or they do not fit the transform.
+            InvalidArgumentError: if the sample has no images, or the transform cannot be applied to them.
         """
         if not self.is_random:
             return map_images(sample, lambda images: self.transform(images, self.make_params([images])))
         images = images_in(sample)
-        # An empty batch still needs one draw, which determines the shape of the result.
+        # Draw once even for an empty batch, because the parameters determine the shape of the result.
         draws = [self.make_params(images) for _ in range(max(1, common_clip_count(images)))]
         return map_images(sample, lambda images: self._transform_clips(images, draws))
 

@@ -1,9 +1,9 @@
-"""The deterministic transforms as functions.
+"""The deterministic transforms, as functions.
 
 The first argument of every function is a tensor (..., C, H, W) of dtype uint8, uint16 or float, a `Frame`, a
-`FrameBatch`, or nested dicts, lists and tuples of these. The result has the same structure. Leaves that are not images
-(tensors of fewer than 3 dimensions or of another integer dtype, numbers, strings) and the times of frames are
-unchanged. Images must be channels-first. Input that looks channels-last raises.
+`FrameBatch`, or nested dicts, lists and tuples of these. The result has the same structure. Times of frames and values
+that are not images are unchanged: tensors of fewer than 3 dimensions or of another integer dtype, numbers, strings.
+Images must be channels-first. Input that looks channels-last raises an error.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = [
 
 @over_images
 def resize(images: Tensor, size: Sequence[int]) -> Tensor:
-    """Scale to ``size``, bilinear with antialias.
+    """Scale to ``size``: bilinear, antialiased.
 
-    Integer images are rounded to the nearest level. The result is within one level of Pillow's ``BILINEAR``.
-    See `DecoderTransform` for how it differs from a `Resize` in a decoder.
+    Integer results are rounded to the nearest level. They are within one level of Pillow's ``BILINEAR``.
+    `DecoderTransform` describes how they differ from a `Resize` in a decoder.
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
@@ -63,13 +63,13 @@ def resize(images: Tensor, size: Sequence[int]) -> Tensor:
 
 
 def _interpolate(images: Tensor, height: int, width: int) -> Tensor:
-    """Scale (N, C, H, W), using float32 for dtypes that ``interpolate`` does not support."""
-    # torch (2.13) scales to a single column incorrectly in every dtype. A single row is correct.
+    """Scale (N, C, H, W). Dtypes that ``interpolate`` does not support are computed in float32."""
+    # torch (2.13) scales to a single column incorrectly for every dtype. Scaling to a single row is correct.
     if width == 1 < height:
         return _interpolate(images.mT, 1, height).mT
     dtype = images.dtype
-    # On the CPU, uint8 has a separate kernel with rounding, 10 to 20 times faster and equal within one level. It
-    # mistakes the memory layout of images that are one pixel high or wide.
+    # On the CPU, uint8 has its own kernel with rounding, which is 10 to 20 times faster and equal within one level. It
+    # misinterprets the memory layout of images that are one pixel high or wide.
     is_thin = min(*images.shape[-2:], height, width) == 1
     has_uint8_kernel = dtype == torch.uint8 and images.device.type == "cpu" and not is_thin
     is_native = dtype in (torch.float32, torch.float64) or has_uint8_kernel
@@ -93,14 +93,14 @@ def crop(images: Tensor, top: int, left: int, height: int, width: int) -> Tensor
         images: Tensor (..., C, H, W), or any sample.
         top: First row of the window.
         left: First column of the window.
-        height: Rows of the window.
-        width: Columns of the window.
+        height: Number of rows of the window.
+        width: Number of columns of the window.
 
     Returns:
         Tensor (..., C, height, width), a view of ``images``.
 
     Raises:
-        InvalidArgumentError: if the window does not lie inside the images.
+        InvalidArgumentError: if the window is not inside the images.
 
     Example:
         >>> import torch
@@ -125,7 +125,7 @@ def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
         Tensor (..., C, height, width), a view of ``images``.
 
     Raises:
-        InvalidArgumentError: if ``size`` is not a pair of positive ints or exceeds the images.
+        InvalidArgumentError: if ``size`` is not a pair of positive ints, or exceeds the images.
 
     Example:
         >>> import torch
@@ -139,21 +139,21 @@ def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
 
 @over_images
 def resized_crop(images: Tensor, top: int, left: int, height: int, width: int, size: Sequence[int]) -> Tensor:
-    """Crop a window and scale it: `crop`, then `resize`.
+    """Crop a window, then scale it: `crop`, followed by `resize`.
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
         top: First row of the window.
         left: First column of the window.
-        height: Rows of the window.
-        width: Columns of the window.
+        height: Number of rows of the window.
+        width: Number of columns of the window.
         size: (height, width) of the result.
 
     Returns:
         Tensor (..., C, size[0], size[1]) of the same dtype.
 
     Raises:
-        InvalidArgumentError: if the window does not lie inside the images or ``size`` is not a pair of positive ints.
+        InvalidArgumentError: if the window is not inside the images, or ``size`` is not a pair of positive ints.
 
     Example:
         >>> import torch
@@ -170,15 +170,15 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
-        padding: Pixels on every side, or (left and right, top and bottom), or (left, top, right, bottom).
-        fill: Value of the border, one number or one for each channel, on the scale of the images: 0 to 255 for uint8, 0
-            to 1 after `to_float`.
+        padding: Number of pixels on every side, or (left and right, top and bottom), or (left, top, right, bottom).
+        fill: Value of the border: one number, or one for each channel, on the scale of the images (0 to 255 for uint8,
+            0 to 1 after `to_float`).
 
     Returns:
         Tensor (..., C, top + H + bottom, left + W + right) of the same dtype.
 
     Raises:
-        InvalidArgumentError: if ``padding`` is negative or of another form, or ``fill`` does not fit the images.
+        InvalidArgumentError: if ``padding`` is negative or has another form, or ``fill`` does not fit the images.
 
     Example:
         >>> import torch
@@ -236,7 +236,7 @@ def horizontal_flip(images: Tensor) -> Tensor:
 
 @over_images
 def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """Subtract the mean of each channel and divide by its standard deviation.
+    """Subtract a mean from each channel and divide by a standard deviation.
 
     Args:
         images: Float tensor (..., C, H, W), or any sample of float images.
@@ -270,7 +270,7 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
 
 @over_images
 def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Convert to float; integer images are scaled from their full range to [0, 1].
+    """Convert to float. Integer images are scaled from their full range to [0, 1].
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
@@ -296,11 +296,11 @@ def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     return images.to(wide).div_(torch.iinfo(images.dtype).max).to(dtype)
 
 
-# Checks that the transforms share
+# Checks that several transforms share
 
 
 def check_fill(fill: object) -> tuple[float, ...]:
-    """Check ``fill``, and return a tuple of one number, or one for each channel.
+    """Check ``fill``; return a tuple of one number, or of one number for each channel.
 
     >>> check_fill(0.5)
     (0.5,)
@@ -312,7 +312,7 @@ def check_fill(fill: object) -> tuple[float, ...]:
 
 
 def check_statistics(mean: object, std: object) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Check ``mean`` and ``std``, and return them as tuples of one number for each channel."""
+    """Check ``mean`` and ``std``; return them as tuples with one number for each channel."""
     means, deviations = finite_numbers(mean), finite_numbers(std)
     if not means or len(means) != len(deviations) or min(deviations) <= 0:
         raise InvalidArgumentError(
@@ -323,14 +323,14 @@ def check_statistics(mean: object, std: object) -> tuple[tuple[float, ...], tupl
 
 
 def check_float_dtype(dtype: object) -> torch.dtype:
-    """Return ``dtype``; raise if it is not a float dtype."""
+    """Return ``dtype``; raise unless it is a float dtype."""
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point:
         return dtype
     raise InvalidArgumentError(f"dtype must be a float dtype such as torch.float32 (got {dtype!r}).")
 
 
 def check_size(owner: str, size: object) -> tuple[int, int]:
-    """Check ``size``, and return it as a (height, width) tuple of ints.
+    """Check ``size``; return it as a tuple (height, width) of ints.
 
     >>> check_size("Resize", [224, 320])
     (224, 320)
@@ -344,7 +344,7 @@ def check_size(owner: str, size: object) -> tuple[int, int]:
 
 
 def check_padding(padding: object) -> tuple[int, int, int, int]:
-    """Check ``padding``, and return it as (left, top, right, bottom).
+    """Check ``padding``; return it as (left, top, right, bottom).
 
     >>> check_padding((1, 2))
     (1, 2, 1, 2)
@@ -360,7 +360,7 @@ def check_padding(padding: object) -> tuple[int, int, int, int]:
 
 
 def check_window(window: CropStep, height: int, width: int) -> CropStep:
-    """Return ``window``; raise if it does not lie inside an image of (height, width)."""
+    """Return ``window``; raise unless it is inside an image of (height, width)."""
     spans = ((window.top, window.height, height), (window.left, window.width, width))
     for start, length, limit in spans:
         if not (is_integer(start) and is_integer(length) and 0 <= start < start + length <= limit):
