@@ -3,9 +3,9 @@
 Angles have docTR's sign: the lines of a page that was turned clockwise by 90 degrees read from top to bottom, and the
 page becomes upright if it is rotated counter-clockwise by 90 degrees. Turns are 0, 90, 180 or 270 (docTR: -90).
 
-The classifier is wrong for a few lines of every page. Therefore each line contributes a likelihood for each turn that
-allows for the line being completely wrong. Long lines have more weight in the vote. The turn of a single line is then
-determined given the page's turn.
+The classifier is wrong for a few lines of every page. Therefore lines vote with likelihoods of the turns that allow for
+a line being completely wrong. Long lines have more weight in the vote. The turn of a single line is then determined
+given the page's turn.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ LINES_READ_TWICE = 6
 READS_WELL = 0.85
 """A page whose long lines reach this confidence is not upside down: upside-down pages rarely exceed 0.75."""
 READS_TURNED = 0.8
-"""A page counts as turned only if the turned readings have at least this confidence and are clearly better."""
+"""A page or line counts as turned only if turned readings have at least this confidence and are clearly better."""
 MIN_ADVANTAGE = 0.1
 LONG_LINE = 3.0
 """On an upright page, a box with at least this ratio of height to width is a rotated line, not a character."""

@@ -385,7 +385,7 @@ class FlexiblePreProcessor(nn.Module):
         shorter_side: Minimum length of a page's shorter side in pixels; smaller pages are enlarged, but at most
             twofold.
         longer_side: Maximum length of the longer side, which takes precedence over ``shorter_side``.
-        batch_size: Maximum number of pages in a batch; on the CPU, batches have one page.
+        batch_size: Maximum number of pages, all scaled to one size, in a batch; on the CPU, batches have one page.
         mean: Mean of each channel, for values in [0, 1].
         std: Standard deviation of each channel.
         multiple: Both sides are rounded to multiples of this number.

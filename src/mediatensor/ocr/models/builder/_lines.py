@@ -57,7 +57,7 @@ def _deskew(quads: np.ndarray, angle: float) -> np.ndarray:
 
 
 def frame_order(boxes: np.ndarray) -> np.ndarray:
-    """Sort words from top to bottom, in steps of half the median height, and from left to right within a step."""
+    """Return the order of words from top to bottom; crossing the page counts like half the median word height."""
     return np.argsort(boxes[:, 0] + 2 * boxes[:, 3] / _median_height(boxes), kind="stable")
 
 

@@ -50,7 +50,7 @@ their box.
 """
 FEWEST_DASHES, DASH_WIDTH, DASH_SPREAD, DASH_SHARE = 6, 1.3, 0.35, 0.7
 """Criteria for a dashed rule: least number of pieces, least ratio of the median width to the median height, greatest
-deviation from the median width, and least share of pieces within this deviation.
+deviation from the median width, and least share of pieces within this deviation and at one height.
 """
 FEWEST_ALIKE, ALIKE_SHARE = 60, 0.97
 """At least this many pieces are a pattern if this share of them has the same size within a pixel; letters vary more."""

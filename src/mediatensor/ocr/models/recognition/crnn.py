@@ -113,7 +113,7 @@ def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
 
 
 def crnn_mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Return a CRNN with a small MobileNetV3, the smallest and fastest. Takes the arguments of `crnn_vgg16_bn`."""
+    """Return a CRNN with a small MobileNetV3, the smallest and fastest CRNN. Takes the arguments of `crnn_vgg16_bn`."""
     return _crnn("crnn_mobilenet_v3_small", pretrained, mobilenet_v3_small_r, kwargs)
 
 

@@ -29,8 +29,8 @@ MIN_SHARED_INK = 0.9  # least share of an earlier state's ink that a page must c
 FEWEST_SECONDS = 1.5
 REMEMBERED_SECONDS = 3.5
 SECONDS_BETWEEN_UPDATES = 0.2
-# A frame is at rest if nothing changed for this long. Single frames are not compared, because slow fades change little
-# between two frames.
+# A frame is at rest if nothing changed for this long. Successive frames are not compared, because slow fades change
+# little between two frames.
 REST_SECONDS = 0.12
 # Number of pixels of downscaled frames that may change at rest, because of blinking cursors and coding noise.
 MAX_CHANGED_PIXELS = 8
