@@ -1,4 +1,4 @@
-"""Datasets and generators with docTR's names, from files on this machine; vocabularies and their encoding.
+"""Datasets and generators with docTR's names, for files on this machine; and vocabularies to encode texts.
 
 `_files` reads label files, and finds and unpacks published archives. `datasets` has the base classes. `_custom`,
 `_documents` and `_scenes` have the datasets.

@@ -1,4 +1,4 @@
-"""Custom datasets: a folder of images and a JSON file in one of docTR's formats."""
+"""Your own datasets: a folder of images, and a JSON file in one of docTR's formats."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .utils import pre_transform_multiclass
 
 
 class RecognitionDataset(AbstractDataset):
-    """Images of texts, to train text recognisers.
+    """Images with one text each, to train text recognisers.
 
-    The target of a sample is the text.
+    The target of a sample is its text.
 
     Args:
         img_folder: Folder of the images.
-        labels_path: A JSON file, ``{"word_1.png": "one", ...}``.
+        labels_path: A JSON file that maps image names to texts: ``{"word_1.png": "one", ...}``.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
@@ -53,7 +53,7 @@ class RecognitionDataset(AbstractDataset):
             self.data.append((name, label))
 
     def merge_dataset(self, ds: AbstractDataset) -> None:
-        """Add the rows of another dataset, without its transforms.
+        """Add the rows of another dataset. Its transforms are not used.
 
         Args:
             ds: Another dataset of text images.
@@ -94,17 +94,17 @@ class _BoxesByClass(AbstractDataset):
 
 
 class DetectionDataset(_BoxesByClass):
-    """Pages with boxes, to train text detectors.
+    """Pages with boxes by class, to train text detectors.
 
-    The target of a sample is a dict by class of the relative boxes on the page, float32: (N, 4) as
-    (xmin, ymin, xmax, ymax), or (N, 4, 2) with ``use_polygons``. The dict is empty for a page without boxes.
+    The target of a sample is a dict from class names to relative boxes, float32: (N, 4) as (xmin, ymin, xmax, ymax), or
+    (N, 4, 2) with ``use_polygons``. The dict is empty for a page without boxes.
 
     Args:
         img_folder: Folder of the pages.
-        label_path: A JSON file, ``{"page.png": {"polygons": [...]}, ...}``. A polygon is four points ``[x, y]`` in
-            pixels, clockwise from the top left in reading direction. A list of polygons has the class "words"; a dict
-            has a list for each class. Other keys, such as ``img_dimensions``, are ignored.
-        use_polygons: Whether boxes keep their four points.
+        label_path: A JSON file, ``{"page.png": {"polygons": [...]}, ...}``. A polygon has four points ``[x, y]`` in
+            pixels, clockwise from the top left in reading direction. ``polygons`` is a list, whose class is "words", or
+            a dict with a list for each class. Other keys, such as ``img_dimensions``, are ignored.
+        use_polygons: Whether to keep all four points. If ``False``, boxes are upright.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
@@ -130,13 +130,13 @@ class DetectionDataset(_BoxesByClass):
         """Return the boxes of one page and their classes.
 
         Args:
-            polygons: A list of polygons, or a dict of such lists by class.
-            use_polygons: Whether boxes keep their four points.
+            polygons: A list of polygons, or a dict with a list of polygons for each class.
+            use_polygons: Whether to keep all four points. If ``False``, boxes are upright.
             np_dtype: Type of the array.
-            place: Name of the page in errors.
+            place: Name of the page in error messages.
 
         Returns:
-            Boxes, (N, 4) or (N, 4, 2), and N classes.
+            The N boxes, (N, 4) or (N, 4, 2), and the class name of each.
 
         Raises:
             InvalidArgumentError: ``polygons`` has another type, or a polygon does not have four points.
@@ -153,21 +153,21 @@ class DetectionDataset(_BoxesByClass):
 
 
 class LayoutDataset(_BoxesByClass):
-    """Pages with the regions of their layout, by class.
+    """Pages with layout regions by class.
 
-    The target of a sample is a dict by class of the relative boxes on the page, float32: (N, 4), or (N, 4, 2) with
+    The target of a sample is a dict from class names to relative boxes, float32: (N, 4), or (N, 4, 2) with
     ``use_polygons``.
 
     Args:
         img_folder: Folder of the pages.
-        label_path: A JSON file, ``{"page.png": {"polygons": [...], "classes": [...]}, ...}``: polygons of four points
-            in pixels, and a class name for each polygon.
-        use_polygons: Whether boxes keep their four points.
+        label_path: A JSON file, ``{"page.png": {"polygons": [...], "classes": [...]}, ...}``, with polygons of four
+            points in pixels, and the class name of each polygon.
+        use_polygons: Whether to keep all four points. If ``False``, boxes are upright.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
         SourceNotFoundError, OpenError: As for `RecognitionDataset`.
-        InvalidArgumentError: The file does not have polygons and their classes for each page.
+        InvalidArgumentError: The file does not have polygons and classes for each page.
 
     Example:
         >>> import json
@@ -190,11 +190,11 @@ class LayoutDataset(_BoxesByClass):
 
         Args:
             polygons: Polygons of four points.
-            class_names: The class of each polygon.
+            class_names: The class name of each polygon.
             use_polygons, np_dtype, place: As for `DetectionDataset.format_polygons`.
 
         Returns:
-            Boxes, (N, 4) or (N, 4, 2), and N classes.
+            The N boxes, (N, 4) or (N, 4, 2), and the class name of each.
 
         Raises:
             InvalidArgumentError: The numbers of polygons and classes differ, or a polygon does not have four points.
@@ -210,13 +210,13 @@ class LayoutDataset(_BoxesByClass):
 class OCRDataset(AbstractDataset):
     """Pages with their words.
 
-    The target of a sample is ``{"boxes": ..., "labels": [...]}``: the boxes in the file, float32 (N, 4) or
-    (N, 4, 2), and N texts.
+    The target of a sample is ``{"boxes": ..., "labels": [...]}``: N relative boxes, float32 (N, 4) or (N, 4, 2), and N
+    texts.
 
     Args:
         img_folder: Folder of the pages.
-        label_file: A JSON file, ``{"page.png": {"typed_words": [{"value": "one", "geometry": [xmin, ymin, xmax,
-            ymax]}, ...]}, ...}``, with relative boxes. Numbers after the fourth are ignored.
+        label_file: A JSON file, ``{"page.png": {"typed_words": [{"value": "one", "geometry": [xmin, ymin, xmax, ymax]},
+            ...]}, ...}``, with relative boxes. Of a geometry, only the first four numbers are used.
         use_polygons: Whether boxes have four points.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
@@ -252,19 +252,19 @@ class OCRDataset(AbstractDataset):
 class TableStructureDataset(AbstractDataset):
     """Images of tables with their cells.
 
-    The target of a sample is ``{"cells": ..., "logic": ...}``. ``cells`` are relative boxes, float32 (N, 4) or
-    (N, 4, 2). ``logic`` is the first and last column and the first and last row of each cell, int64 (N, 4), from 0.
+    The target of a sample is ``{"cells": ..., "logic": ...}``. ``cells`` are relative boxes, float32 (N, 4) or (N, 4,
+    2). ``logic`` has, for each cell, the first column, last column, first row and last row, int64 (N, 4), from 0.
 
     Args:
         img_folder: Folder of the images.
-        label_path: A JSON file, ``{"table.png": {"cells": [...], "logic": [[0, 0, 0, 1], ...]}, ...}``: cells as
+        label_path: A JSON file, ``{"table.png": {"cells": [...], "logic": [[0, 0, 0, 1], ...]}, ...}``, with cells as
             polygons of four points in pixels, and the columns and rows of each cell.
-        use_polygons: Whether cells keep their four points.
-        **kwargs: ``img_transforms`` and ``sample_transforms``. Both get samples whose target is the cell boxes.
+        use_polygons: Whether to keep all four points of a cell. If ``False``, boxes are upright.
+        **kwargs: ``img_transforms`` and ``sample_transforms``. They get samples whose target is only the cell boxes.
 
     Raises:
         SourceNotFoundError, OpenError: As for `RecognitionDataset`.
-        InvalidArgumentError: The file does not have cells for each image. On access: a transform removes cells.
+        InvalidArgumentError: The file does not have cells for each image. On access: a transform has removed cells.
 
     Example:
         >>> import json

@@ -1,4 +1,4 @@
-"""Published datasets of documents: forms, receipts, and artefacts."""
+"""Published datasets of documents: forms, receipts, and pages with artefacts."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from .datasets import ArchivedWords, Page, VisionDataset, WordsInFolder
 class FUNSD(ArchivedWords):
     """Scanned forms with words: `FUNSD <https://guillaumejaume.github.io/FUNSD/>`_, 149 training and 50 test pages.
 
-    Requires ``funsd.zip``, or its folder ``dataset`` in a folder ``funsd``, in the folder that `VisionDataset`
+    Requires ``funsd.zip``, or a folder ``funsd`` with its folder ``dataset``, in the cache folder that `VisionDataset`
     describes. Words without text are left out.
 
     Args:
-        train: Whether to load the training part; otherwise the test part.
-        use_polygons: Whether boxes have four points, (N, 4, 2), instead of being upright, (N, 4).
-        recognition_task: Whether samples are images of single words, with texts as targets.
-        detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
+        train: Whether to load the training part instead of the test part.
+        use_polygons: Whether boxes have four points, (N, 4, 2). If ``False``, they are upright, (N, 4).
+        recognition_task: Whether samples are images of single words, whose targets are their texts.
+        detection_task: Whether targets are only the boxes, rather than dicts of ``boxes`` and ``labels``.
         **kwargs: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir`` of `VisionDataset`, and
             ``img_transforms`` and ``sample_transforms``.
 
@@ -81,7 +81,7 @@ class FUNSD(ArchivedWords):
             yield Page(picture, quads, [word["text"] for word in words])
 
     def _text_to_learn(self, label: str) -> str:
-        # Ticked boxes, a Greek omicron and private characters are annotations, not printed text.
+        # Ticked boxes, a Greek omicron and private-use characters are annotations, not printed text.
         return "" if re.search("[ ☑☐\u03bf\uf702\uf703]", label) else label.replace("\N{EN DASH}", "-")
 
 
@@ -89,8 +89,8 @@ class SROIE(ArchivedWords):
     """Scanned receipts with their lines: `SROIE <https://rrc.cvc.uab.es/?ch=13>`_, 626 training and 360 test pages.
 
     Requires ``sroie2019_train_task1.zip`` or ``sroie2019_test.zip``, or a folder ``sroie2019_train_task1`` or
-    ``sroie2019_test`` with ``images`` and ``annotations``, in the folder that `VisionDataset` describes. Texts are
-    lines with spaces. Arguments and errors are the same as for `FUNSD`.
+    ``sroie2019_test`` with ``images`` and ``annotations``, in the cache folder that `VisionDataset` describes. Texts
+    are whole lines, with spaces. Arguments and errors are the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -128,8 +128,8 @@ class CORD(ArchivedWords):
     """Photographed receipts with words: `CORD <https://github.com/clovaai/cord>`_, 800 training and 100 test pages.
 
     Requires ``cord_train.zip`` or ``cord_test.zip``, or a folder ``cord_train`` or ``cord_test`` with ``image`` and
-    ``json``, in the folder that `VisionDataset` describes. Words without text are left out. Arguments and errors are
-    the same as for `FUNSD`.
+    ``json``, in the cache folder that `VisionDataset` describes. Words without text are left out. Arguments and errors
+    are the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -164,12 +164,12 @@ class CORD(ArchivedWords):
 class WILDRECEIPT(WordsInFolder):
     """Photographed receipts with their words: `WildReceipt <https://arxiv.org/abs/2103.14470>`_.
 
-    Requires the unpacked ``wildreceipt.tar``.
+    Requires the unpacked contents of ``wildreceipt.tar``.
 
     Args:
         img_folder: The folder ``wildreceipt``. Image names are relative to this folder.
         label_path: The file ``train.txt`` or ``test.txt`` in this folder. Each line is a JSON object for a page.
-        train: Whether this is the training part. Used only in the representation of the dataset.
+        train: Whether ``label_path`` is the training part. This affects only the repr of the dataset.
         use_polygons, recognition_task, detection_task: As for `FUNSD`.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
@@ -199,15 +199,15 @@ class WILDRECEIPT(WordsInFolder):
 
 
 class DocArtefacts(VisionDataset):
-    """Generated pages with artefacts other than text (logos, codes, photographs), 2700 training and 300 test pages.
+    """Generated pages with artefacts (logos, codes, photographs) besides text, 2700 training and 300 test pages.
 
     Requires ``artefact_detection-13fab8ce.zip``, or a folder ``artefact_detection-13fab8ce`` with ``train`` and
-    ``val``, in the folder that `VisionDataset` describes. The target of a sample is ``{"boxes": ..., "labels": ...}``:
-    relative boxes, float32 (N, 4) or (N, 4, 2), and class indices in `CLASSES`, int64 (N,).
+    ``val``, in the cache folder that `VisionDataset` describes. The target of a sample is ``{"boxes": ..., "labels":
+    ...}``: relative boxes, float32 (N, 4) or (N, 4, 2), and indices of classes in `CLASSES`, int64 (N,).
 
     Args:
-        train: Whether to load the training part; otherwise the test part.
-        use_polygons: Whether boxes have four points.
+        train: Whether to load the training part instead of the test part.
+        use_polygons: Whether boxes have four points. If ``False``, they are upright.
         **kwargs: As for `FUNSD`.
 
     Raises:
@@ -251,7 +251,7 @@ class DocArtefacts(VisionDataset):
 
 
 def _corners(quad: Any, place: str) -> list[list[Any]]:
-    """Return the four points of a dict with ``x1``, ``y1`` and so on."""
+    """Return the four points that a dict has as ``x1``, ``y1`` and so on."""
     return [[entry(quad, f"{axis}{corner}", place) for axis in "xy"] for corner in range(1, 5)]
 
 

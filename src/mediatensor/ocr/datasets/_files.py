@@ -1,7 +1,8 @@
 """Read label files within size limits, and find and unpack archives of datasets. Nothing is downloaded.
 
-Errors name the place of a problem. Archives are untrusted. They are unpacked within limits into a hidden folder, which
-is renamed when it is complete. Members with paths outside the folder, links and devices are rejected.
+Error messages name the file and the entry with the problem. Archives are untrusted. They are unpacked, within limits,
+into a hidden folder, which gets its final name when it is complete. Members that are links or devices, or have paths
+outside the folder, are rejected.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ from ..utils.geometry import boxes_around, boxes_to_polygons
 
 Array = NDArray[Any]
 
-# Limits of the process that reads a MATLAB file. The compressed file of SynthText has about 400 MB.
+# Limits on the process that reads a MATLAB file. The compressed file of SynthText has about 400 MB.
 _MAX_MAT_SECONDS, _MAX_MAT_MEMORY = 600.0, 16 << 30
 
-#: Largest size of a label file in bytes. The largest published file, the list of MJSynth, has 0.5 GB.
+#: Maximum size of a label file in bytes. The largest published file, the list of MJSynth, has 0.5 GB.
 MAX_LABEL_BYTES = 4 << 30
 
 
@@ -53,7 +54,7 @@ def missing(path: str | os.PathLike[str], what: str) -> SourceNotFoundError:
 
 
 def existing_folder(path: str | os.PathLike[str], what: str = "folder") -> Path:
-    """Return the path of a folder, or raise `SourceNotFoundError`."""
+    """Return the path of a folder. Raise `SourceNotFoundError` if it does not exist."""
     if not os.path.isdir(path):
         raise missing(path, what)
     return Path(path)
@@ -66,7 +67,7 @@ def check_file(path: str | os.PathLike[str], what: str = "file") -> None:
 
 
 def picture_in(root: str | os.PathLike[str], name: Any, place: object) -> str:
-    """Check that a folder has the image that a label file names at ``place``, and return the name."""
+    """Return the name of an image, after checking that it is in the folder. A label file names it at ``place``."""
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidArgumentError(f"{place} must name a picture (got {shown(name)}).")
     path = os.path.join(root, name)
@@ -76,7 +77,7 @@ def picture_in(root: str | os.PathLike[str], name: Any, place: object) -> str:
 
 
 def files_in(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the names of the visible files in a folder, sorted, so that the order is the same on all machines."""
+    """Return the names of all visible files in a folder. They are sorted, to be in the same order on all machines."""
     existing_folder(folder)
     with os.scandir(folder) as entries:
         return sorted(found.name for found in entries if not found.name.startswith(".") and not found.is_dir())
@@ -95,7 +96,7 @@ def _read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
-    """Read a UTF-8 file with or without a byte order mark. With ``or_latin``, other files are read as Latin-1."""
+    """Read a UTF-8 file with or without a byte order mark. With ``or_latin``, read any other file as Latin-1."""
     data = _read_bytes(path)
     try:
         return data.decode("utf-8-sig")
@@ -106,7 +107,7 @@ def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
 
 
 def read_lines(path: str | os.PathLike[str], or_latin: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield each line that is not blank: a description of its place, for error messages, and its text."""
+    """Yield (place, line) for each line that is not blank. The place describes the line in error messages."""
     for number, line in enumerate(re.split(r"\r\n|\r|\n", read_text(path, or_latin)), start=1):
         if line.strip():
             yield f"line {number} of {path}", line
@@ -124,7 +125,7 @@ def parsed_json(text: str, place: str) -> Any:
 
 
 def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
-    """Return the root of an XML file. Entities are refused, because they could expand and fill the memory."""
+    """Return the root of an XML file. Entities are rejected, because expanding them could fill the memory."""
     data = _read_bytes(path)
     if b"<!ENTITY" in data:
         raise OpenError(f"{path} declares entities; label files need none.")
@@ -135,9 +136,9 @@ def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
 
 
 def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
-    """Return variables of a MATLAB file, whose format must be older than version 7.3.
+    """Return variables of a MATLAB file. Its format must be older than version 7.3.
 
-    SciPy's parser crashes on some damaged files. Therefore the file is first read in another process.
+    SciPy's parser crashes on some damaged files, so the file is first read once in another process.
     """
     check_file(path, "label file")
     if find_spec("scipy") is None:
@@ -149,7 +150,7 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
     _survive_mat(os.fspath(path), names, status.st_size, status.st_mtime_ns)
     try:
         variables = _variables_of_mat(os.fspath(path), names)
-    except Exception as error:  # SciPy raises almost anything for a damaged file
+    except Exception as error:  # for a damaged file, SciPy raises almost any exception
         raise OpenError(f"{path} cannot be read as a MATLAB file ({error}).") from error
     for name in names:
         if name not in variables:
@@ -158,20 +159,20 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
 
 
 def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any], *arguments: Any) -> Any:
-    """Call ``read(path, *arguments)`` in another process, because its parser may crash, and return the result.
+    """Return the result of ``read(path, *arguments)``, called in another process because its parser may crash.
 
-    ``what`` is the expected file type, for error messages.
+    ``what`` is the expected type of the file, for error messages.
     """
     try:
         with IsolatedWorker(timeout_seconds=_MAX_MAT_SECONDS, max_memory_bytes=_MAX_MAT_MEMORY) as worker:
             return worker.run(read, os.fspath(path), *arguments)
-    except Exception as error:  # parsers raise almost anything for a damaged file
+    except Exception as error:  # for a damaged file, parsers raise almost any exception
         raise OpenError(f"{path} cannot be read as {what} ({error}).") from error
 
 
 @lru_cache
 def _survive_mat(path: str, names: Sequence[str], size: int, modified_ns: int) -> None:
-    """Read a MATLAB file in another process, again only if its size or modification time has changed."""
+    """Read a MATLAB file in another process. This is repeated only if its size or modification time has changed."""
     read_apart(path, "a MATLAB file", _names_in_mat, names)
 
 
@@ -187,7 +188,7 @@ def _names_in_mat(path: str, names: Sequence[str]) -> list[str]:
 
 
 def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[tuple[str, Any, str]]:
-    """Yield, for each image in a JSON file, its name, its label, and a description of the label's place."""
+    """Yield (image name, label, place) for each image in a JSON file. The place is for error messages."""
     labels = read_json(path)
     if not isinstance(labels, dict):
         raise InvalidArgumentError(
@@ -199,14 +200,14 @@ def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]
 
 
 def entry(label: Any, key: str, place: str) -> Any:
-    """Return the entry ``key`` of a label, or raise `InvalidArgumentError` if the label has no such entry."""
+    """Return the entry ``key`` of a label. Raise `InvalidArgumentError` if the label does not have it."""
     if not isinstance(label, dict) or key not in label:
         raise InvalidArgumentError(f"{place} must be an object with {key!r} (got {shown(label)}).")
     return label[key]
 
 
 def entries_of(label: Any, key: str, place: str) -> list[Any]:
-    """Return the entry ``key`` of a label, or raise `InvalidArgumentError` if it is missing or not a list."""
+    """Return the entry ``key`` of a label. Raise `InvalidArgumentError` if it is missing or not a list."""
     value = entry(label, key, place)
     if not isinstance(value, list):
         raise InvalidArgumentError(f"{key!r} of {place} must be a list (got {shown(value)}).")
@@ -214,7 +215,7 @@ def entries_of(label: Any, key: str, place: str) -> list[Any]:
 
 
 def text_of(word: Any, key: str, place: str) -> str:
-    """Return the text of a word, or "" if it has none."""
+    """Return the text of a word; "" if it has none."""
     text = word.get(key) if isinstance(word, dict) else word
     if text is None:
         return ""
@@ -251,15 +252,15 @@ def corners_of(boxes: Any, place: str) -> Array:
 
 
 def boxes_of(quads: Array, use_polygons: bool) -> Array:
-    """Return quadrangles, (N, 4, 2), unchanged, or without ``use_polygons`` the upright boxes around them, (N, 4)."""
+    """Return quadrangles (N, 4, 2) unchanged; without ``use_polygons``, the upright boxes around them, (N, 4)."""
     return quads if use_polygons else boxes_around(quads)
 
 
-#: Largest number of files in an archive. SynthText, the largest, has 858,751.
+#: Maximum number of files in an archive. SynthText, the largest, has 858,751.
 MAX_MEMBERS = 4_000_000
-#: Largest unpacked size of an archive in bytes.
+#: Maximum unpacked size of an archive in bytes.
 MAX_UNPACKED_BYTES = 256 << 30
-#: Largest ratio of unpacked to packed bytes, beyond the first GiB. A file of zeros has 1000.
+#: Maximum ratio of unpacked to packed bytes, after the first GiB. For a file of zeros, it is 1000.
 MAX_EXPANSION = 100
 
 _CHUNK_BYTES = 1 << 20
@@ -267,7 +268,7 @@ _HASH_IN_NAME = re.compile(r"-([a-f0-9]{6,64})\.")
 
 
 class Archive(NamedTuple):
-    """A published dataset file: file name, URL, and start of its SHA-256 (``None`` if unknown)."""
+    """A dataset that was published as a file: file name, URL, and the start of its SHA-256 (``None`` if unknown)."""
 
     name: str
     url: str
@@ -275,19 +276,19 @@ class Archive(NamedTuple):
 
 
 def inner_folder(folder: Path, name: str) -> Path:
-    """Return the subfolder ``name``, or ``folder`` if the archive was unpacked without the subfolder."""
+    """Return the subfolder ``name``; ``folder`` if there is no such subfolder."""
     return folder / name if (folder / name).is_dir() else folder
 
 
 def default_cache() -> Path:
-    """Return the folder that docTR downloads into."""
+    """Return the folder into which docTR downloads."""
     return Path(os.environ.get("DOCTR_CACHE_DIR") or Path.home() / ".cache" / "doctr")
 
 
 def dataset_folder(dataset: str, folder: Path, archive: Archive, unpack: bool, overwrite: bool) -> Path:
-    """Return the folder of a dataset, unpacked if necessary. Without ``unpack``, return the path of the archive.
+    """Return the folder of a dataset, and unpack it if necessary. Without ``unpack``, return the path of the file.
 
-    Errors are those of `VisionDataset`.
+    Errors are raised as in `VisionDataset`.
     """
     file = folder / archive.name
     unpacked = folder / file.stem
@@ -343,9 +344,9 @@ def _unpack(file: Path, folder: Path) -> None:
 
 @contextmanager
 def hidden_folder(folder: Path, problem: str) -> Iterator[Path]:
-    """Make a hidden folder next to ``folder``, to be renamed when it is complete; remove it at the end.
+    """Make a hidden folder next to ``folder``, for the caller to rename when it is complete. At the end, remove it.
 
-    `WriteError` states the problem if it cannot be made.
+    If the folder cannot be made, raise `WriteError` with the text ``problem``.
     """
     try:
         hidden = Path(tempfile.mkdtemp(prefix=f".{folder.name[:50]}.", dir=folder.parent))
@@ -358,7 +359,7 @@ def hidden_folder(folder: Path, problem: str) -> Iterator[Path]:
 
 
 class _Member(NamedTuple):
-    """A file in an archive. It cannot be read beyond its stated size."""
+    """A file in an archive. No more than its stated size can be read."""
 
     name: str
     num_bytes: int
@@ -366,7 +367,7 @@ class _Member(NamedTuple):
 
 
 def _open_members(file: Path) -> Iterator[_Member]:
-    """Yield the files in an archive. Each file is open until the next file is yielded."""
+    """Yield the files in an archive. Each is open until the next one is requested."""
     try:
         if zipfile.is_zipfile(file):
             yield from _zip_members(file)
@@ -374,7 +375,7 @@ def _open_members(file: Path) -> Iterator[_Member]:
             yield from _tar_members(file)
     except MediaTensorError:
         raise
-    except Exception as error:  # each compression has its own errors, and so have names and passwords
+    except Exception as error:  # every compression raises its own errors, and so do names and passwords
         raise OpenError(f"{file} is damaged, or neither a zip nor a tar archive ({error}).") from error
 
 
@@ -399,7 +400,7 @@ def _tar_members(file: Path) -> Iterator[_Member]:
                 raise _rejection(file, member.name, "a link or a device")
             with opened:
                 yield _Member(member.name, member.size, opened)  # type: ignore[arg-type]
-            archive.members = []  # type: ignore[attr-defined]  # otherwise it would keep every member
+            archive.members = []  # type: ignore[attr-defined]  # it would otherwise keep every member
 
 
 def _inner_path(name: str, file: Path) -> Path:
@@ -433,7 +434,7 @@ def _read_chunk(opened: BinaryIO, file: Path) -> bytes:
 
 
 def _rename_folder(hidden: Path, folder: Path) -> None:
-    """Rename the unpacked folder to its final name, unless another process has unpacked it meanwhile."""
+    """Give the unpacked folder its final name, unless another process has done so in the meantime."""
     old = Path(f"{hidden}.old")
     try:
         if folder.is_dir():

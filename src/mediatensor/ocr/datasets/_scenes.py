@@ -36,9 +36,9 @@ from ._files import (
 )
 from .datasets import AbstractDataset, ArchivedWords, Page, WordsInFolder
 
-# The training share of datasets without a published test part, as in docTR.
+# Share of training images in datasets without a published test part, as in docTR.
 _TRAIN_SHARE = 0.9
-# Words with longer texts are left out when words are cut out into files.
+# Words with longer texts are left out when images of words are written to files.
 _MAX_CHARACTERS = 29
 
 # Four numbers, separated by spaces or commas, and a text.
@@ -48,8 +48,8 @@ _IC13_LINE = re.compile(r"\s*(-?\d+)[,\s]+(-?\d+)[,\s]+(-?\d+)[,\s]+(-?\d+)[,\s]
 class IC03(ArchivedWords):
     """Photographs with words: `ICDAR 2003 Robust Reading <http://www.iapr-tc11.org/dataset/ICDAR2003_RobustReading>`_.
 
-    Requires ``ic03_train.zip`` or ``ic03_test.zip``, or a folder ``ic03_train`` or ``ic03_test``, in the folder of
-    `VisionDataset`. Images without words are left out. Arguments and errors are the same as for `FUNSD`.
+    Requires ``ic03_train.zip`` or ``ic03_test.zip``, or a folder ``ic03_train`` or ``ic03_test``, in the cache folder
+    that `VisionDataset` describes. Images without words are left out. Arguments and errors are the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -71,8 +71,8 @@ class IC03(ArchivedWords):
 class SVT(ArchivedWords):
     """Street photographs with words of interest: Street View Text.
 
-    Requires ``svt.zip``, or a folder ``svt``, in the folder that `VisionDataset` describes. Arguments and errors are
-    the same as for `FUNSD`.
+    Requires ``svt.zip``, or a folder ``svt``, in the cache folder that `VisionDataset` describes. Arguments and errors
+    are the same as for `FUNSD`.
     """
 
     URL = "http://www.iapr-tc11.org/dataset/SVT/svt.zip"
@@ -111,7 +111,7 @@ class IC13(WordsInFolder):
 
     Args:
         img_folder: Folder of the images, ``Challenge2_Training_Task12_Images``.
-        label_folder: Folder of the labels, ``Challenge2_Training_Task1_GT``: ``gt_100.txt`` for ``100.jpg``.
+        label_folder: Folder of the labels, ``Challenge2_Training_Task1_GT``, with ``gt_100.txt`` for ``100.jpg``.
         use_polygons, recognition_task, detection_task: As for `FUNSD`.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
@@ -154,9 +154,9 @@ class IC13(WordsInFolder):
 class IIIT5K(ArchivedWords):
     """Images of words with the boxes of their characters: IIIT 5K-word.
 
-    Requires ``IIIT5K-Word_V3.0.tar.gz``, or a folder ``IIIT5K-Word_V3.0.tar``, in the folder that `VisionDataset`
-    describes. SciPy must be installed (the extra ``ocr``). Labels are single characters; with ``recognition_task``, the
-    target is the word. Arguments and errors are the same as for `FUNSD`.
+    Requires ``IIIT5K-Word_V3.0.tar.gz``, or a folder ``IIIT5K-Word_V3.0.tar``, in the cache folder that `VisionDataset`
+    describes. SciPy must be installed (the extra ``ocr``). Labels are single characters. With ``recognition_task``, the
+    target is the whole word. Arguments and errors are the same as for `FUNSD`.
     """
 
     URL = "https://cvit.iiit.ac.in/images/Projects/SceneTextUnderstanding/IIIT5K-Word_V3.0.tar.gz"
@@ -192,10 +192,10 @@ def _with_far_corners(boxes: Array) -> Array:
 class SVHN(ArchivedWords):
     """House numbers with the boxes of their digits: `SVHN <http://ufldl.stanford.edu/housenumbers/>`_.
 
-    Requires ``train.tar.gz`` renamed to ``svhn_train.tar``, or ``test.tar.gz`` renamed to ``svhn_test.tar``, or a
-    folder ``svhn_train`` or ``svhn_test``, in the folder that `VisionDataset` describes. h5py must be installed (the
-    extra ``svhn``). Labels are the published digits; "10" is the digit 0. Arguments and errors are the same as for
-    `FUNSD`.
+    Requires ``train.tar.gz`` renamed to ``svhn_train.tar``, or ``test.tar.gz`` renamed to ``svhn_test.tar``; or a
+    folder ``svhn_train`` or ``svhn_test``. They must be in the cache folder that `VisionDataset` describes. h5py must
+    be installed (the extra ``svhn``). Labels are the published ones, in which "10" is the digit 0. Arguments and errors
+    are the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -222,13 +222,13 @@ class SVHN(ArchivedWords):
 
 
 def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
-    """Return each image name with, for each key of a box, the values of all digits. Runs in another process."""
+    """Return (image name, values of all digits for each key of a box) for each image. Runs in another process."""
     import h5py
 
     numbers = []
     with h5py.File(path, "r") as variables:
         for name, box in zip(variables["digitStruct/name"], variables["digitStruct/bbox"], strict=True):
-            # With several digits, the values are references. With a single digit, the value is stored directly.
+            # With several digits, the values are references. A single digit is stored directly.
             digits = {
                 key: [int(values[0][0])]
                 if values.shape[0] == 1
@@ -242,10 +242,10 @@ def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
 class SynthText(ArchivedWords):
     """Photos with generated words: `SynthText <https://www.robots.ox.ac.uk/~vgg/data/scenetext/>`_, 858,750 images.
 
-    Requires ``SynthText.zip``, or a folder ``SynthText``, in the folder that `VisionDataset` describes. SciPy must be
-    installed (the extra ``ocr``). The first nine tenths are the training part. With ``recognition_task``, words of up
-    to 29 characters are cut out once, into a folder next to the images, named as in docTR. Arguments and errors are the
-    same as for `FUNSD`.
+    Requires ``SynthText.zip``, or a folder ``SynthText``, in the cache folder that `VisionDataset` describes. SciPy
+    must be installed (the extra ``ocr``). The first nine tenths of the images are the training part. The first use with
+    ``recognition_task`` writes images of all words of up to 29 characters into a folder next to the images, with the
+    same name as in docTR. Arguments and errors are the same as for `FUNSD`.
     """
 
     URL = "https://thor.robots.ox.ac.uk/~vgg/data/scenetext/SynthText.zip"
@@ -298,7 +298,7 @@ class COCOTEXT(WordsInFolder):
     Args:
         img_folder: Folder of the images, ``train2014`` of COCO.
         label_path: The file ``cocotext.v2.json``.
-        train: Whether to load the training part; otherwise the test part.
+        train: Whether to load the training part instead of the test part.
         use_polygons, recognition_task, detection_task: As for `FUNSD`.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
@@ -332,14 +332,14 @@ class COCOTEXT(WordsInFolder):
 class IMGUR5K(WordsInFolder):
     """Photographs of handwriting: `IMGUR5K <https://github.com/facebookresearch/IMGUR5K-Handwriting-Dataset>`_.
 
-    The first nine tenths of the images, by name, are the training part. Images without words are left out. With
-    ``recognition_task``, words of up to 29 characters are cut out once, into a folder next to the image folder,
-    named as in docTR.
+    The first nine tenths of the images, ordered by name, are the training part. Images without words are left out. The
+    first use with ``recognition_task`` writes images of all words of up to 29 characters into a folder next to the
+    image folder, with the same name as in docTR.
 
     Args:
         img_folder: The folder ``images``.
         label_path: The file ``dataset_info/imgur5k_annotations.json``.
-        train: Whether to load the training part; otherwise the test part.
+        train: Whether to load the training part instead of the test part.
         use_polygons, recognition_task, detection_task: As for `FUNSD`.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
@@ -373,7 +373,7 @@ class IMGUR5K(WordsInFolder):
 
 
 def _turned_box(text: Any, place: str) -> Array:
-    """Return the corners of a box "[x, y, width, height, angle]". (x, y) is its centre; the angle is clockwise."""
+    """Return the corners of a box "[x, y, width, height, angle]", where (x, y) is the centre, the angle clockwise."""
     try:
         x, y, width, height, angle = map(float, text.strip("[ ]").split(","))
     except (AttributeError, ValueError):
@@ -385,7 +385,7 @@ def _turned_box(text: Any, place: str) -> Array:
 
 
 class _SingleWords(AbstractDataset):
-    """Images of single words from a list of millions of lines. Missing images raise an error only on access."""
+    """Images of single words, listed in a file of millions of lines. A missing image raises only when it is read."""
 
     def __init__(self, img_folder: str | Path, label_path: str | Path, train: bool = True, **kwargs: Any) -> None:
         super().__init__(img_folder, **kwargs)
@@ -407,7 +407,7 @@ class _SingleWords(AbstractDataset):
         """Reorder the lines before the split into parts."""
 
     def _name_and_text(self, line: str) -> tuple[str, str]:
-        """Return the name of an image and its text, or "" if there is no text."""
+        """Return the name of an image and its text; the text is "" if it is missing."""
         raise NotImplementedError
 
     def _is_intact(self, name: str) -> bool:
@@ -420,12 +420,13 @@ class _SingleWords(AbstractDataset):
 class MJSynth(_SingleWords):
     """Generated words: `MJSynth <https://www.robots.ox.ac.uk/~vgg/data/text/>`_, 8.9 million images.
 
-    The first nine tenths are the training part. Targets are texts. Known damaged images are left out.
+    The first nine tenths of the images are the training part. Targets are texts. Images known to be damaged are left
+    out.
 
     Args:
         img_folder: Folder ``mnt/ramdisk/max/90kDICT32px``.
-        label_path: The file ``imlist.txt`` in ``img_folder``. Image names contain the texts.
-        train: Whether to load the training part; otherwise the test part.
+        label_path: The file ``imlist.txt`` in ``img_folder``. The texts are part of the image names.
+        train: Whether to load the training part instead of the test part.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
@@ -463,12 +464,12 @@ class MJSynth(_SingleWords):
 class IIITHWS(_SingleWords):
     """Generated words in handwriting fonts: `IIIT-HWS <https://arxiv.org/abs/1608.04224>`_.
 
-    The words are shuffled with a fixed seed. The first nine tenths are the training part. Targets are texts.
+    The words are shuffled with a fixed seed. The first nine tenths of them are the training part. Targets are texts.
 
     Args:
         img_folder: The folder ``Images_90K_Normalized``.
-        label_path: The file ``IIIT-HWS-90K.txt`` with the name of an image and its text in each line.
-        train: Whether to load the training part; otherwise the test part.
+        label_path: The file ``IIIT-HWS-90K.txt``, which has the name of an image and its text in each line.
+        train: Whether to load the training part instead of the test part.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
@@ -479,7 +480,7 @@ class IIITHWS(_SingleWords):
     _EXPECTED = "the name of a picture and its text"
 
     def _order(self, lines: list[str]) -> None:
-        # The same text occurs many times in a row. The shuffle is the same for both parts, so they do not overlap.
+        # The same text occurs many times in a row. Both parts are shuffled in the same way, so they do not overlap.
         random.Random(0).shuffle(lines)
 
     def _name_and_text(self, line: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
-"""Base classes of datasets with the interface of docTR: images and targets, by index.
+"""Base classes of datasets with docTR's interface: each index gives an image and its target.
 
-A published dataset of pages with words (scenes, forms, receipts) reads its files into `Page` objects, and its base
-class converts them to rows: pages with boxes and texts, pages with boxes, or images of single words.
+A published dataset of pages with words (scenes, forms, receipts) reads its files into `Page` objects. Its base class
+converts these to rows: pages with boxes and texts, pages with boxes only, or images of single words.
 """
 
 from __future__ import annotations
@@ -51,12 +51,13 @@ class AbstractDataset(Nested, Dataset[Sample]):
 
     Args:
         root: Folder of the images.
-        img_transforms: Transform that is called first with the sample. It should change only the image.
-        sample_transforms: Transform that is called second with the sample.
-        pre_transforms: Called with the image and its target before both become a sample.
+        img_transforms: Called with each sample, before ``sample_transforms``. It should change only the image.
+        sample_transforms: Called with each sample, after ``img_transforms``.
+        pre_transforms: Called with the image and its target, before they become a sample.
 
     Attributes:
-        data: One tuple per sample: the name of an image in `root` (or its pixels, an array (H, W, 3)), and its target.
+        data: For each sample, a tuple of the name of an image in `root` (or its pixels, an array (H, W, 3)) and the
+            target.
         root: Folder of the images.
         img_transforms, sample_transforms: The transforms. They may be replaced.
 
@@ -111,13 +112,13 @@ class AbstractDataset(Nested, Dataset[Sample]):
 
     @staticmethod
     def collate_fn(samples: list[Sample]) -> tuple[Tensor, list[Any]] | tuple[tuple[Tensor, Tensor], list[Any]]:
-        """Make a batch, for ``DataLoader(collate_fn=...)``.
+        """Make a batch of samples, for ``DataLoader(collate_fn=...)``.
 
         Args:
-            samples: Samples whose images have the same size.
+            samples: Samples, whose images must have the same size.
 
         Returns:
-            The images, (N, C, H, W), and the list of targets. If samples have masks, images and masks are a tuple.
+            The images, (N, C, H, W), and the list of targets. If samples have masks, (images, masks) and the targets.
 
         Raises:
             InvalidArgumentError: Images have different sizes, or only some have a mask.
@@ -146,7 +147,7 @@ class AbstractDataset(Nested, Dataset[Sample]):
 
 
 def _check_target(target: Any) -> None:
-    """Raise `InvalidArgumentError` (an AssertionError, as in docTR) if a target has an unknown type."""
+    """Raise `InvalidArgumentError` (an AssertionError, as in docTR) if the type of a target is unknown."""
     if isinstance(target, dict):
         is_known = "boxes" in target and "labels" in target
     elif isinstance(target, tuple):
@@ -161,27 +162,27 @@ def _check_target(target: Any) -> None:
 
 
 class VisionDataset(AbstractDataset):
-    """A dataset that was published as a file. The file must be on this machine; nothing is downloaded.
+    """A dataset that was published as a file. The file must be on this machine: nothing is downloaded.
 
-    The file, or its unpacked folder, must be where docTR puts it: in ``datasets`` in the folder given by the
-    environment variable ``DOCTR_CACHE_DIR``, or in ``~/.cache/doctr``. On first use, an archive is checked and unpacked
-    next to itself.
+    The file, or its unpacked folder, must be in docTR's cache folder: the folder ``datasets`` in the folder that the
+    environment variable ``DOCTR_CACHE_DIR`` names, or in ``~/.cache/doctr``. On first use, an archive is checked, and
+    unpacked next to itself.
 
     Args:
         url: URL of the published file.
-        file_name: Name of the file in the folder; by default the name in the URL.
-        file_hash: Start of the SHA-256 of the file; by default the text between "-" and "." in its name, if any.
-        extract_archive: Whether the file is an archive to be unpacked to a folder, which becomes `root`.
+        file_name: Name of the file in the cache folder; by default, the name in the URL.
+        file_hash: Start of the SHA-256 of the file; by default, the text between "-" and "." in its name, if any.
+        extract_archive: Whether to unpack the file, an archive, to a folder, which becomes `root`.
         download: Has no effect. If the file is missing, the error explains where to get and put it.
-        overwrite: Whether to unpack the archive again and replace its folder.
+        overwrite: Whether to unpack the archive again if its folder exists, and replace the folder.
         cache_dir: Folder to use instead of ``~/.cache/doctr``.
-        cache_subdir: Subfolder of the cache folder; by default ``datasets``.
+        cache_subdir: Folder to use instead of ``datasets``.
         **kwargs: Arguments of `AbstractDataset` other than ``root``.
 
     Raises:
         SourceNotFoundError: (a ValueError) Neither the file nor the folder exists.
-        OpenError: The archive is damaged, is not the published one, or has rejected members: links, paths outside its
-            folder, or members beyond the limits of number and size.
+        OpenError: The archive is damaged, differs from the published one, or has members that are rejected: links,
+            paths outside its folder, or more files or bytes than the limits allow.
         WriteError: The archive cannot be unpacked next to itself.
 
     Example:
@@ -221,7 +222,7 @@ class Page(NamedTuple):
     Attributes:
         picture: Name of the image in the folder of the dataset.
         quads: Corners of the words in pixels, (N, 4, 2), clockwise from the top left in reading direction.
-        labels: The N texts. If the image is a single word, these are its characters.
+        labels: The N texts. If the image is a single word, the texts are its characters.
     """
 
     picture: str
@@ -233,7 +234,7 @@ class _Words(AbstractDataset):
     """Pages with words, or images of single words."""
 
     train: bool
-    # Whether box coordinates are truncated to whole numbers of at least 0.
+    # Whether coordinates of boxes are truncated to integers of at least 0.
     _IN_WHOLE_PIXELS = False
 
     def _fill(self, pages: Iterable[Page], use_polygons: bool, recognition_task: bool, detection_task: bool) -> None:
@@ -244,7 +245,7 @@ class _Words(AbstractDataset):
             self.data = list(self._from_crops(crops, pages, use_polygons))
 
     def _crops_folder(self, use_polygons: bool) -> Path | None:
-        """Return the folder to write images of words to, or ``None`` to keep these images in memory."""
+        """Return the folder in which to write the images of words; ``None`` to keep the images in memory."""
         return None
 
     def _rows(
@@ -262,7 +263,7 @@ class _Words(AbstractDataset):
                 yield page.picture, {"boxes": boxes, "labels": page.labels}
 
     def _words_of(self, page: Page, boxes: Array) -> Iterator[tuple[Any, str]]:
-        """Yield the image and text of each word on a page, except words that are unsuitable for training."""
+        """Yield the image and the text of each word on a page, without words that are unsuitable for training."""
         texts = [self._text_to_learn(label) for label in page.labels]
         kept = [number for number, text in enumerate(texts) if text]
         if kept:
@@ -270,13 +271,13 @@ class _Words(AbstractDataset):
             yield from ((crop, texts[number]) for crop, number in zip(crops, kept, strict=True) if crop.size)
 
     def _text_to_learn(self, label: str) -> str:
-        """Return the text that a recogniser must learn for a word, or "" to leave the word out."""
+        """Return the text of a word that a recogniser must learn; "" leaves out the word."""
         return "" if " " in label else label
 
     def _from_crops(self, folder: Path, pages: Iterable[Page], use_polygons: bool) -> Iterator[tuple[str, str]]:
-        """Yield rows for `data` whose images of words are files, because all these images would not fit into memory.
+        """Yield rows for `data` with images of words in files, because they would not all fit into memory.
 
-        As in docTR, the text of ``0.png`` is in ``0.txt``, and so on. The folder is written if it does not exist.
+        As in docTR, ``0.txt`` has the text of ``0.png``, and so on. If the folder does not exist, it is written.
         """
         if not folder.is_dir():
             self._write_crops(folder, self._rows(pages, use_polygons, True, False))
@@ -296,7 +297,7 @@ class _Words(AbstractDataset):
             except MediaTensorError:  # a page cannot be read
                 raise
             except OSError as error:
-                if not folder.is_dir():  # another process may have written it meanwhile
+                if not folder.is_dir():  # otherwise, another process has written it in the meantime
                     raise WriteError(f"{folder} cannot be written ({error}).") from error
 
     def extra_repr(self) -> str:
@@ -316,7 +317,7 @@ class ArchivedWords(_Words, VisionDataset):
     # For each part: URL, checksum and name of its archive, as in docTR.
     TRAIN: ClassVar[tuple[str, str | None, str]]
     TEST: ClassVar[tuple[str, str | None, str]]
-    # For each part: the folder of images in the archive, which may have been unpacked without it.
+    # For each part, the folder of images in the archive. The archive may have been unpacked without this folder.
     _FOLDERS: ClassVar[tuple[str, str]]
 
     def __init__(
@@ -357,7 +358,7 @@ class ArchivedWords(_Words, VisionDataset):
 
 
 class WordsInFolder(_Words):
-    """Pages with words from a folder of images and a file of labels; see `WILDRECEIPT` for the arguments."""
+    """Pages with words, from a folder of images and a label file; see `WILDRECEIPT` for the arguments."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ _FIRST = (
 # Height and width of an image relative to its ink, as in docTR.
 _HEIGHTS, _WIDTHS = 1.3, 1.1
 _SIZE = 32
-# The font that is bundled with Pillow.
+# The font that Pillow includes.
 _PILLOW = Face("Pillow", "")
 
 
@@ -39,13 +39,13 @@ def synthesize_text_img(
     background_color: _Color | None = None,
     text_color: _Color | None = None,
 ) -> Image.Image:
-    """Draw a text on an image slightly larger than its ink.
+    """Draw a text on an image that is slightly larger than the ink.
 
     Args:
         text: The text.
-        font_size: Pixels per em.
-        font_family: Name of an installed font, or path of a font file. By default a font of this machine that has the
-            characters of the text, or else the font of Pillow.
+        font_size: Size of the font in pixels per em.
+        font_family: Name of an installed font, or path of a font file. By default, a font of this machine that has the
+            characters of the text; if there is none, the font that Pillow includes.
         background_color: Background colour, by default black.
         text_color: Text colour, by default white.
 
@@ -74,21 +74,21 @@ def _draw_text(
     if len(text) <= 1:
         wide = high = max(wide, high)
     picture = Image.new("RGB", (wide, high), background)
-    # Centre the ink, not the origin of the text.
+    # Centre the ink rather than the origin of the text.
     place = (round((wide - width) / 2 - left), round((high - height) / 2 - top))
     ImageDraw.Draw(picture).text(place, text, font=font, fill=colour)
     return picture
 
 
 def _find_font(family: str) -> Face:
-    """Return an installed font by its name, or the font in a file."""
+    """Return the installed font of this name, or the font in this file."""
     font = get_font(family, _SIZE)
     return Face(family, str(getattr(font, "path", family)), int(getattr(font, "index", 0)))
 
 
 @lru_cache(maxsize=64)
 def _fonts_for(text: str) -> tuple[Face, ...]:
-    """Return fonts of this machine that together have all characters of a text, preferred fonts first."""
+    """Return fonts of this machine that together have the characters of a text, preferred fonts first."""
     faces: list[Face] = []
     lacking = set(text)
     for face in sorted(find_faces(), key=_preference):
@@ -108,7 +108,7 @@ def _preference(face: Face) -> tuple[int, bool, str]:
 
 
 class _TextGenerator(AbstractDataset):
-    """Base of both generators. Draws texts in fonts that have all characters needed; warns once if there is none."""
+    """Base of both generators. Draws each text in a font with all its characters; warns once of missing characters."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _TextGenerator(AbstractDataset):
         raise NotImplementedError
 
     def _face_for(self, text: str) -> Face:
-        """Choose a random font, if possible one that has all characters of the text."""
+        """Choose a random font. If possible, it has all characters of the text."""
         fitting = [face for face in self._faces if set(text) <= set(self._letters[face])]
         return random.choice(fitting or self._faces)
 
@@ -160,17 +160,17 @@ class _TextGenerator(AbstractDataset):
 class CharacterGenerator(_TextGenerator):
     """Images of single characters, to train classifiers.
 
-    The target of a sample is the index of its character in the vocabulary. Characters follow the order of the
+    The target of a sample is the index of its character in the vocabulary. The characters come in the order of the
     vocabulary. Each is drawn in a random font; ``random.seed()`` makes the choice reproducible.
 
     Args:
-        vocab: The characters.
+        vocab: The characters of the vocabulary.
         num_samples: Number of samples.
         cache_samples: Whether to draw each character in each font in advance, and keep the images.
-        font_family: Name of an installed font, path of a font file, or a list of these. By default the fonts of this
+        font_family: Name of an installed font, path of a font file, or a list of these. By default, fonts of this
             machine that have the characters.
-        img_transforms: Transform that is called first with the sample. It should change only the image.
-        sample_transforms: Transform that is called second with the sample.
+        img_transforms: Called with each sample, before ``sample_transforms``. It should change only the image.
+        sample_transforms: Called with each sample, after ``img_transforms``.
 
     Raises:
         InvalidArgumentError: The vocabulary is empty, or a number is out of range.
@@ -206,19 +206,19 @@ class CharacterGenerator(_TextGenerator):
 class WordGenerator(_TextGenerator):
     """Images of words of random characters, to train text recognisers.
 
-    The target of a sample is its text. Each access generates a new word with ``random``. With ``random.seed()``, words
-    are reproducible and the same as in docTR.
+    The target of a sample is its text. Each access generates a new word. Words are drawn with ``random``, so
+    ``random.seed()`` makes them reproducible, and then the same as in docTR.
 
     Args:
-        vocab: The characters.
-        min_chars: Smallest number of characters in a word.
-        max_chars: Largest number of characters in a word.
+        vocab: The characters of the vocabulary.
+        min_chars: Minimum number of characters in a word.
+        max_chars: Maximum number of characters in a word.
         num_samples: Number of samples.
         cache_samples: Whether to draw all words in advance and keep the images.
-        font_family: Name of an installed font, path of a font file, or a list of these. By default the fonts of this
+        font_family: Name of an installed font, path of a font file, or a list of these. By default, fonts of this
             machine that have the characters.
-        img_transforms: Transform that is called first with the sample. It should change only the image.
-        sample_transforms: Transform that is called second with the sample.
+        img_transforms: Called with each sample, before ``sample_transforms``. It should change only the image.
+        sample_transforms: Called with each sample, after ``img_transforms``.
 
     Raises:
         InvalidArgumentError: The vocabulary is empty, or a number is out of range.
@@ -251,7 +251,7 @@ class WordGenerator(_TextGenerator):
     def _draw_sample(self, index: int) -> tuple[Image.Image, str]:
         text = self._generate_string(*self.wordlen_range)
         if not any(set(text) <= set(letters) for letters in self._letters.values()):
-            # No font has all characters, so choose characters of a single font.
+            # No font has all characters, so choose only characters of a single font.
             choices = [letters for letters in self._letters.values() if letters]
             if choices:
                 letters = random.choice(choices)

@@ -1,4 +1,4 @@
-"""Encode strings as classes of a vocabulary, and prepare images and boxes of datasets."""
+"""Encode texts as classes of a vocabulary, and prepare the images and boxes of datasets."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ __all__ = [
 def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> str:
     """Rewrite a string with the characters of a vocabulary.
 
-    White space that is not in the vocabulary is dropped. Any other character loses its accents if the vocabulary has
-    the plain letter; otherwise it becomes ``unknown_char``.
+    White space that is not in the vocabulary is dropped. Any other missing character loses its accents if the
+    vocabulary has the plain letter; otherwise it becomes ``unknown_char``.
 
     Args:
         input_string: the text.
         vocab_name: a key of `VOCABS`.
-        unknown_char: replacement for characters that the vocabulary lacks.
+        unknown_char: replacement for characters that are not in the vocabulary.
 
     Returns:
-        The text, consisting of characters of the vocabulary and ``unknown_char``.
+        The text, with only characters of the vocabulary and ``unknown_char``.
 
     Raises:
         KeyError: no vocabulary has this name.
@@ -67,7 +67,7 @@ def _translate_character(char: str, characters: frozenset[str], unknown_char: st
 
 @lru_cache(maxsize=32)
 def _class_of(vocab: str) -> dict[str, int]:
-    """Return the class of each character, which is its first position in the vocabulary."""
+    """Return the class of each character: its first position in the vocabulary."""
     return {char: index for index, char in reversed(list(enumerate(vocab)))}
 
 
@@ -76,7 +76,7 @@ def encode_string(input_string: str, vocab: str) -> list[int]:
 
     Args:
         input_string: the text.
-        vocab: the characters of the vocabulary, in the order of the classes.
+        vocab: the characters of the vocabulary, in the order of their classes.
 
     Returns:
         One class per character.
@@ -103,8 +103,8 @@ def decode_sequence(input_seq: npt.NDArray[Any] | Sequence[int], mapping: str) -
     """Convert a sequence of classes to a string.
 
     Args:
-        input_seq: the classes: a sequence of int or an integer array, each in ``[0, len(mapping))``.
-        mapping: the characters of the vocabulary, in the order of the classes.
+        input_seq: the classes: a sequence of integers or an integer array, with values in ``[0, len(mapping))``.
+        mapping: the characters of the vocabulary, in the order of their classes.
 
     Returns:
         The text.
@@ -140,24 +140,24 @@ def encode_sequences(
 ) -> npt.NDArray[np.int32]:
     """Encode strings as rows of equal width, with the markers that sequence networks need.
 
-    A row consists of ``sos`` (if given), the classes of the string, ``eos``, and padding with ``pad`` (by default
-    ``eos``). Strings that are too long are truncated.
+    A row has ``sos`` (if given), the classes of the string, ``eos``, and padding with ``pad`` (by default ``eos``).
+    Strings that are too long are truncated.
 
     Args:
         sequences: the N strings.
-        vocab: the characters of the vocabulary, in the order of the classes.
-        target_size: the width; by default the width of the longest string.
-        eos: the class that marks the end; outside the vocabulary.
-        sos: the class that marks the start; outside the vocabulary.
-        pad: the class that fills the row; outside the vocabulary.
-        dynamic_seq_length: whether the width is that of the longest row, but at most ``target_size``.
+        vocab: the characters of the vocabulary, in the order of their classes.
+        target_size: the width of rows; by default, the width of the longest string.
+        eos: the class that marks the end of a string. It must not be the class of a character.
+        sos: the class that marks the start of a string. It must not be the class of a character.
+        pad: the class that fills up a row. It must not be the class of a character.
+        dynamic_seq_length: whether rows are only as wide as the longest of them, with ``target_size`` as the maximum.
 
     Returns:
-        (N, width) array of int32.
+        The rows, int32 (N, width).
 
     Raises:
-        InvalidArgumentError: ``eos``, ``sos`` or ``pad`` is the class of a character, or a string has characters that
-            the vocabulary lacks.
+        InvalidArgumentError: ``eos``, ``sos`` or ``pad`` is the class of a character, or a character is not in the
+            vocabulary.
 
     >>> from mediatensor.ocr.datasets import encode_sequences
     >>> encode_sequences(["ab", "c"], "abc", eos=3).tolist()
@@ -184,14 +184,14 @@ def encode_sequences(
 def convert_target_to_relative(
     img: Tensor, target: npt.NDArray[Any] | dict[str, Any]
 ) -> tuple[Tensor, npt.NDArray[Any] | dict[str, Any]]:
-    """Divide the boxes of an image, in pixels, by the image size.
+    """Divide boxes in pixels by the size of the image.
 
     Args:
         img: The image (C, H, W).
-        target: Boxes, (N, 4) or (N, 4, 2), or a dict with such boxes as ``boxes``.
+        target: The boxes, (N, 4) or (N, 4, 2); or a dict with these boxes as ``boxes``.
 
     Returns:
-        The image, and the target with relative boxes, float32, clipped to [0, 1]. A dict is copied, not changed.
+        The image, and the target with relative boxes, float32, clipped to [0, 1]. A dict is copied rather than changed.
 
     Raises:
         InvalidArgumentError: The boxes have another shape.
@@ -216,7 +216,7 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
             reading direction, in pixels. Fractions are truncated.
 
     Returns:
-        N arrays, uint8 (h, w, 3). Polygons are rotated upright. For a box outside the image, the array is empty.
+        N images, uint8 (h, w, 3). Polygons are rotated upright. The image of a box outside the page is empty.
 
     Raises:
         InvalidArgumentError: The boxes have another shape or are not finite.
@@ -232,7 +232,7 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
     if not np.isfinite(geoms).all():
         raise InvalidArgumentError("geoms must be finite, got NaN or infinity")
     image = read_img_as_numpy(img_path)
-    # Clip first, because coordinates may exceed int64.
+    # Clip them first, because coordinates may exceed int64.
     pixels = geoms.clip(-1e9, 1e9).astype(np.int64)
     return extract_crops(image, pixels) if geoms.ndim == 2 else extract_rcrops(image, pixels)
 
@@ -240,14 +240,14 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
 def pre_transform_multiclass(
     img: Tensor, target: tuple[npt.NDArray[Any], list[str]]
 ) -> tuple[Tensor, dict[str, npt.NDArray[Any]]]:
-    """Group the boxes of an image, in pixels, by class, and divide them by the image size.
+    """Group the boxes of an image by class, and divide them by the size of the image.
 
     Args:
         img: The image (C, H, W).
-        target: Boxes (N, 4) or (N, 4, 2), and their N classes.
+        target: The N boxes in pixels, (N, 4) or (N, 4, 2), and the class of each.
 
     Returns:
-        The image, and the relative boxes of each class, float32, clipped to [0, 1], in alphabetical order.
+        The image, and for each class its relative boxes, float32, clipped to [0, 1]. Classes are in alphabetical order.
 
     Raises:
         InvalidArgumentError: The numbers of classes and boxes differ, or the boxes have another shape.

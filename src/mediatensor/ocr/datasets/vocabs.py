@@ -1,7 +1,7 @@
 """The character sets of recognition networks: `VOCABS`.
 
-Names, characters and their order are as in docTR, so class ``i`` of a network trained with docTR is ``vocab[i]``. Parts
-of languages have names, too (``"digits"``, ``"hebrew_vowels"``, ...).
+Names, characters and their order are the same as in docTR, so class ``i`` of a network trained with docTR is
+``vocab[i]``. There are also vocabularies of parts of languages (``"digits"``, ``"hebrew_vowels"``, ...).
 
 >>> from mediatensor.ocr.datasets.vocabs import VOCABS
 >>> len(VOCABS["french"]), VOCABS["french"][:12]
@@ -18,7 +18,7 @@ __all__ = ["VOCABS"]
 
 _CODE_POINTS = re.compile("([0-9A-F]{4,6})(?:-([0-9A-F]{4,6}))?")
 
-# Languages of the multilingual vocabulary in addition to languages in Latin script.
+# Languages in the multilingual vocabulary that are not written in Latin script.
 _MULTILINGUAL_SCRIPTS = (
     "russian belarusian ukrainian tatar tajik kazakh kyrgyz bulgarian macedonian mongolian yakut serbian_cyrillic "
     "uzbek_cyrillic greek hebrew"
@@ -26,7 +26,7 @@ _MULTILINGUAL_SCRIPTS = (
 
 
 def _read_sections() -> dict[str, list[str]]:
-    """Return the lines of each section of ``vocabs.txt``, which explains them."""
+    """Return the lines of each section of ``vocabs.txt``, by section name. The file explains the sections."""
     sections: dict[str, list[str]] = {}
     for line in Path(__file__).with_name("vocabs.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
@@ -37,7 +37,7 @@ def _read_sections() -> dict[str, list[str]]:
 
 
 def _from_recipe(recipe: str, known: dict[str, str]) -> str:
-    """Expand a recipe, which consists of names of known vocabularies, code points, and ranges of code points."""
+    """Expand a recipe: names of vocabularies in ``known``, code points, and ranges of code points, between spaces."""
     characters = []
     for word in recipe.split():
         code_points = _CODE_POINTS.fullmatch(word)
@@ -50,7 +50,7 @@ def _from_recipe(recipe: str, known: dict[str, str]) -> str:
 
 
 def _build_vocabs() -> dict[str, str]:
-    """Build all vocabularies by name. Later vocabularies refer to earlier ones."""
+    """Build all vocabularies, by name. A vocabulary may refer to earlier ones."""
     sections = _read_sections()
     vocabs = {
         "latex": "".join(sorted(set(string.ascii_letters + string.digits + "\\{}^_=+-<>()[]/.,| "))),

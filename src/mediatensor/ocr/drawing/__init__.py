@@ -1,6 +1,6 @@
-"""Generate lines and pages that look printed, scanned or filmed, with ground truth, for training and tests.
+"""Generate images of lines and pages that look printed, scanned or filmed, with ground truth, for training and tests.
 
-The same random seed generates the same pictures on machines with the same fonts.
+The same random seed generates the same images on all machines with the same fonts.
 """
 
 from ..structure import REGION_KINDS

@@ -1,4 +1,4 @@
-"""Damage to pictures: paper, light, scanners, fax, printers, cameras, compression; and warps of sheets of paper."""
+"""Damage to images by paper, light, scanners, fax, printers, cameras and compression; and warped sheets of paper."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TILE = (512, 1536)
 
 @cache
 def _grain() -> NDArray[np.float32]:
-    """Return cached Gaussian noise with standard deviation 1; cropping it is faster than generating new noise."""
+    """Return Gaussian noise with standard deviation 1. It is cached, because a crop is faster than new noise."""
     return np.random.default_rng(1).standard_normal((*_TILE, 3), dtype=np.float32)
 
 
@@ -42,7 +42,7 @@ def _texture(number: int) -> NDArray[np.float32]:
 
 
 def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Random) -> NDArray[np.float32]:
-    """Crop a random part of a texture. A texture that is too small is extended by mirroring."""
+    """Return a random part of a texture. If the texture is too small, it is first extended by mirroring."""
     for axis, wanted in ((0, height), (1, width)):
         while source.shape[axis] < wanted:
             source = np.concatenate([source, np.flip(source, axis)], axis)
@@ -51,7 +51,7 @@ def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Rand
 
 
 def papered(size: tuple[int, int], color: Color, strength: float, rng: random.Random) -> Image.Image:
-    """Return a sheet of paper of this (width, height). Its pixels differ from ``color`` by up to ``strength``."""
+    """Return a sheet of paper of size (width, height). Its pixels differ from ``color`` by up to ``strength``."""
     if strength <= 0:
         return Image.new("RGB", size, color)
     levels = _tile(_texture(rng.randrange(8)), size[1], size[0], rng)[..., None] * strength
@@ -67,7 +67,7 @@ def _levels(image: Image.Image) -> NDArray[np.float32]:
 
 
 def _motion(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Imitate camera shake by averaging two shifted copies of the picture."""
+    """Imitate camera shake: average two shifted copies of the image."""
     across, down = rng.uniform(-amount, amount), rng.uniform(-amount, amount)
     ways = [(across * part, down * part) for part in (-0.5, 0.5)]
     moved = [
@@ -89,7 +89,7 @@ def _jpeg(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _video(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Imitate video at a low bit rate: halve the colour resolution, then apply JPEG of low quality."""
+    """Imitate video at a low bit rate: halve the colour resolution, then compress as JPEG of low quality."""
     y, cb, cr = image.convert("YCbCr").split()
     half = (max(1, image.width // 2), max(1, image.height // 2))
     cb, cr = (plane.resize(half).resize(image.size, Image.Resampling.BILINEAR) for plane in (cb, cr))
@@ -97,7 +97,7 @@ def _video(image: Image.Image, amount: float, rng: random.Random) -> Image.Image
 
 
 def _small(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Lower the resolution: shrink the picture by a factor and enlarge it again."""
+    """Lower the resolution: shrink the image by a factor, and enlarge it again."""
     size = (max(8, round(image.width / amount)), max(8, round(image.height / amount)))
     ways = [Image.Resampling.BILINEAR, Image.Resampling.BICUBIC, Image.Resampling.LANCZOS, Image.Resampling.NEAREST]
     small = image.resize(size, rng.choice(ways[:3]))
@@ -105,7 +105,7 @@ def _small(image: Image.Image, amount: float, rng: random.Random) -> Image.Image
 
 
 def _fax(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Make the picture black and white: add noise, then apply a threshold between ink and paper."""
+    """Make the image black and white: add noise, then apply a threshold between ink and paper."""
     levels = _levels(image.convert("L"))
     low, high = np.quantile(levels[:: max(1, levels.shape[0] // 64)], (0.01, 0.99))
     levels = levels + _tile(_grain(), image.height, image.width, rng)[..., 0] * amount
@@ -114,7 +114,7 @@ def _fax(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _thermal(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Imitate a thermal printer that prints some rows and columns weakly."""
+    """Imitate a thermal printer: make some rows and columns weaker."""
     height, width = image.height, image.width
     rows = np.array(_tile(_grain(), height, 1, rng)[:, :, :1])
     columns = np.array(_tile(_grain(), 1, width, rng)[:, :, :1])
@@ -125,7 +125,7 @@ def _thermal(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Add thin lines across the whole picture, as from dust on the glass of a scanner."""
+    """Add thin lines across the whole image, as from dust on the glass of a scanner."""
     levels = _levels(image).copy()
     for _ in range(rng.randint(1, 3)):
         if rng.random() < 0.5:
@@ -138,7 +138,7 @@ def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _shadow(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Darken one side of the picture, with a soft edge or gradually."""
+    """Darken one side of the image, with a soft edge or gradually."""
     angle, width, height = rng.uniform(0, 6.3), image.width, image.height
     x, y = np.linspace(-1, 1, width, dtype=np.float32), np.linspace(-1, 1, height, dtype=np.float32)
     way = x[None] * np.float32(np.cos(angle)) + y[:, None] * np.float32(np.sin(angle))
@@ -147,8 +147,8 @@ def _shadow(image: Image.Image, amount: float, rng: random.Random) -> Image.Imag
     return _picture(_levels(image) * light[..., None].astype(np.float32))
 
 
-# Damage functions by name, and the range of amounts at which letters of 30 pixels remain readable. A function takes the
-# picture, an amount and the random generator.
+# Damage functions by name, each with the range of amounts that leave letters of 30 pixels readable. A function takes
+# the image, an amount and the random generator.
 _DAMAGES: dict[str, tuple[Callable[[Image.Image, float, random.Random], Image.Image], tuple[float, float]]] = {
     "blur": (lambda image, amount, rng: image.filter(GaussianBlur(amount)), (0.3, 1.3)),
     "contrast": (lambda image, amount, rng: ImageEnhance.Contrast(image).enhance(amount), (0.5, 1.3)),
@@ -169,13 +169,13 @@ _DAMAGES: dict[str, tuple[Callable[[Image.Image, float, random.Random], Image.Im
 
 
 def damaged(image: Image.Image, steps: tuple[tuple[str, float], ...], rng: random.Random) -> Image.Image:
-    """Apply damage steps, which are pairs of a name and an amount, to a picture."""
+    """Apply damage to an image. Each step is a pair of a name and an amount."""
     for name, amount in steps:
         image = _DAMAGES[name][0](image, amount, rng)
     return image
 
 
-# The steps of each style, and their probabilities.
+# For each style, its damage steps with their probabilities.
 _STEPS: dict[str, tuple[tuple[str, float], ...]] = {
     "clean": (),
     "print": (("blur", 0.3), ("jpeg", 0.4), ("small", 0.15)),
@@ -191,7 +191,7 @@ STYLES = (*_STEPS, "mixed")
 
 
 def chosen_style(rng: random.Random, style: str, weights: Mapping[str, int]) -> str:
-    """Return ``style``; if it is ``"mixed"``, return a random key of ``weights`` instead."""
+    """Return ``style``, or a random key of ``weights`` if it is ``"mixed"``."""
     if style not in STYLES:
         raise InvalidArgumentError(f"style is {style!r}; accepted: {', '.join(STYLES)}")
     return rng.choices(list(weights), list(weights.values()))[0] if style == "mixed" else style
@@ -216,7 +216,7 @@ def random_damage(rng: random.Random, style: str, em_px: float) -> tuple[tuple[s
 
 
 def near(rng: random.Random, color: Color, spread: int) -> Color:
-    """Return a random colour. Each channel differs from ``color`` by at most ``spread`` levels."""
+    """Return a random colour whose channels each differ from ``color`` by at most ``spread`` levels."""
     red, green, blue = (max(0, min(255, level + rng.randint(-spread, spread))) for level in color)
     return red, green, blue
 
@@ -226,10 +226,10 @@ _STEP = 16
 
 @dataclass(frozen=True)
 class Warp:
-    """A map from a sheet to a picture of the same size, (width, height).
+    """A map from a flat sheet to an image of the same size, (width, height).
 
-    ``scale`` is the size of the sheet as a share of the picture, ``degrees`` its rotation, counter-clockwise. ``tilt``
-    is the relative loss of scale from side to side, first across the width, then across the height. ``curl`` is the
+    ``scale`` is the size of the sheet as a share of the image. ``degrees`` is its counter-clockwise rotation. ``tilt``
+    is the loss of scale from one side to the other, as a share, across the width and across the height. ``curl`` is the
     distance in pixels by which the middle of each row of the sheet is lower than the ends of the row.
     """
 
@@ -240,7 +240,7 @@ class Warp:
     curl: float = 0.0
 
     def sources(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map points (..., 2) of the picture to points of the sheet."""
+        """Map points (..., 2) of the image to points of the sheet."""
         width, height = self.size
         middle = np.array([width / 2, height / 2])
         cosine, sine = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))
@@ -252,7 +252,7 @@ class Warp:
         return np.asarray(seen, np.float64)
 
     def moved(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map points of the sheet to points of the picture, by fixed-point iteration."""
+        """Map points of the sheet to points of the image, by fixed-point iteration."""
         moved = points.copy()
         for _ in range(60):
             away = points - self.sources(moved)
@@ -262,7 +262,7 @@ class Warp:
         return moved
 
     def moved_polygons(self, polygons: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return quads (N, 4, 2) that enclose the warped polygons, even if the warp bends the long sides."""
+        """Return quads (N, 4, 2) that enclose polygons after the warp, even if it bends their long sides."""
         corners = self.moved(polygons)
         if not self.curl or not len(polygons):
             return corners
@@ -296,7 +296,7 @@ class Warp:
 
 
 def random_warp(rng: random.Random, style: str, size: tuple[int, int]) -> Warp | None:
-    """Return a random warp of a style, or ``None`` to leave the sheet as it is."""
+    """Return a random warp for a style; ``None`` to leave the sheet flat."""
     if style == "camera":
         tilt = (rng.gauss(0, 0.08), rng.gauss(0, 0.08))
         curl = rng.gauss(0, 0.012) * size[1] if rng.random() < 0.6 else 0.0

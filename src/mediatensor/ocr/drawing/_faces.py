@@ -15,7 +15,7 @@ from pathlib import Path
 
 from PIL import ImageFont, features
 
-# Faces whose characters are pictures, placeholders or parts of formulas.
+# Faces whose glyphs are images, placeholders or parts of formulas.
 _PICTURES = re.compile(
     r"emoji|symbol|dingbat|blank|webding|wingding|lastresort|barcode|signwriting|music|math|^cm(r|mi|sy|ex|b|ss|tt)10"
     r"|^stix.*(nonuni|siz)|d050000l|marlett|ornament|icons?$|awesome|keycap|initials",
@@ -47,17 +47,17 @@ class Face:
 
     @property
     def family(self) -> str:
-        """The name up to its first hyphen. Faces of one design have the same family."""
+        """The name up to its first hyphen. All faces of one design have the same family."""
         return self.name.partition("-")[0]
 
     def at(self, pixels: float) -> ImageFont.FreeTypeFont:
-        """Open the face at an em size in pixels, rounded and at least 4."""
+        """Open the face at an em size in pixels, which is rounded, and at least 4."""
         return _opened(self.file, self.index, max(4, round(pixels)))
 
     def has(self, text: str) -> bool:
-        """Return whether the face can draw a text: it has a glyph for every character except white space.
+        """Return whether the face can draw a text, that is, has a glyph for every character except white space.
 
-        Scripts whose letters join or move also need Pillow with Raqm.
+        If letters of the script join or move, Pillow must also have Raqm.
         """
         wanted = {ord(character) for character in text if not character.isspace()}
         return wanted <= _characters(self.file, self.index) and (_can_shape() or not _SHAPED.search(text))
@@ -85,7 +85,7 @@ def _opened(file: str, index: int, pixels: int) -> ImageFont.FreeTypeFont:
 
 @cache
 def _characters(file: str, index: int) -> frozenset[int]:
-    """Return the code points that a face maps to glyphs, or an empty set if the file is not a readable font."""
+    """Return the code points that a face maps to glyphs. If the file is not a readable font, return an empty set."""
     if not file:
         return frozenset(range(0x21, 0x7F))
     try:
@@ -105,7 +105,7 @@ def _characters(file: str, index: int) -> frozenset[int]:
 
 
 def _mapped(table: bytes) -> Iterable[int]:
-    """Yield the code points of a ``cmap`` table, from its subtable of format 12 (32 bits) or else 4 (16 bits)."""
+    """Yield the code points in a ``cmap`` table: in its subtable of format 12 (32 bits), or else 4 (16 bits)."""
     subtables = {}
     for number in range(struct.unpack_from(">H", table, 2)[0]):
         platform, encoding, offset = struct.unpack_from(">HHI", table, 4 + 8 * number)
@@ -140,13 +140,13 @@ def find_faces(fonts: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] 
 
     Args:
         fonts: A font file or folder, or several. ``None`` searches the usual folders of Linux, macOS and Windows, and
-            the fonts of matplotlib if installed. If these folders have no fonts, the result is Pillow's built-in face.
+            matplotlib's fonts if it is installed. If nothing is found there, the result is Pillow's built-in face.
 
     Returns:
-        One face for each TrueType or OpenType file. If ``fonts`` is ``None``, symbol and picture fonts are left out.
+        One face for each TrueType or OpenType file. If ``fonts`` is ``None``, fonts of symbols and images are left out.
 
     Raises:
-        FileNotFoundError: if a path does not exist or contains no font.
+        FileNotFoundError: if a path does not exist or contains no fonts.
 
     Example:
         >>> from mediatensor.ocr.drawing import find_faces
@@ -200,19 +200,19 @@ def _families(faces: tuple[Face, ...]) -> tuple[tuple[Face, ...], ...]:
 
 @lru_cache(64)
 def _faces_with(characters: str, faces: tuple[Face, ...]) -> tuple[Face, ...]:
-    """Return the faces that have all of these characters."""
+    """Return those faces that have all of the characters."""
     return tuple(face for face in faces if face.has(characters))
 
 
 def random_face(rng: random.Random, text: str, faces: Sequence[Face] | None = None) -> Face | None:
-    """Return a random face that has all characters of a text, or ``None``. Each family is equally likely."""
+    """Return a random face that has all characters of a text, or ``None``. All families are equally likely."""
     known = _installed() if faces is None else tuple(faces)
     families = _families(known)
     for _ in range(40):
         face = rng.choice(rng.choice(families))
         if face.has(text):
             return face
-    # Few faces have these characters: try all faces, once for each set of characters.
+    # Few faces have these characters. Try all faces, but only once for each set of characters.
     fitting = _faces_with("".join(sorted(set(text))), known)
     return rng.choice(rng.choice(_families(fitting))) if fitting else None
 
@@ -228,7 +228,7 @@ _FIXED = re.compile(r"mono|courier|typewriter|consol|fixed|cursor", re.IGNORECAS
 def upright_face(
     rng: random.Random, text: str, faces: Sequence[Face] | None = None, fixed: bool = False
 ) -> Face | None:
-    """Return a random upright face of regular weight. ``fixed`` prefers monospaced faces."""
+    """Return a random upright face of regular weight; ``None`` if there is none. ``fixed`` prefers monospaced faces."""
     known = _installed() if faces is None else tuple(faces)
     plain = tuple(face for face in known if not _WEIGHTS.search(face.name)) or known
     typed = tuple(face for face in plain if _FIXED.search(face.name) and face.has(text)) if fixed else ()
@@ -236,7 +236,7 @@ def upright_face(
 
 
 def bold_of(face: Face, faces: tuple[Face, ...] | None = None) -> Face:
-    """Return the bold face of the same family, or the face itself if there is none."""
+    """Return the bold face of the same family; if there is none, the face itself."""
     known = _installed() if faces is None else faces
     bold_faces = [other for other in known if other.family == face.family and _BOLD.search(other.name)]
     exact = [other for other in bold_faces if other.name.lower().endswith("-bold")]

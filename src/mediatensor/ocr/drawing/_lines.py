@@ -1,4 +1,4 @@
-"""Draw single lines of text, cropped as a text detector would crop them."""
+"""Draw single lines of text, cropped in the way of a text detector."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ class LineLook:
     """The look of a drawn line.
 
     Attributes:
-        em_px: Size of the em, in pixels.
+        em_px: Size of the em in pixels.
         ink: Colour of the text.
         paper: Colour of the background.
-        texture: Variation of the paper's brightness, in levels of 256.
-        slant: Lean of the letters to the right, as a share of their height.
-        tracking: Space added after every letter, in em.
-        weight_px: Thickening of strokes, in pixels.
+        texture: Variation of the paper's brightness, in levels from 0 to 255.
+        slant: How far letters lean to the right, as a share of their height.
+        tracking: Space to add after every letter, in em.
+        weight_px: How much to thicken strokes, in pixels.
         stretch: Width of the letters, as a share of their natural width.
-        margins: Space (left, top, right, bottom) around the ink in the crop, in em. Negative values cut off ink.
+        margins: Space (left, top, right, bottom) between the ink and the edges of the crop, in em. A negative value
+            cuts off ink.
         turn: Rotation, counter-clockwise, in degrees.
-        curl: Height of the middle of the line above its ends, in em.
+        curl: How much higher the middle of the line is than its ends, in em.
         above: The text of the line above, whose ink may reach into the crop.
         below: The text of the line below.
-        leading: Distance between baselines, in em.
+        leading: Distance between the baselines of consecutive lines, in em.
         rule: ``""``, ``"underline"``, ``"strike"``, ``"box"`` or ``"dotted"``.
-        damage: Pairs of a name and an amount, in order: blur, contrast, fax, jpeg, motion, noise, shadow, sharpen,
-            small, streaks, thermal, video.
+        damage: Pairs of a name and an amount, to apply in order. Names are blur, contrast, fax, jpeg, motion, noise,
+            shadow, sharpen, small, streaks, thermal and video.
 
     Example:
         >>> import random
@@ -74,7 +75,7 @@ class DrawnLine:
     Attributes:
         image: uint8 (H, W, 3), RGB.
         text: The text of the line.
-        face: The face of the text.
+        face: The font face of the text.
         look: The look of the line.
     """
 
@@ -85,7 +86,7 @@ class DrawnLine:
 
 
 def as_random(rng: random.Random | np.random.Generator) -> random.Random:
-    """Return the generator as a `random.Random`; a NumPy Generator provides a seed, by one draw."""
+    """Return the generator as a `random.Random`. One draw from a NumPy Generator gives its seed."""
     return rng if isinstance(rng, random.Random) else random.Random(int(rng.integers(2**63)))
 
 
@@ -104,11 +105,11 @@ def draw_line(
 
     Args:
         text: The text, without line breaks.
-        rng: The random generator; a NumPy Generator advances by one draw.
-        face: The face; ``None`` picks one of ``faces`` that has all characters of the text.
-        look: The look; ``None`` picks a random look of the style.
+        rng: The random generator. A NumPy Generator advances by one draw.
+        face: The font face; ``None`` picks one of ``faces`` that has all characters of the text.
+        look: The look of the line; ``None`` picks a random look of the style.
         style: One of `STYLES`.
-        faces: The faces to choose from; ``None`` for all faces of the machine, see `find_faces`.
+        faces: The faces to choose from; ``None`` means all faces of the machine, see `find_faces`.
 
     Raises:
         InvalidArgumentError: if the text is empty, no face has its characters, or the style is unknown.
@@ -144,20 +145,20 @@ def draw_random_line(
     style: str = "mixed",
     texts: Sequence[str] = (),
 ) -> DrawnLine:
-    """Draw a random line: a plausible text in a random face and look.
+    """Draw a random line: a plausible text in a random face and with a random look.
 
     The same arguments and the same state of ``rng`` give the same line, on a machine with the same fonts.
 
     Args:
-        rng: The random generator; a NumPy Generator advances by one draw.
+        rng: The random generator. A NumPy Generator advances by one draw.
         languages: Keys of `TEXTS`; each is equally likely.
-        characters: The characters that the text may contain, besides spaces; ``None`` for all characters.
-        faces: The faces to choose from; ``None`` for all faces of the machine, see `find_faces`.
+        characters: The characters that the text may contain, in addition to spaces; ``None`` means all characters.
+        faces: The faces to choose from; ``None`` means all faces of the machine, see `find_faces`.
         style: One of `STYLES`.
-        texts: Your own lines, parts of which are drawn instead of texts of the languages; see `read_texts`.
+        texts: Your own lines. Parts of them are drawn instead of texts of the languages; see `read_texts`.
 
     Raises:
-        InvalidArgumentError: if no face has the characters of the text, or an argument is unknown.
+        InvalidArgumentError: if no face has the characters of the text, or an argument is invalid.
 
     Example:
         >>> import random
@@ -183,7 +184,7 @@ def draw_random_line(
 
 
 def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tuple[int, int]]:
-    """Return the ink mask of a text, and the mask's top left corner relative to the start of the baseline."""
+    """Return the ink mask of a text, and the position of its top left corner relative to the start of the baseline."""
     font = face.at(look.em_px)
     if look.tracking and not is_shaped(text):
         x, places = 0.0, []
@@ -206,7 +207,7 @@ def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tupl
 
 
 def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.Image:
-    """Render the line without damage, cropped as a text detector would crop it."""
+    """Render the line without damage, cropped in the way of a text detector."""
     em = look.em_px
     mask, (left, top) = _text_mask(text, face, look)
     border = math.ceil(0.7 * em) + 2
@@ -254,10 +255,10 @@ def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.
 
 
 def _warp(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
-    """Slant, rotate and curl a line about the middle of its baseline."""
+    """Slant, rotate and curl a line around the middle of its baseline."""
     if look.slant or look.turn:
         turn, middle = math.tan(math.radians(look.turn)), canvas.width / 2
-        # Map the result to the source: x depends on the row (slant), y on the column (turn).
+        # Map from the result to the source: x depends on the row (slant), y on the column (turn).
         leaning = (1, look.slant, -look.slant * baseline, turn, 1, -turn * middle)
         canvas = canvas.transform(canvas.size, Image.Transform.AFFINE, leaning, Image.Resampling.BILINEAR)
     if look.curl:
@@ -305,7 +306,7 @@ def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") 
     """Return a random look of a line.
 
     Args:
-        rng: The random generator; a NumPy Generator advances by one draw.
+        rng: The random generator. A NumPy Generator advances by one draw.
         style: ``"clean"`` (black on white without damage), ``"print"``, ``"scan"``, ``"fax"``, ``"receipt"``,
             ``"camera"``, ``"screen"``, ``"video"``, or ``"mixed"`` for a random style.
 

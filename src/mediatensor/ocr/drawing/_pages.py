@@ -54,7 +54,7 @@ def _heading(sheet: Sheet, x: float, y: float, width: float, kind: str, factor: 
 
 
 def _texts(sheet: Sheet, x: float, y: float, width: float, stop: float, count: int, align: str, font: Font) -> float:
-    """Write ``count`` paragraphs of sentences; return the baseline of the next paragraph."""
+    """Write ``count`` paragraphs of sentences, and return the baseline of the next paragraph."""
     gap, leading = sheet.em * sheet.rng.choice([0.3, 0.8, 1.0]), sheet.rng.uniform(1.25, 1.5)
     for _ in range(count):
         if y > stop:
@@ -66,7 +66,7 @@ def _texts(sheet: Sheet, x: float, y: float, width: float, stop: float, count: i
 
 
 def _items(sheet: Sheet, x: float, y: float, width: float, stop: float, font: Font, count: int) -> float:
-    """Write a list with bullets or numbers; return the baseline of the next paragraph."""
+    """Write a list with bullets or numbers, and return the baseline of the next paragraph."""
     rng = sheet.rng
     bullet = rng.choice([mark for mark in ("•", "\u2013", "-", "*", "▪", "1.", "a)", "(1)") if sheet.body.has(mark)])
     for number in range(count):
@@ -81,7 +81,7 @@ def _items(sheet: Sheet, x: float, y: float, width: float, stop: float, font: Fo
 
 
 def _figure(sheet: Sheet, x: float, y: float, width: float, height: float) -> float:
-    """Draw a picture with its caption below or above; return the baseline of the next paragraph."""
+    """Draw an image with its caption below or above, and return the baseline of the next paragraph."""
     small = sheet.body.at(sheet.em * 0.88)
     text = f"{sheet.phrase(1, 1)} {sheet.rng.randint(1, 20)}: {sheet.sentence()}"
     if sheet.rng.random() < 0.25:
@@ -389,7 +389,7 @@ def draw_slide(sheet: Sheet) -> None:
 
 
 def draw_caption(sheet: Sheet) -> None:
-    """Draw a photograph with a caption, as in films and news."""
+    """Draw a photograph with a caption over it, as in films and news."""
     rng, em = sheet.rng, sheet.em
     with sheet.region("Picture"):
         sheet.picture(0, 0, sheet.width, sheet.height, chart=False)
@@ -425,7 +425,7 @@ def draw_empty(sheet: Sheet) -> None:
         sheet.rule(0, y, sheet.width, y + rng.uniform(-3, 3), color=sheet.tinted(0.15))
 
 
-#: For each kind of page: drawing function, (width, height) in inches, and range of text sizes in points.
+#: For each kind of page: the drawing function, (width, height) in inches, and the range of text sizes in points.
 LAYOUTS: dict[str, tuple[Callable[[Sheet], None], tuple[float, float], tuple[float, float]]] = {
     "letter": (draw_letter, (8.27, 11.69), (9, 12)),
     "form": (draw_form, (8.27, 11.69), (8, 11)),
@@ -465,16 +465,16 @@ def draw_random_page(
     The same arguments and the same state of ``rng`` give the same page, on a machine with the same fonts.
 
     Args:
-        rng: The random generator; a NumPy Generator advances by one draw.
+        rng: The random generator. A NumPy Generator advances by one draw.
         kind: One of `PAGE_KINDS`.
-        languages: Keys of `TEXTS`; the page uses one of these languages.
-        size: (width, height) in pixels; ``None`` for the usual paper size of the kind at a random resolution.
-        faces: The faces to choose from; ``None`` for all faces of the machine, see `find_faces`.
+        languages: Keys of `TEXTS`. The page uses one of these languages.
+        size: (width, height) in pixels; ``None`` means the usual paper size of the kind at a random resolution.
+        faces: The faces to choose from; ``None`` means all faces of the machine, see `find_faces`.
         style: One of `STYLES`; ``"mixed"`` picks a random style that suits the kind.
-        texts: Your own lines, which are drawn instead of sentences of the language; see `read_texts`.
+        texts: Your own lines, to draw instead of sentences of the language; see `read_texts`.
 
     Raises:
-        InvalidArgumentError: if an argument is unknown, or no face has the letters of the language.
+        InvalidArgumentError: if an argument is invalid, or no face has the letters of the language.
 
     Example:
         >>> import random
@@ -492,7 +492,7 @@ def draw_random_page(
     style = chosen_style(rng, style, _STYLES.get(kind, _PAPER_STYLES))
     language = rng.choice(languages)
     draw, inches, points = LAYOUTS[kind]
-    # The printer cuts the paper of a receipt below the last line.
+    # A receipt printer cuts the paper below the last line.
     is_cut = size is None and kind == "receipt"
     if size is None:
         dpi = rng.uniform(90, 150) if kind not in ("slide", "caption") else rng.uniform(64, 110)

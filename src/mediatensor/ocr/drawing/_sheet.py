@@ -1,4 +1,4 @@
-"""A sheet of paper that records the words, lines, regions and tables drawn on it."""
+"""A sheet of paper that records which words, lines, regions and tables are drawn on it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sheet:
 
     Attributes:
         em: Size of the running text.
-        body, strong, fixed: Faces of the text, of headings, and of typed or machine-printed values.
+        body, strong, fixed: Faces of the running text, of headings, and of typed or machine-printed values.
         accent: A colour for headings, rules and fills.
     """
 
@@ -63,7 +63,7 @@ class Sheet:
         self._pen = ImageDraw.Draw(paper)
 
     def fitting(self, make: Callable[[], str]) -> str:
-        """Call ``make`` until the body face has its text; after six calls, drop the characters that the face lacks."""
+        """Call ``make`` until the body face can draw its text. After six calls, drop the characters it cannot draw."""
         for _ in range(6):
             text = make().strip()
             if text and self.body.has(text):
@@ -71,11 +71,11 @@ class Sheet:
         return "".join(letter for letter in text if self.body.has(letter)).strip() or "0"
 
     def sentence(self) -> str:
-        """Return a sentence of the language, or a line of the user's texts if there are any."""
+        """Return a line of the user's texts; without such texts, a sentence of the language."""
         return self.fitting(lambda: sentence_of(self.rng, self.language, self.texts))
 
     def phrase(self, low: int = 1, high: int = 3) -> str:
-        """Return ``low`` to ``high`` words of the user's texts, or of the language if there are no such texts."""
+        """Return ``low`` to ``high`` words of the user's texts; without such texts, of the language."""
         words = self.rng.choice(self.texts).split() if self.texts else words_of(self.language)
         joint = " " if self.texts or is_spaced(self.language) else ""
         count = self.rng.randint(low, high)
@@ -83,7 +83,7 @@ class Sheet:
         return text[:1].upper() + text[1:] if self.body.has(text[:1].upper()) else text
 
     def value(self, *kinds: str) -> str:
-        """Return a random value of a random one of ``kinds``; see `random_value` for the kinds."""
+        """Return a random value of one of ``kinds``; see `random_value` for the kinds."""
         return self.fitting(lambda: random_value(self.rng, self.rng.choice(kinds), self.language))
 
     @contextmanager
@@ -112,9 +112,9 @@ class Sheet:
         width: float = 0.0,
         outlined: bool = False,
     ) -> DrawnPageLine:
-        """Write a line with its baseline at ``y`` and its start, centre or end at ``x``.
+        """Write a line. Its baseline is at ``y``; its start, centre or end, according to ``align``, is at ``x``.
 
-        With a width, spaces are widened until the line fills it. Outlined letters have a black edge.
+        With a width, spaces are widened until the line fills it. Outlined letters have black edges.
         """
         parts = text.split(" ")
         lengths = [font.getlength(part) for part in parts]
@@ -150,7 +150,7 @@ class Sheet:
         return box_polygon(place[0] + edges[0], place[1] + edges[1], place[0] + edges[2], place[1] + edges[3])
 
     def broken(self, text: str, width: float, font: Font) -> list[str]:
-        """Break a text into lines of at most this width; wider words are cut off."""
+        """Break a text into lines of at most this width. Wider words are cut off."""
         spaced = is_spaced(self.language) or " " in text
         joint, lines, line = " " if spaced else "", list[str](), ""
         for part in text.split() if spaced else text:
@@ -164,7 +164,7 @@ class Sheet:
         return [*lines, line]
 
     def cut(self, text: str, width: float, font: Font) -> str:
-        """Return the beginning of a text that fits into one line of this width."""
+        """Return as much of the beginning of a text as fits into one line of this width."""
         return self.broken(text, width, font)[0]
 
     def paragraph(
@@ -181,10 +181,10 @@ class Sheet:
         ink: Color | None = None,
         indent: float = 0.0,
     ) -> float:
-        """Write a text in lines of this width; return the baseline of the next line.
+        """Write a text in lines of this width, and return the baseline of the next line.
 
-        ``align`` is left, right, centre or justify. Lines with a baseline below ``stop`` are left out. ``indent`` moves
-        all lines but the first to the right.
+        ``align`` is left, right, centre or justify. Lines whose baseline would be below ``stop`` are left out.
+        ``indent`` moves all lines except the first to the right.
         """
         step = leading * font.size
         lines = self.broken(text, width - indent, font)
@@ -205,7 +205,7 @@ class Sheet:
         self._pen.line(edges, fill=color or self.ink, width=max(1, round(width)))
 
     def dots(self, x0: float, x1: float, y: float) -> None:
-        """Draw a dotted line to write on."""
+        """Draw a dotted line, as on forms to write on."""
         step = max(3, round(self.em / 5))
         for x in range(round(x0), round(x1), step):
             self._pen.rectangle((x, round(y), x + step // 4, round(y) + step // 4), fill=self.ink)
@@ -280,7 +280,7 @@ class Sheet:
         self.canvas.paste(photo, (left, top))
 
 
-# Kinds of columns and their weights.
+# Kinds of columns of a table, and their weights.
 _COLUMNS = {"words": 4, "sentence": 1, "number": 3, "price": 3, "date": 1, "code": 1, "mark": 1}
 
 
@@ -294,7 +294,7 @@ class _Cell:
 
 
 def draw_random_table(sheet: Sheet, left: float, y: float, width: float, stop: float, max_rows: int = 14) -> float:
-    """Draw a table of random content between ``y`` and ``stop``; return its bottom."""
+    """Draw a table of random content between ``y`` and ``stop``, and return the y of its bottom."""
     rng = sheet.rng
     num_columns = max(2, min(rng.randint(2, 7), int(width / (5 * sheet.em))))
     kinds = ["words", *rng.choices(list(_COLUMNS), list(_COLUMNS.values()), k=num_columns - 1)]
@@ -354,9 +354,10 @@ def draw_grid(
     font: Font | None = None,
     head: Font | None = None,
 ) -> float:
-    """Draw table rows between vertical ``edges``, and return the bottom. Rows below ``stop`` are left out.
+    """Draw table rows between vertical ``edges``, and return the y of the bottom. Rows below ``stop`` are left out.
 
-    ``look`` is ruled, rows (rules between rows), book (rules at the top, the bottom and under the head), zebra or open.
+    ``look`` is ruled, rows (rules between rows), book (rules at the top, at the bottom and under the head), zebra or
+    open.
     """
     rng = sheet.rng
     font = font or sheet.body.at(sheet.em * 0.92)
@@ -411,5 +412,5 @@ def draw_grid(
 
 
 def plain_row(texts: list[str], aligns: list[str]) -> dict[int, _Cell]:
-    """Return a table row whose cells each cover one column."""
+    """Return a table row in which each cell covers one column."""
     return {at: _Cell(text, align=align) for at, (text, align) in enumerate(zip(texts, aligns, strict=True))}

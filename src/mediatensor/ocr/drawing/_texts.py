@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - letters of many scripts
-"""Texts to draw: sentences by language, and random plausible lines made from them."""
+"""Texts to draw: sentences by language, and random lines that look plausible."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _load() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
 
 _LOADED = _load()
 
-#: English names by ISO 639 code. Languages with two scripts have a key for each script, such as ``"zh-Hant"``.
+#: English language names by ISO 639 code. A language with two scripts has a key for each, such as ``"zh-Hant"``.
 LANGUAGES: dict[str, str] = _LOADED[0]
 
-#: Sentences of each language, by the same codes.
+#: Sentences of each language, by the same code.
 TEXTS: dict[str, tuple[str, ...]] = _LOADED[1]
 
 
@@ -71,7 +71,7 @@ def read_texts(path: str | os.PathLike[str]) -> tuple[str, ...]:
     r"""Read the lines of your own text file, for ``texts=``.
 
     Args:
-        path: A file in UTF-8; empty lines are left out.
+        path: A UTF-8 file. Empty lines are left out.
 
     Example:
         >>> from pathlib import Path
@@ -88,7 +88,7 @@ _AROUND = "«»„“”‚‘’'\"(),.;:!?·–—…、。「」"
 
 @cache
 def words_of(language: str) -> tuple[str, ...]:
-    """Return the words of a language's sentences, without punctuation around them."""
+    """Return the words in a language's sentences, without the punctuation around them."""
     text = " ".join(texts_of(language))
     parts = text.split() if is_spaced(language) else [text[at : at + 3] for at in range(0, len(text) - 2, 2)]
     return tuple(dict.fromkeys(word for part in parts if (word := part.strip(_AROUND))))
@@ -96,14 +96,14 @@ def words_of(language: str) -> tuple[str, ...]:
 
 @cache
 def letters_of(language: str) -> str:
-    """Return the letters of a language's sentences, small and capital."""
+    """Return the letters in a language's sentences, both small and capital."""
     text = "".join(texts_of(language))
     return "".join(sorted({c for c in text + text.upper() + text.lower() if c.isalpha() and len(c) == 1}))
 
 
 @cache
 def _followers(language: str) -> dict[str, str]:
-    """Return, for each pair of letters, the letters that follow it in a language's words. Spaces mark word ends."""
+    """Return, for each pair of letters, the letters that follow it in words of the language. Spaces mark word ends."""
     followers: dict[str, str] = {}
     for word in words_of(language):
         if word.isalpha():
@@ -114,7 +114,7 @@ def _followers(language: str) -> dict[str, str]:
 
 
 def _invent_word(rng: random.Random, language: str) -> str:
-    """Invent a word with the letter sequences of the language; one word in five has random letters instead."""
+    """Invent a word from letter sequences of the language. One word in five has random letters instead."""
     followers, word = _followers(language), "  "
     if rng.random() < 0.2 or "  " not in followers:
         return "".join(rng.choices(letters_of(language), k=rng.randint(2, 8)))
@@ -127,7 +127,7 @@ def _invent_word(rng: random.Random, language: str) -> str:
 
 
 def capitals(text: str, language: str) -> str:
-    """Return the text in capital letters; in Turkish and Azerbaijani, the capital of i keeps its dot."""
+    """Return the text in capital letters. In Turkish and Azerbaijani, the capital of i keeps the dot."""
     return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
 
 
@@ -279,12 +279,12 @@ _VALUES: dict[str, Callable[[random.Random, str], str]] = {
 
 
 def random_value(rng: random.Random, kind: str, language: str) -> str:
-    """Return a random value of ``kind``: address, amount, code, date, number or price."""
+    """Return a random value of a kind: address, amount, code, date, number or price."""
     return _VALUES[kind](rng, language)
 
 
 def sentence_of(rng: random.Random, language: str, texts: Sequence[str] = ()) -> str:
-    """Return one of ``texts`` if given, otherwise a sentence of the language, or random words of the language."""
+    """Return one of ``texts``. Without texts, return a sentence of the language, or random words of it."""
     if texts:
         return rng.choice(texts)
     if rng.random() < 0.4:
@@ -330,11 +330,11 @@ def random_text(
     Args:
         rng: The random generator.
         languages: Keys of `TEXTS`; each is equally likely.
-        characters: The characters that the line may contain, besides spaces; ``None`` for all characters.
-        texts: Your own lines, parts of which are returned instead of texts of the languages.
+        characters: The characters that the line may contain, in addition to spaces; ``None`` means all characters.
+        texts: Your own lines. Parts of them are returned instead of texts of the languages.
 
     Raises:
-        InvalidArgumentError: if a language is unknown, or there are no characters.
+        InvalidArgumentError: if a language is unknown, or ``languages`` or ``characters`` is empty.
 
     Example:
         >>> import random
@@ -359,7 +359,7 @@ def random_text(
         if allowed is None or allowed.issuperset(text):
             return text
     assert allowed is not None
-    # Few lines have only these characters: combine words made of them with random strings of them.
+    # Few lines have only these characters. Combine words made of them with random strings of them.
     whole = _allowed_words(tuple(languages), allowed)
     solid = sorted(allowed - {" "})
     return " ".join(

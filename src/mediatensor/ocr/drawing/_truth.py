@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..utils.geometry import box_around
 
-#: (4, 2) float64, pixels of the page as (x, y): the corners TL, TR, BR, BL in reading direction.
+#: (4, 2) float64: the corners TL, TR, BR, BL in reading direction, as (x, y) in pixels of the page.
 Polygon = NDArray[np.float64]
 
 
@@ -55,8 +55,8 @@ class DrawnCell:
         row_span: Number of rows that the cell spans.
         column_span: Number of columns that the cell spans.
         header: Whether the cell is part of the table head.
-        lines: Lines of text; empty cells have none.
-        polygon: float64 (4, 2), the corners of the cell, not of its text.
+        lines: The lines of text in the cell; an empty cell has none.
+        polygon: float64 (4, 2), the corners of the cell rather than of its text.
     """
 
     row: int
@@ -92,7 +92,7 @@ class DrawnTable:
 
 @dataclass(frozen=True, eq=False)
 class DrawnField:
-    """A field of a form.
+    """A field of a form: a label and its value.
 
     Attributes:
         key: The printed label.
@@ -111,7 +111,7 @@ class DrawnRegion:
         kind: One of `mediatensor.ocr.structure.REGION_KINDS`.
         polygon: float64 (4, 2), the corners around the whole region.
         lines: The lines of the region, in reading order; for a table, the lines of its cells.
-        table: The grid of a table, or ``None`` for other kinds.
+        table: The grid of a table; ``None`` for other kinds.
     """
 
     kind: str
@@ -130,7 +130,7 @@ class DrawnPage:
         style: One of `STYLES`.
         language: A key of `TEXTS`.
         regions: Regions in reading order.
-        fields: Keys and values of a form, whose lines are also in the regions.
+        fields: Keys and values of a form. Their lines are also in the regions.
     """
 
     image: NDArray[np.uint8]
@@ -157,7 +157,7 @@ class DrawnPage:
 
     @property
     def text(self) -> str:
-        """The lines, one below the other."""
+        """The text of all lines, one line each."""
         return "\n".join(line.text for line in self.lines)
 
 
@@ -173,7 +173,7 @@ def around(polygons: list[Polygon]) -> Polygon:
 def moved_truth(
     regions: Sequence[DrawnRegion], fields: Sequence[DrawnField], move: Callable[[Polygon], NDArray[np.float64]]
 ) -> tuple[tuple[DrawnRegion, ...], tuple[DrawnField, ...]]:
-    """Return the ground truth of a warped page. ``move`` maps all polygons, (N, 4, 2), in one call."""
+    """Return the ground truth of a warped page. ``move`` must map all polygons, (N, 4, 2), in a single call."""
     polygons: list[Polygon] = []
     for region in regions:
         polygons.append(region.polygon)
