@@ -70,7 +70,7 @@ class LeRobotClips(ColumnDataset):
         episodes: Numbers of the episodes to read; by default all. Rows are always in the order of the episodes.
         rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode. In that row, every
             column and ``task`` have one value for each frame, in a new first dimension.
-        step: Use only every ``step``-th frame of an episode as a row (with ``rows="episodes"``: in a row).
+        step: Use only every ``step``-th frame of an episode.
         only_whole: Leave out frames with a time of ``delta_timestamps`` outside the episode, so that nothing is padded.
         cameras: The image columns to read; by default all. Videos of cameras that are not read are not opened.
         tolerance_s: Maximum distance in seconds between a requested time and the nearest video frame. A row without a

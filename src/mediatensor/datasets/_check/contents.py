@@ -256,8 +256,7 @@ def hashed_frames(num_frames: int) -> list[int]:
 
 
 def hash_of_pictures(pictures: Sequence[NDArray[np.float32]]) -> str | None:
-    """Return a hexadecimal hash of frames, nearly the same for another encoding; ``None`` if there is too little
-    contrast.
+    """Return a hexadecimal hash of frames, nearly the same for another encoding; ``None`` if they lack contrast.
 
     Each bit tells whether a part of a frame is brighter than the part to its right (difference hash).
     """

@@ -44,8 +44,8 @@ class MediaDataset(Dataset[Sample | Skipped]):
     This is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `VideoTextClips`, `LeRobotClips`,
     `DocumentPages` and `WordCrops`. For other kinds of data, use it with your own `Recipe`.
 
-    items: The files. A file may have several rows.
-        items: The files.
+    Args:
+        items: The files. A file may have several rows.
         recipe: Makes a sample from a file.
         rows_per_file: Number of rows of each file in an epoch: one number for all files, or a number for each file.
         seed: Seed of all random numbers. Those of a row also depend on the epoch and the row's index. ``None`` means 0,
@@ -55,7 +55,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         on_error: What to do with an unreadable row: ``"raise"`` raises the error; ``"skip"`` leaves the row out;
             ``"replace"`` reads a row of another file instead. ``seed``, the epoch and the index of the unreadable row
             determine which one.
-        max_consecutive_failures: With ``"skip"`` and ``"replace"``, how many files in a row may fail in one worker.
+        max_consecutive_failures: With ``"skip"`` and ``"replace"``, how many consecutive files may fail in one worker.
         max_open_files: Maximum number of files that a worker keeps open.
 
     Raises:

@@ -265,7 +265,7 @@ class RowReader:
         Raises:
             MediaTensorError, OSError: if the file cannot be read and ``on_error`` is ``"raise"``.
             DeviceError: whatever ``on_error`` is, if the files need a CUDA device and this process was forked.
-            TooManyFailuresError: if too many files failed in a row.
+            TooManyFailuresError: if too many consecutive files failed.
         """
         failures: list[Failure] = []
         trying = spec

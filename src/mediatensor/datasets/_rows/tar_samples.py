@@ -86,7 +86,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
             everything stays the same in torch's loader until `set_epoch` is called again.
         on_error: ``"raise"``, or ``"skip"`` to leave out unreadable samples. A damaged shard gives the samples before
             the damage, and then one more unreadable sample. A stream cannot replace one row by another.
-        max_consecutive_failures: How many samples in a row may be skipped in one worker.
+        max_consecutive_failures: How many consecutive samples may be skipped in one worker.
         rank: Rank of this process; by default its rank in torch.distributed when the dataset is made, or 0.
         num_ranks: Number of processes that read the stream together; by default the number in torch.distributed, or 1.
 

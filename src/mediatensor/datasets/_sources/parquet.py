@@ -184,11 +184,11 @@ class MediaColumn:
 
 @dataclass(frozen=True)
 class ParquetValue(Source):
-    """A file in a column, ``column`` or ``column.bytes``, of a Parquet file (a path or URL). Opening it finds the
-    value.
+    """A file in a column, ``column`` or ``column.bytes``, of a Parquet file (a path or URL).
 
-    It is picklable and small. A process caches information on the columns that were read most recently. Opening fails
-    if the table has changed since `stamp_of` returned ``stamp``. With ``None``, this is not checked.
+    It is picklable and small. The value is located only when it is opened. A process caches information on the columns
+    that were read most recently. Opening fails if the table has changed since `stamp_of` returned ``stamp``. With
+    ``None``, this is not checked.
     """
 
     table: str

@@ -1,7 +1,7 @@
-"""Training transforms of images and their targets, with docTR's names, arguments and semantics, without torchvision.
+"""Training transforms of images with their targets. Names, arguments and semantics are docTR's; torchvision not needed.
 
-Each transform takes a `Sample` and returns a new sample whose image, mask and target agree. As in docTR, random numbers
-come from the global generators of Python, NumPy and PyTorch, which seeds and ``DataLoader`` workers control.
+Each transform takes a `Sample` and returns a new sample, in which image, mask and target agree. As in docTR, random
+numbers come from the global generators of Python, NumPy and PyTorch, which seeds and ``DataLoader`` workers control.
 """
 
 from . import functional, modules

@@ -21,7 +21,7 @@ from .geometry import reading_geometry
 
 Color = tuple[int, int, int]
 
-# From low to high confidence, in colours that people with red-green blindness can distinguish.
+# Confidences from low to high. People with red-green blindness can distinguish the colours.
 _CONFIDENCES = (0.0, 0.5, 0.8, 1.0)
 _COLORS = ((255, 0, 0), (225, 40, 40), (235, 130, 0), (0, 70, 255))
 
@@ -55,8 +55,8 @@ def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
 def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
     """Convert a relative geometry to corners (4, 2) in pixels, for a page of ``size`` (height, width).
 
-    Boxes become top left, top right, bottom right, bottom left. Points farther than half a page outside of the page are
-    moved to this limit. An unusable geometry raises `InvalidArgumentError`.
+    Boxes become top left, top right, bottom right, bottom left. Points that are more than half a page outside the page
+    are moved to this distance. An unusable geometry raises `InvalidArgumentError`.
     """
     try:
         points = np.array(geometry, dtype=np.float64)
@@ -87,7 +87,7 @@ def confidence_color(confidence: Any) -> Color:
     return red, green, blue
 
 
-# Fonts that are tried in turn for text with letters that the font of Pillow lacks.
+# Fonts to try, in order, for text with letters that Pillow's font does not have.
 _FONTS_WITH_MORE_LETTERS = (
     "DejaVuSans.ttf",
     "NotoSans-Regular.ttf",
@@ -95,7 +95,7 @@ _FONTS_WITH_MORE_LETTERS = (
     "Arial Unicode.ttf",
     "arial.ttf",
 )
-# Longer texts are cut off, because more characters would not be legible in a box on a page.
+# Longer texts are cut off, because so many letters would not be legible in a box on a page.
 _MAX_CHARACTERS = 1000
 # Fonts are measured at this size; measurements scale with the size.
 _TRIAL_SIZE = 64
@@ -103,7 +103,7 @@ _TRIAL_SIZE = 64
 _MIDDLE = 0.26
 # Text in boxes with more than this ratio of height to width runs downward.
 _TALL = 2.0
-# Text is written upright in boxes that rise or fall by less than this over their length, in pixels.
+# Text is written upright in boxes whose ends differ in height by less than this, in pixels.
 _UPRIGHT = 1.0
 
 
@@ -128,8 +128,9 @@ class Placed(NamedTuple):
 class Lettering:
     """Writes text on a picture.
 
-    Without a font family, letters that Pillow's font lacks come from an installed font. Text that does not fit at the
-    minimum size is made as narrow as its box, but may be higher than the box. Unusable sizes and unknown fonts raise.
+    Without a font family, an installed font is used for letters that Pillow's font does not have. Text that does not
+    fit at the minimum size is made as narrow as its box, but may be higher. Unusable sizes and unknown fonts raise
+    errors.
     """
 
     def __init__(self, canvas: Image.Image, font_family: str | None, min_font_size: int, max_font_size: int) -> None:
@@ -214,7 +215,7 @@ def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Place
 
 
 def _baseline(word: Placed, font: Font, size: int) -> float:
-    """Return the distance from the top of the box to the baseline; text is centred in boxes that are higher than it."""
+    """Return the distance from the top of the box to the baseline. In a higher box, text is centred vertically."""
     _, top, _, bottom = _ink(font, word.text)
     return min(max(word.height / 2 + _MIDDLE * size, -top), word.height - bottom)
 
@@ -231,7 +232,7 @@ def font_for(text: str, size: int) -> Font:
 
 
 def _family_with_letters(text: str) -> str | None:
-    """Return the first font with all letters of a text. ``None`` means Pillow's font, which is also the fallback."""
+    """Return the first font with all letters of a text; ``None``, for Pillow's font, if that has them or none does."""
     letters = "".join(sorted(set(text)))
     if letters.isascii():
         return None
@@ -247,8 +248,8 @@ def _has_letter(family: str | None, letter: str) -> bool:
         font = get_font(family, _TRIAL_SIZE)
     except SourceNotFoundError:
         return False
-    # A font draws one glyph for all characters that it lacks. U+FFFF is not a character, so it shows this glyph. For
-    # combining marks, fonts may draw the glyph on a dotted circle.
+    # A font draws the same glyph for all characters that it does not have. U+FFFF is not a character, so it shows this
+    # glyph. For combining marks, fonts may draw the glyph on a dotted circle.
     lacking = (_render_letter(font, "\uffff"), _render_letter(font, "\u25cc\uffff"))
     return letter.isspace() or _render_letter(font, letter) not in lacking
 
@@ -276,7 +277,7 @@ _UNNAMED = ("Text", "List-item")
 _OTHER: Color = (60, 60, 60)
 _FIELD: Color = (200, 60, 0)
 _ORDER = (90, 90, 90, 150)
-_HEAD = 40  # opacity of the head of a table, of 255
+_HEAD = 40  # opacity of the head of a table, from 0 to 255
 
 
 def draw_structure(picture: Image.Image, page: Mapping[str, Any], line_width: int) -> Image.Image:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ...errors import InvalidArgumentError, MissingDependencyError
 from .geometry import boxes_around
 
-# Number of pairs of boxes compared at a time, so that intermediate results fit into the cache.
+# Number of pairs of boxes to compare at a time, so that intermediate results fit into the cache.
 _CHUNK = 1 << 20
-# Number of pairs of polygons clipped at a time; a pair takes about a kilobyte.
+# Number of pairs of polygons to clip at a time; a pair takes about a kilobyte.
 _POLYGON_CHUNK = 1 << 14
 
 Floats = NDArray[np.float64]
@@ -36,7 +36,7 @@ def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
         boxes_2: (M, 4).
 
     Returns:
-        (N, M), of the dtype that NumPy gives for both boxes and float32 together; 0 if neither box has an area.
+        (N, M), in the common dtype of both inputs and float32; 0 for pairs in which neither box has an area.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape.
@@ -58,7 +58,7 @@ def polygon_iou(polys_1: NDArray[Any], polys_2: NDArray[Any]) -> NDArray[np.floa
         polys_2: (M, 4, 2), in the same form.
 
     Returns:
-        (N, M) float32; 0 if neither polygon has an area.
+        (N, M) float32; 0 for pairs in which neither polygon has an area.
 
     Raises:
         InvalidArgumentError: if the polygons have another shape.
@@ -79,7 +79,7 @@ def _fill(matrix: NDArray[Any], pairs: Overlaps) -> NDArray[Any]:
 
 
 def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = False) -> Overlaps:
-    """Return the pairs of boxes (N, 4), or polygons (N, K, 2), that overlap, in the order of the first set."""
+    """Return the pairs of boxes (N, 4), or of polygons (N, K, 2), that overlap, ordered by index in the first set."""
     for boxes in (boxes_1, boxes_2):
         right = (
             boxes.ndim == 3 and boxes.shape[1] > 2 and boxes.shape[2] == 2
@@ -167,7 +167,7 @@ def _clip(path: Floats, start: Floats, end: Floats) -> Floats:
     normal = np.stack([-direction[..., 1], direction[..., 0]], axis=-1)
     length = (direction**2).sum(axis=-1)
     distance = ((path - start[:, None]) * normal).sum(axis=-1)
-    # A triangle without area has the sign 0, so the result does not matter for it.
+    # The result does not matter for a triangle without area, whose sign is 0.
     scaled = distance / np.where(length > 0, length, 1.0)
     inside = np.where(distance[..., None] >= 0, path, path - scaled[..., None] * normal)
     after, distance_after = np.roll(path, -1, axis=1), np.roll(distance, -1, axis=1)
@@ -182,10 +182,10 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
 
     Args:
         boxes: (N, 5) as (xmin, ymin, xmax, ymax, score).
-        thresh: The largest IoU that two kept boxes may have.
+        thresh: Largest IoU that two of the remaining boxes may have.
 
     Returns:
-        Indices of the kept boxes, by descending score; boxes with equal scores keep their order.
+        Indices of the remaining boxes, by descending score. Boxes with equal scores keep their order.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape.
@@ -227,9 +227,9 @@ def check_threshold(iou_thresh: float) -> float:
 def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_polygons: bool) -> Matches:
     """Pair true and predicted boxes one to one so that the sum of their IoU is the largest.
 
-    Boxes are (N, 4) and (M, 4), or polygons (N, 4, 2). Pairs with an IoU below the threshold are dropped after pairing.
-    Boxes influence each other only if a chain of overlaps connects them. Each connected group, which is small even on a
-    page of thousands of words, is therefore matched separately, by SciPy.
+    Boxes are (N, 4) and (M, 4), or polygons (N, 4, 2) and (M, 4, 2). Pairs whose IoU is below the threshold are dropped
+    after pairing. Boxes affect each other only if a chain of overlaps connects them. Each connected group is small,
+    even on a page of thousands of words. SciPy therefore matches each group separately.
     """
     pairs = overlaps(gts, preds, use_polygons)
     best = np.zeros(len(preds))
@@ -240,7 +240,7 @@ def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_p
 
 
 def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
-    """Choose pairs so that each box is in at most one, and return the indices of these pairs in increasing order."""
+    """Choose pairs so that each box is in at most one pair, and return their indices in increasing order."""
     alone = (np.bincount(pairs.first, minlength=count)[pairs.first] == 1) & (
         np.bincount(pairs.second, minlength=other_count)[pairs.second] == 1
     )
@@ -252,7 +252,7 @@ def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
 
 
 def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -> list[Indices]:
-    """Split the contested pairs into groups; pairs of different groups share no box."""
+    """Split the contested pairs into groups. No box is in pairs of two groups."""
     try:
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
@@ -269,7 +269,7 @@ def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -
 
 
 def _best_of(pairs: Overlaps, group: Indices) -> Indices:
-    """Choose the pairs of a group, each box in at most one, that have the largest sum of IoU."""
+    """Choose pairs of a group with the largest sum of IoU, so that each box is in at most one pair."""
     from scipy.optimize import linear_sum_assignment
 
     rows, row_of = np.unique(pairs.first[group], return_inverse=True)

@@ -17,7 +17,7 @@ from ...errors import InvalidArgumentError
 
 # Outputs are computed in tiles of this size, so that a whole page is never held as floats.
 _TILE = 1024
-# Maximum number of pixels of an output; a page of 20,000 x 20,000 pixels fits.
+# Maximum number of pixels of an output, enough for a page of 20,000 x 20,000 pixels.
 _MAX_PIXELS = 1 << 29
 
 Matrix = NDArray[np.float64]
@@ -40,12 +40,12 @@ def rotation(angle: float) -> Matrix:
 
 
 def between_pixel_centers(matrix: Matrix) -> Matrix:
-    """Convert a matrix between pixel indices (first centre at 0) to one between continuous coordinates."""
+    """Convert a matrix for pixel indices, in which the first pixel's centre is 0, to one for continuous coordinates."""
     return translation(0.5, 0.5) @ matrix @ translation(-0.5, -0.5)
 
 
 def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Matrix | None:
-    """Return the perspective matrix (3, 3) that maps points (4, 2) to other points, or ``None`` if none exists."""
+    """Return the perspective matrix (3, 3) that maps points (4, 2) to other points; ``None`` if it does not exist."""
     x, y = source.T
     ones, zeros = np.ones(4), np.zeros(4)
     equations = np.concatenate(
@@ -88,7 +88,7 @@ def warp(image: NDArray[np.generic], matrix: Matrix, size: tuple[int, int]) -> N
 def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix) -> None:
     """Compute one tile from the part of the image that the tile shows."""
     source_x, source_y = _sources(matrix, tile.shape[0], tile.shape[1])
-    # Everything more than a pixel beyond the border is 0, so positions can be clipped.
+    # Everything more than a pixel outside the border is 0, so positions can be clipped.
     np.clip(source_x, -2.0, image.shape[1] + 2.0, out=source_x)
     np.clip(source_y, -2.0, image.shape[0] + 2.0, out=source_y)
     left, right = _span(source_x, image.shape[1])
@@ -98,7 +98,7 @@ def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix)
     part = np.ascontiguousarray(image[top:bottom, left:right])
     part = part.reshape(*part.shape[:2], -1)
     precision = np.float64 if image.dtype == np.float64 else np.float32
-    # For the sampler, -1 and 1 are the outer edges of the part.
+    # For the sampler, -1 and 1 are the outer edges of this part of the image.
     grid = np.empty((*source_x.shape, 2), dtype=precision)
     grid[..., 0] = (source_x - left) * (2.0 / (right - left)) - 1.0
     grid[..., 1] = (source_y - top) * (2.0 / (bottom - top)) - 1.0
@@ -108,20 +108,20 @@ def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix)
     if image.dtype == np.bool_:
         values = values >= 0.5
     elif np.issubdtype(image.dtype, np.integer):
-        # A weighted mean of values of this type cannot leave its range by rounding.
+        # The weights of a mean cannot take it out of the range of this type, even with rounding.
         values = np.rint(values)
     tile[...] = values
 
 
 def _sources(matrix: Matrix, height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the source positions of the pixel centres of an output: x and y, (height, width) each."""
+    """Return the positions in the source of the pixel centres of an output: x and y, each (height, width)."""
     x, y = np.arange(width)[None, :] + 0.5, np.arange(height)[:, None] + 0.5
     across: NDArray[np.float64] = (matrix[0, 0] * x + matrix[0, 2]) + matrix[0, 1] * y
     down: NDArray[np.float64] = (matrix[1, 0] * x + matrix[1, 2]) + matrix[1, 1] * y
     if matrix[2, 0] == matrix[2, 1] == 0:
         return across / matrix[2, 2], down / matrix[2, 2]
     depth = matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2]
-    # Points on the horizon of a perspective have no source.
+    # In a perspective, points on the horizon have no source.
     beyond = depth == 0
     depth[beyond] = 1.0
     across[beyond] = down[beyond] = -2.0
@@ -158,13 +158,13 @@ def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[fl
 def rotate_image(image: Array, angle: float, expand: bool = False, preserve_origin_shape: bool = False) -> Array:
     """Rotate an image about its centre, counter-clockwise on screen.
 
-    Rotations by multiples of 90 degrees copy pixels; other rotations interpolate bilinearly. docTR
-    rotates about a point half a pixel off the centre, and so loses a row and a column at every right angle.
+    Rotations by multiples of 90 degrees copy pixels. All other rotations interpolate bilinearly. docTR rotates about a
+    point that is half a pixel off the centre, and so loses a row and a column at every right angle.
 
     Args:
         image: Array (H, W) or (H, W, C).
         angle: Degrees.
-        expand: Whether to pad the image so that no corner is lost, and then pad it to its original aspect ratio.
+        expand: Whether to pad the image until no corner is lost, and then to its original aspect ratio.
         preserve_origin_shape: With `expand`, whether to scale the result to the size of the input.
 
     Returns:
@@ -210,7 +210,7 @@ def remove_image_padding(image: Array) -> Array:
         image: Array (H, W) or (H, W, C).
 
     Returns:
-        A view without the border; the whole image if all of it is black.
+        A view of the image without the border; of the whole image if all of it is black.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import remove_image_padding
@@ -242,7 +242,7 @@ def straighten_page(page: Array, angle: float) -> tuple[Array, NDArray[np.float6
     ((200, 100, 3), [200.0, 0.0, 1.0])
     """
     height, width = page.shape[:2]
-    # Subtract rounding errors of the sines, which would add a pixel.
+    # Subtract rounding errors of the sine and cosine, which would add a pixel.
     tall, wide = (ceil(side - 1e-6) for side in compute_expanded_shape((height, width), angle))
     back = translation(width / 2, height / 2) @ rotation(-angle) @ translation(-wide / 2, -tall / 2)
     return warp(page, back, (tall, wide)), back
@@ -253,8 +253,9 @@ def extract_crops(img: Array, boxes: Array) -> list[Array]:
 
     Args:
         img: Array (H, W) or (H, W, C).
-        boxes: (N, 4) as (xmin, ymin, xmax, ymax). Float boxes are relative and include their last row and column.
-            Integer boxes are in pixels and exclude them. Boxes are clipped to the image.
+        boxes: (N, 4) as (xmin, ymin, xmax, ymax). Float boxes are relative, and the crop includes the row ymax and the
+            column xmax. Integer boxes are in pixels, and the crop does not include these. Boxes are clipped to the
+            image.
 
     Returns:
         N arrays (h, w) or (h, w, C). Empty boxes give arrays without pixels.
@@ -296,8 +297,8 @@ def extract_rcrops(
             and the crop follows all four corners (perspective) instead of the first three.
 
     Returns:
-        N arrays (h, w) or (h, w, C), black outside of the image. h and w are the lengths of the sides, rounded down. A
-        box with a side below one pixel, or without area if `assume_horizontal`, gives an array without pixels.
+        N arrays (h, w) or (h, w, C), black outside of the image. h and w are the lengths of the sides, rounded down. If
+        a side is below one pixel, or the box has no area with `assume_horizontal`, the array has no pixels.
 
     Raises:
         InvalidArgumentError: if the polygons have a wrong shape, are not finite, or are too large.
@@ -340,7 +341,7 @@ def _affine_crop(img: Array, quad: Array) -> Array:
     length, depth = float(np.linalg.norm(along)), float(np.linalg.norm(down))
     if length < 1 or depth < 1:
         return _no_pixels(img)
-    # The centres of the outermost pixels are at the points; a single row or column is at the first point.
+    # The centres of the outermost pixels are at the corner points. A single row or column is at the first point.
     along, down = along / max(length - 1, 1.0), down / max(depth - 1, 1.0)
     matrix = np.array([[along[0], down[0], quad[0, 0]], [along[1], down[1], quad[0, 1]], [0.0, 0.0, 1.0]])
     return warp(img, between_pixel_centers(matrix), (int(depth), int(length)))
@@ -374,12 +375,12 @@ _SMOOTH = ("bilinear", "bicubic")
 
 @dataclass(frozen=True)
 class Letterbox:
-    """Scaling and padding of images of any size to one size.
+    """A rule for scaling and padding images of any size to one size.
 
     Attributes:
         size: Height and width of the result.
-        preserve_aspect_ratio: Whether both sides are scaled alike, and the rest is padded with zeros.
-        symmetric_pad: Whether all sides are padded; otherwise only the right and the bottom.
+        preserve_aspect_ratio: Whether both sides are scaled alike and the rest is padded with zeros.
+        symmetric_pad: Whether to pad on all sides; otherwise on the right and at the bottom.
     """
 
     size: tuple[int, int]
@@ -387,7 +388,7 @@ class Letterbox:
     symmetric_pad: bool
 
     def place(self, image: Tensor) -> tuple[int, int, int, int]:
-        """Return the place of an image in the result: top, left, height and width."""
+        """Return where an image is in the result: top, left, height and width."""
         height, width = self.size
         if not self.preserve_aspect_ratio:
             return 0, 0, height, width
@@ -403,7 +404,7 @@ class Letterbox:
         return F.pad(resized(image, (height, width), mode), (left, right, top, below))
 
     def padding_mask(self, image: Tensor) -> Tensor:
-        """Return a mask of the image in the result: bool (height, width), False for padding."""
+        """Return a mask of the pixels of the result that show the image: bool (height, width), False for padding."""
         top, left, height, width = self.place(image)
         mask = torch.zeros(self.size, dtype=torch.bool, device=image.device)
         mask[top : top + height, left : left + width] = True
@@ -411,7 +412,7 @@ class Letterbox:
 
 
 def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int]:
-    """Return the greatest size within ``target`` that keeps the aspect ratio; each side has at least one pixel."""
+    """Return the largest size within ``target`` that keeps the aspect ratio. Each side has at least one pixel."""
     height, width = size
     if height / width > target[0] / target[1]:
         return target[0], max(int(target[0] * width / height), 1)
@@ -421,8 +422,9 @@ def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int
 def resized(image: Tensor, size: tuple[int, int], mode: str = "bilinear") -> Tensor:
     """Resize an image (C, H, W) of any dtype.
 
-    ``mode`` is ``"bilinear"`` or ``"bicubic"``, which average when shrinking, ``"nearest"`` or ``"nearest-exact"``.
-    uint8, float32 and float64 are preserved. Other dtypes become float32, except if the image already has the size.
+    ``mode`` is ``"bilinear"``, ``"bicubic"``, ``"nearest"`` or ``"nearest-exact"``. The first two average pixels when
+    shrinking. uint8, float32 and float64 stay as they are. Other dtypes become float32, unless the image already has
+    the size.
     """
     if tuple(image.shape[1:]) == tuple(size):
         return image

@@ -21,7 +21,7 @@ def string_match(word1: str, word2: str) -> tuple[bool, bool, bool, bool]:
         word2: Another string.
 
     Returns:
-        Four booleans, whether the strings are equal: unchanged; in lower case; in ASCII ("é" is "e", "€" is "EUR"); in
+        Whether the strings are equal, four times: unchanged; in lower case; in ASCII ("é" is "e", "€" is "EUR"); and in
         lower-case ASCII.
 
     Raises:
@@ -81,7 +81,7 @@ class TextMatch:
 
         Raises:
             InvalidArgumentError: if the lengths differ, or an argument is a string.
-            MissingDependencyError: as `string_match`.
+            MissingDependencyError: for the same reasons as in `string_match`.
         """
         _check_pairs(gt, pred)
         for true, read in zip(gt, pred, strict=True):
@@ -113,9 +113,9 @@ class TextMatch:
 def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     """Return the minimum number of insertions, deletions and replacements between two sequences (Levenshtein).
 
-    Rows of the table are stored as bits of Python integers (Myers, "A fast bit-vector algorithm for approximate string
-    matching", 1999; Hyyrö, "Explaining and extending the bit-parallel approximate string matching algorithm of
-    Myers", 2001), so that the text of a page takes milliseconds.
+    Rows of the table are stored as the bits of Python integers, so a page of text takes milliseconds. (Myers, "A fast
+    bit-vector algorithm for approximate string matching", 1999; Hyyrö, "Explaining and extending the bit-parallel
+    approximate string matching algorithm of Myers", 2001.)
 
     Args:
         one: A string, or a list of words.
@@ -149,7 +149,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
 def aligned(true: str, read: str) -> list[tuple[str, str]]:
     """Align the characters of two texts with the fewest edits (Wagner and Fischer, 1974).
 
-    A missing or additional character is paired with ``""``. If several alignments have equally many edits,
+    A missing or additional character is paired with ``""``. Among alignments with equally many edits, those with
     replacements are preferred.
 
     >>> from mediatensor.ocr.utils._text_scores import aligned
@@ -211,7 +211,7 @@ class _ErrorRate:
             self.total += len(units)
 
     def summary(self) -> float | None:
-        """Return the error rate, from 0 (perfect) to values above 1, or ``None`` if there is no true text."""
+        """Return the error rate, from 0 (perfect) to values above 1; ``None`` if there is no true text."""
         return self.edits / self.total if self.total else None
 
     def reset(self) -> None:
@@ -222,8 +222,8 @@ class _ErrorRate:
 class CharacterErrorRate(_ErrorRate):
     """Insertions, deletions and replacements of characters, per character of the true text (CER).
 
-    A character is a Unicode code point, spaces included. Texts are compared without normalisation. Edits and characters
-    are each summed over all texts, and then divided, so that longer texts have more weight.
+    A character is a Unicode code point; spaces count. Texts are compared without normalisation. The total number of
+    edits is divided by the total number of characters, so longer texts have more weight.
 
     >>> from mediatensor.ocr.utils import CharacterErrorRate
     >>> metric = CharacterErrorRate()

@@ -24,9 +24,9 @@ class Sample:
 
     Attributes:
         image: The image, a tensor (C, H, W): uint8 in [0, 255] or floating point in [0, 1].
-        mask: The pixels that count, a tensor (H, W), or ``None``.
-        target: The ground truth: relative boxes, an array (N, 4) of (xmin, ymin, xmax, ymax); relative polygons, an
-            array (N, 4, 2); a dict of such arrays by class; a text; a class number in an array (1,); or ``None``.
+        mask: A tensor (H, W) that marks the pixels that count, or ``None``.
+        target: The ground truth. It is an array of relative boxes (N, 4), as (xmin, ymin, xmax, ymax), or of relative
+            polygons (N, 4, 2); a dict of such arrays by class; a text; an array (1,) with a class number; or ``None``.
 
     Example:
         >>> import numpy as np
@@ -42,13 +42,13 @@ class Sample:
     target: Any | None = None
 
     def replace(self, **kwargs: Any) -> Sample:
-        """Return a new sample with some fields replaced; the other fields are the same objects.
+        """Return a new sample with some fields replaced. The other fields are the same objects as in this sample.
 
         Args:
             **kwargs: ``image``, ``mask`` or ``target``. Other names have no effect, as in docTR.
 
         Returns:
-            The new sample; this sample is not changed.
+            The new sample. This sample is not changed.
         """
         return Sample(
             image=kwargs.get("image", self.image),

@@ -18,8 +18,8 @@ def get_font(font_family: str | None = None, font_size: int = 13) -> Font:
     """Return a font for drawing.
 
     Args:
-        font_family: The path of a font file, or the name of an installed font ("DejaVuSans.ttf"). ``None`` is Pillow's
-            own font, which has only Latin letters and is the same on every machine.
+        font_family: The path of a font file, or the name of an installed font ("DejaVuSans.ttf"). ``None`` means
+            Pillow's own font, which has only Latin letters, and is the same on every machine.
         font_size: Pixels per em, at least 1.
 
     Returns:

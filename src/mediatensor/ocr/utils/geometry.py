@@ -50,7 +50,7 @@ __all__ = [
     "straighten_page",
 ]
 
-# For fewer points than this, all pairs of points are tried as edges, instead of the edges of the convex hull.
+# With fewer points than this, try all pairs of points as edges, instead of computing the convex hull.
 _FEW = 9
 
 
@@ -84,7 +84,8 @@ def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
 def reading_geometry(geometry: Any, turn: object) -> Any:
     """Return the geometry of text with corners in reading direction.
 
-    Boxes with text turned by 90, 180 or 270 degrees (clockwise) become four points. Other geometries are unchanged.
+    If ``turn``, the clockwise rotation of the text, is 90, 180 or 270 degrees, a box becomes four points. Other
+    geometries are unchanged.
 
     >>> reading_geometry(((0.1, 0.2), (0.3, 0.4)), 180)
     ((0.3, 0.4), (0.1, 0.4), (0.1, 0.2), (0.3, 0.2))
@@ -131,7 +132,7 @@ def to_corners(box: ArrayLike) -> BoundingBox:
 
 
 def to_quad(geometry: Any) -> NDArray[np.float64]:
-    """Return four points unchanged. For other geometries, return the corners (4, 2) of their box, from the top left."""
+    """Return the corners (4, 2): four points unchanged; of any other geometry, those of its box, from the top left."""
     points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
     if len(points) == 4:
         return points
@@ -148,7 +149,7 @@ def order_points(pts: Array) -> Array:
         pts: A quadrangle (4, 2), a straight box (4,), or many quadrangles (N, 4, 2).
 
     Returns:
-        The points of one quadrangle (4, 2), or of many (N, 4, 2), of the input's dtype.
+        The sorted points, (4, 2) or (N, 4, 2), in the dtype of ``pts``.
 
     Raises:
         InvalidArgumentError: if the points have another shape.
@@ -239,14 +240,14 @@ class MinAreaRect(NamedTuple):
 def min_area_rect(points: ArrayLike) -> MinAreaRect:
     """Return the rectangle of least area, at any angle, that contains all points.
 
-    One side of the rectangle lies on an edge of the convex hull (Freeman and Shapira, "Determining the minimum-area
-    encasing rectangle for an arbitrary closed curve", 1975). All edges of the hull are therefore tried, in one step.
+    One side of this rectangle lies on an edge of the convex hull (Freeman and Shapira, "Determining the minimum-area
+    encasing rectangle for an arbitrary closed curve", 1975). Therefore all edges of the hull are tried, in one step.
 
     Args:
         points: Finite coordinates of shape (N, 2), with N at least 1. Points may coincide or lie on one line.
 
     Returns:
-        The rectangle. If several rectangles are equally small, the one closest to upright.
+        The rectangle. If several are equally small, it is the one closest to upright.
 
     Raises:
         InvalidArgumentError: if the shape is wrong, or a coordinate is not finite.
@@ -270,7 +271,7 @@ def min_area_rect(points: ArrayLike) -> MinAreaRect:
 
 
 def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return points with the same convex hull as the cloud, and vectors that include all edges of this hull."""
+    """Return points with the same convex hull as the cloud, and vectors among which are all edges of this hull."""
     if len(cloud) < _FEW:
         return cloud, (cloud[:, None] - cloud[None, :]).reshape(-1, 2)
     try:
@@ -318,7 +319,7 @@ def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox
         bboxes: At least one box: an array (N, 4), or a sequence of ``((xmin, ymin), (xmax, ymax))``.
 
     Returns:
-        An array (4,) for an array, else a box.
+        The enclosing box: an array (4,) if ``bboxes`` is an array, otherwise a tuple.
 
     >>> from mediatensor.ocr.utils import resolve_enclosing_bbox
     >>> resolve_enclosing_bbox([((0.1, 0.1), (0.2, 0.2)), ((0.15, 0.0), (0.3, 0.1))])
@@ -332,7 +333,7 @@ def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox
 def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int = 1024) -> NDArray[np.float64]:
     """Return the rectangle of least area, at any angle, around rotated boxes.
 
-    Relative coordinates are treated as coordinates of a square page, as in docTR.
+    Relative coordinates are treated as if the page were a square, as in docTR.
 
     Args:
         rbboxes: Rotated boxes, each (4, 2).
@@ -366,7 +367,7 @@ def rotate_abs_points(points: Array, angle: float = 0.0) -> Array:
         angle: Degrees.
 
     Returns:
-        The rotated points (N, 2), floats of at least the input's precision.
+        The rotated points (N, 2), floating point, with at least the precision of ``points``.
 
     Example:
         >>> import numpy as np
@@ -452,9 +453,10 @@ def rotate_boxes(
         loc_preds: Relative boxes (N, 4) or (N, 4, 2).
         angle: Degrees, between -90 and 90.
         orig_shape: Height and width of the page; further items, such as channels, are ignored.
-        min_angle: Boxes are not rotated if the angle is closer to 0 or to 90 degrees than this, regardless of its sign.
-        target_shape: Height and width of the page that the rotated boxes refer to, for example without the padding of
-            ``rotate_image(expand=True)``. Ignored if the boxes are not rotated.
+        min_angle: If the angle is closer than this to 0 degrees, or to 90 degrees in either direction, boxes are not
+            rotated.
+        target_shape: Height and width of the page to which the rotated boxes refer, for example the page without the
+            padding of ``rotate_image(expand=True)``. Ignored if the boxes are not rotated.
 
     Returns:
         Relative polygons (N, 4, 2), not clipped.

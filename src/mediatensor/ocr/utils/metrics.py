@@ -1,4 +1,4 @@
-"""Metrics of detection, of recognition and of both together, named as in docTR, and error rates.
+"""Metrics of detection, recognition, and both together, named as in docTR; and error rates.
 
 ``update`` of a metric adds data, ``summary`` returns the scores, and ``reset`` discards all data.
 """
@@ -45,7 +45,7 @@ def hmean(recall: float | None, precision: float | None) -> float | None:
         precision: The precision in [0, 1], or ``None`` if undefined.
 
     Returns:
-        The mean in [0, 1]; 0.0 if both are 0, ``None`` if one is undefined.
+        The mean in [0, 1]: 0.0 if both are 0, ``None`` if one of them is undefined.
 
     >>> from mediatensor.ocr.utils import hmean
     >>> hmean(0.5, 1.0), hmean(0.0, 0.0), hmean(None, 1.0)
@@ -57,7 +57,7 @@ def hmean(recall: float | None, precision: float | None) -> float | None:
 
 
 class _BoxMetric:
-    """Base class of box metrics, which matches true and predicted boxes and computes rates from the counts."""
+    """Base class of box metrics. It matches true and predicted boxes, and computes rates from the counts."""
 
     def __init__(self, iou_thresh: float = 0.5, use_polygons: bool = False) -> None:
         self.iou_thresh = check_threshold(iou_thresh)
@@ -123,11 +123,11 @@ class LocalizationConfusion(_BoxMetric):
         self.matches += len(self._pair(gts, preds)[0])
 
     def summary(self) -> tuple[float | None, float | None, float | None]:
-        """Return the scores so far, each ``None`` if it is undefined.
+        """Return the scores so far. Each is ``None`` if it is undefined.
 
         Returns:
-            Recall (matches per true box), precision (matches per predicted box), and the mean over the predicted
-            boxes of the largest IoU with a true box, rounded to two digits.
+            Recall (matches per true box); precision (matches per predicted box); and mean IoU, that is, the mean over
+            the predicted boxes of the largest IoU with a true box, rounded to two digits.
         """
         return self._recall(self.matches), self._precision(self.matches), self._mean_iou()
 
@@ -137,10 +137,10 @@ class LocalizationConfusion(_BoxMetric):
 
 
 class OCRMetric(_BoxMetric):
-    """Recall and precision of words that are detected and recognised.
+    """Recall and precision of words that are both detected and recognised.
 
-    Arguments and pairing of boxes are as for `LocalizationConfusion`. A match also needs the same text, compared by
-    `string_match`.
+    Arguments and pairing of boxes are as for `LocalizationConfusion`. A pair is a match only if it also has the same
+    text, according to `string_match`.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import OCRMetric
@@ -180,11 +180,11 @@ class OCRMetric(_BoxMetric):
             self.unicase_matches += unicase
 
     def summary(self) -> tuple[dict[str, float | None], dict[str, float | None], float | None]:
-        """Return the scores so far, each ``None`` if it is undefined.
+        """Return the scores so far. Each is ``None`` if it is undefined.
 
         Returns:
-            Recall and precision, each under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``, and the mean
-            IoU as in `LocalizationConfusion`.
+            Recall, precision, and the mean IoU as in `LocalizationConfusion`. Recall and precision each have the keys
+            ``raw``, ``caseless``, ``anyascii`` and ``unicase``.
         """
         counts = (self.raw_matches, self.caseless_matches, self.anyascii_matches, self.unicase_matches)
         recall = {name: self._recall(count) for name, count in zip(MATCHES, counts, strict=True)}
@@ -199,7 +199,8 @@ class OCRMetric(_BoxMetric):
 class DetectionMetric(_BoxMetric):
     """Recall and precision of boxes that have a class.
 
-    Arguments and pairing of boxes are as for `LocalizationConfusion`. A match also needs the same class.
+    Arguments and pairing of boxes are as for `LocalizationConfusion`. A pair is a match only if it also has the same
+    class.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import DetectionMetric
@@ -225,14 +226,14 @@ class DetectionMetric(_BoxMetric):
             pred_labels: The M predicted classes.
 
         Raises:
-            InvalidArgumentError: if the numbers of boxes and classes differ; otherwise as `LocalizationConfusion`.
+            InvalidArgumentError: if the numbers of boxes and classes differ, or as in `LocalizationConfusion`.
         """
         _check_labels(gt_boxes, pred_boxes, gt_labels, pred_labels)
         truth, prediction = self._pair(gt_boxes, pred_boxes)
         self.num_matches += int((np.asarray(gt_labels)[truth] == np.asarray(pred_labels)[prediction]).sum())
 
     def summary(self) -> tuple[float | None, float | None, float | None]:
-        """Return recall, precision and mean IoU as in `LocalizationConfusion`, each ``None`` if it is undefined."""
+        """Return recall, precision and mean IoU as in `LocalizationConfusion`. Each is ``None`` if it is undefined."""
         return self._recall(self.num_matches), self._precision(self.num_matches), self._mean_iou()
 
     def reset(self) -> None:
@@ -261,13 +262,12 @@ class TableCellMetric(_BoxMetric):
 
         Args:
             gt_cells: True boxes of the cells, (N, 4) or (N, 4, 2).
-            gt_logic: First and last column, first and last row of each true cell, (N, 4).
+            gt_logic: First column, last column, first row and last row of each true cell, (N, 4).
             pred_cells: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
-            pred_logic: First and last column, first and last row of each predicted cell, (M, 4).
+            pred_logic: First column, last column, first row and last row of each predicted cell, (M, 4).
 
         Raises:
-            InvalidArgumentError: if the numbers of boxes and ``logic`` rows differ; otherwise as
-                `LocalizationConfusion`.
+            InvalidArgumentError: if the numbers of boxes and ``logic`` rows differ, or as in `LocalizationConfusion`.
         """
         _check_labels(gt_cells, pred_cells, gt_logic, pred_logic)
         truth, prediction = self._pair(gt_cells, pred_cells)
@@ -276,11 +276,11 @@ class TableCellMetric(_BoxMetric):
         self.struct_matches += int(alike.reshape(len(truth), -1).all(axis=1).sum())
 
     def summary(self) -> dict[str, float | None]:
-        """Return the scores so far, each ``None`` if it is undefined.
+        """Return the scores so far. Each is ``None`` if it is undefined.
 
         Returns:
-            ``"recall"``, ``"precision"``, ``"f1"``, and ``"structure_acc"``: the share of matches with the same rows
-            and columns as the true cell.
+            ``"recall"``, ``"precision"``, ``"f1"``, and ``"structure_acc"``, which is the share of matches whose rows
+            and columns are those of the true cell.
         """
         recall, precision = self._recall(self.matches), self._precision(self.matches)
         return {
@@ -298,10 +298,10 @@ class TableCellMetric(_BoxMetric):
 class ObjectDetectionMetric:
     """Mean average precision of boxes with classes and scores, over thresholds of IoU.
 
-    Predictions of a class from all pages are sorted by descending score. Each prediction is compared
-    with the true box of its class that it overlaps most. The prediction is correct if its IoU with this box reaches the
-    threshold, and no prediction with a higher score has taken the box. Average precision is the mean, over 101 recalls
-    from 0 to 1, of the best precision at this or a higher recall.
+    The predictions of a class on all pages are sorted by descending score. Each prediction is compared with the true
+    box of its class that it overlaps most. It is correct if its IoU with this box reaches the threshold, and no
+    prediction with a higher score has taken the box. For each of 101 recalls from 0 to 1, the best precision at this or
+    a higher recall is taken. Average precision is the mean of these values.
 
     Args:
         iou_thresholds: The thresholds; by default 0.5, 0.55, ... 0.95.
@@ -371,8 +371,8 @@ class ObjectDetectionMetric:
         """Return the scores so far.
 
         Returns:
-            ``"mAP@[.5:.95]"``, the mean over all thresholds; ``"AP@[.5]"`` and ``"AP@[.75]"``, 0.0 if the threshold is
-            not in ``iou_thresholds``; ``"AP_per_IoU"``, the mean over the classes for each threshold.
+            ``"mAP@[.5:.95]"``, the mean over all thresholds; ``"AP@[.5]"`` and ``"AP@[.75]"``, which are 0.0 if the
+            threshold is not in ``iou_thresholds``; and ``"AP_per_IoU"``, for each threshold the mean over the classes.
 
         Raises:
             InvalidArgumentError: if no page was counted.
@@ -401,7 +401,7 @@ class ObjectDetectionMetric:
         self._pages: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.float64]]] = []
 
     def _matches(self, label: Any) -> tuple[NDArray[Any], NDArray[np.intp], int] | None:
-        """Return the matches of one class, best score first, as for `_average_precision`; None without true boxes."""
+        """Return the matches of a class, by descending score, for `_average_precision`; ``None`` without true boxes."""
         ious, truths, scores, count = [np.zeros(0)], [np.zeros(0, np.intp)], [np.zeros(0)], 0
         for iou, gt_labels, pred_labels, pred_scores in self._pages:
             class_iou = iou[gt_labels == label][:, pred_labels == label]
@@ -417,10 +417,11 @@ class ObjectDetectionMetric:
 
 
 def _average_precision(near: NDArray[np.bool_], truth: NDArray[np.intp], count: int) -> float:
-    """Return the mean over recalls of the best precision at this or a higher recall.
+    """Return the mean over 101 recalls of the best precision at this or a higher recall.
 
-    For each prediction, by descending score, ``near`` is whether its IoU with a true box reaches the threshold, and
-    ``truth`` the index of the true box that it overlaps most. ``count`` is the number of true boxes.
+    The predictions are ordered by descending score. ``near`` tells whether the IoU of a prediction with a true box
+    reaches the threshold; ``truth`` is the index of the true box that it overlaps most. ``count`` is the number of true
+    boxes.
     """
     right = np.zeros(len(near))
     candidates = np.flatnonzero(near)

@@ -1,4 +1,4 @@
-"""Drawing the text of a page on a blank page of the same size."""
+"""Draw the text of a page on a blank page of the same size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._drawing import Color, Lettering, confidence_color, corners, pixel_quad, p
 
 __all__ = ["synthesize_kie_page", "synthesize_page"]
 
-# Maximum number of pixels of a page; such a page takes 600 MB.
+# Maximum number of pixels of a page; the page then takes 600 MB.
 _MAX_PIXELS = 200_000_000
 
 _Exported = Mapping[str, Any]
@@ -38,9 +38,9 @@ def synthesize_page(
 
     Args:
         page: An exported `Page`, possibly after a round trip through JSON.
-        draw_proba: Whether to color words by confidence, from blue for 1 over orange to red for 0.5 and less.
-        font_family: The path of a font file or the name of an installed font. ``None`` uses Pillow's font, and an
-            installed font for letters that Pillow's font lacks.
+        draw_proba: Whether to color words by confidence: from blue for 1, over orange, to red for 0.5 and less.
+        font_family: The path of a font file, or the name of an installed font. ``None`` uses Pillow's font, and an
+            installed font for letters that Pillow's font does not have.
         min_font_size: The minimum font size, in pixels per em.
         max_font_size: The maximum font size.
         background_color: RGB of the page.
@@ -115,7 +115,7 @@ def synthesize_kie_page(
 
 
 def _items(owner: _Exported, name: str) -> list[_Exported]:
-    """Return the list under a key of an export, without items that are not dictionaries."""
+    """Return the list under a key of an export, leaving out items that are not dictionaries."""
     return [item for item in owner.get(name) or () if isinstance(item, Mapping)]
 
 

@@ -1,6 +1,6 @@
-"""Show recognised pages in matplotlib figures, with functions named as in docTR, or as plain pictures.
+"""Show recognised pages in matplotlib figures, with functions named as in docTR, or as plain images.
 
-`overlay` needs Pillow only. All other functions need matplotlib, which ``mediatensor[plot]`` installs.
+`overlay` needs only Pillow. All other functions need matplotlib, which ``mediatensor[plot]`` installs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Rgb: TypeAlias = tuple[float, float, float]
 
 
 def pyplot() -> Any:
-    """Import ``matplotlib.pyplot``, or raise `MissingDependencyError` if matplotlib is not installed."""
+    """Import ``matplotlib.pyplot``. Raise `MissingDependencyError` if matplotlib is not installed."""
     try:
         from matplotlib import pyplot as module
     except ImportError:
@@ -57,7 +57,7 @@ def _patches() -> Any:
 
 
 def _points(geometry: Any, count: int, dimensions: tuple[int, int], preserve_aspect_ratio: bool) -> NDArray[np.float64]:
-    """Return the points (count, 2) of a geometry in pixels of a page of these dimensions."""
+    """Return the points (count, 2) of a geometry in pixels, on a page of these dimensions."""
     try:
         points = np.array(geometry, dtype=np.float64)
     except (TypeError, ValueError):
@@ -89,8 +89,8 @@ def rect_patch(
         alpha: Opacity, from 0 to 1.
         linewidth: The width of the outline, in points.
         fill: Whether the inside is tinted.
-        preserve_aspect_ratio: Whether coordinates are relative to a square around the page, as predictors with this
-            argument return them.
+        preserve_aspect_ratio: Whether coordinates are relative to a square around the page, like the results of a
+            predictor that was made with this argument.
 
     Raises:
         InvalidArgumentError: if the geometry has another form.
@@ -192,7 +192,7 @@ def show_labels_on_hover(ax: Axes, patches: Sequence[Patch]) -> None:
     extents = [patch.get_path().transformed(patch.get_patch_transform()).get_extents() for patch in patches]
     corners = np.array([[box.x0, box.y0, box.x1, box.y1] for box in extents]).reshape(-1, 4)
     areas = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
-    # If two patches have the same size, the later one is on top, such as a word on its line.
+    # Of two patches with the same size, such as a line with one word, the later one is on top.
     by_size = np.lexsort((-np.arange(len(patches)), areas))
 
     def under(x: float, y: float, event: Any) -> Patch | None:
@@ -210,7 +210,7 @@ def show_labels_on_hover(ax: Axes, patches: Sequence[Patch]) -> None:
                 annotation.set_visible(False)
                 ax.figure.canvas.draw_idle()
             return
-        # Place the label toward the middle of the page, where there is space.
+        # Place the label on the side of the middle of the page, where there is space.
         on_left, on_top = event.xdata < sum(ax.get_xlim()) / 2, event.ydata < sum(ax.get_ylim()) / 2
         annotation.set_horizontalalignment("left" if on_left else "right")
         annotation.set_verticalalignment("top" if on_top else "bottom")
@@ -263,16 +263,16 @@ def visualize_page(
     Args:
         page: An exported `Page`.
         image: The page image, array (H, W, 3) or tensor (3, H, W), uint8.
-        words_only: Whether to leave out lines and blocks.
+        words_only: Whether to outline only words, without lines and blocks.
         display_artefacts: Whether to outline artefacts.
         display_layout: Whether to outline layout regions.
         scale: The length of the longer side of the figure, in inches.
-        interactive: Whether to show the text and confidence of the word under the mouse.
-        add_labels: Whether to write the text of every straight box on a figure that is not interactive.
+        interactive: Whether to show the text and confidence of the word that is under the mouse.
+        add_labels: Whether to write the text of every straight box, if the figure is not interactive.
         **kwargs: Arguments of `create_obj_patch`: ``alpha``, ``preserve_aspect_ratio``.
 
     Returns:
-        The figure, registered with pyplot: ``plt.show()`` shows it, and ``plt.close(figure)`` frees it.
+        The figure. It is registered with pyplot: ``plt.show()`` shows it, and ``plt.close(figure)`` frees it.
 
     Raises:
         InvalidArgumentError: if the image or a geometry is unusable.
@@ -324,11 +324,11 @@ def visualize_kie_page(
         page: An exported `KIEPage`.
         image: The page image, array (H, W, 3) or tensor (3, H, W), uint8.
         words_only: Whether to leave out all predictions.
-        display_artefacts: Without effect, because a `KIEPage` has no artefacts.
+        display_artefacts: Has no effect, because a `KIEPage` has no artefacts.
         display_layout, scale, interactive, add_labels, **kwargs: As for `visualize_page`.
 
     Returns:
-        The figure, as for `visualize_page`.
+        The figure; see `visualize_page`.
 
     Raises:
         InvalidArgumentError, MissingDependencyError: as for `visualize_page`.
@@ -400,10 +400,10 @@ def draw_boxes(
     color: tuple[int, int, int] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Draw an image with boxes into the current axes of matplotlib. ``plt.show()`` then shows the figure.
+    """Draw an image with boxes into matplotlib's current axes. ``plt.show()`` then shows the figure.
 
     Args:
-        boxes: Relative boxes, straight (N, 4) or rotated (N, 4, 2), or with scores, (N, 5) or (N, 5, 2).
+        boxes: Relative boxes, straight (N, 4) or rotated (N, 4, 2); or boxes with scores, (N, 5) or (N, 5, 2).
         image: Array (H, W, 3) or tensor (3, H, W), uint8 or floats in [0, 1]. It is not changed.
         color: RGB of the outlines, from 0 to 255; blue by default.
         **kwargs: Arguments of ``matplotlib.pyplot.plot`` for the outlines: ``linewidth``, ``alpha``, ...
@@ -443,26 +443,26 @@ def overlay(
     font_family: str | None = None,
     structure: bool = True,
 ) -> NDArray[np.uint8]:
-    """Draw the word boxes of a page, colored by confidence, together with the text.
+    """Draw the word boxes of a page, colored by confidence, and the text.
 
-    If the page has a structure, its regions are drawn with their kinds, and with numbers and arrows that show their
-    order. Table cells are outlined, and arrows lead from the keys to the values of fields.
+    If the page has a structure, its regions are drawn with their kinds, and with numbers and arrows that show the
+    reading order. Table cells are outlined, and arrows lead from the keys of fields to their values.
 
     Args:
         page: A `Page` or `KIEPage`, or the export of a page.
-        image: The image: array (H, W, 3) or tensor (3, H, W), uint8. ``None`` is the image of the page.
-        text: The place for the text: ``"beside"`` the page, on a blank page (the result is twice as wide); ``"above"``
-            each box, for pages of few words, such as video frames; or ``"none"``.
-        line_width: The width of outlines in pixels; ``None`` adapts it to the size of the page.
+        image: The image: array (H, W, 3) or tensor (3, H, W), uint8. ``None`` means the image of the page.
+        text: Where to write the text. ``"beside"``: on a blank page to the right, which makes the result twice as wide.
+            ``"above"``: above each box, for pages of few words, such as video frames. ``"none"``: nowhere.
+        line_width: The width of outlines in pixels; ``None`` chooses it by the size of the page.
         font_family: As for `get_font`.
         structure: Whether to draw regions, table cells and fields, if the page has any.
 
     Returns:
-        Array (H, W, 3) uint8, or (H, 2 W, 3). Blue boxes have a high confidence, orange boxes a lower one, and red
-        boxes 0.5 or less. Purple boxes are lines that were not read completely.
+        Array (H, W, 3) uint8, or (H, 2 W, 3). Boxes with a high confidence are blue, those with a lower one orange, and
+        those with 0.5 or less red. Purple boxes are lines that were not read completely.
 
     Raises:
-        InvalidArgumentError: if there is no image, or the value of an argument is unusable.
+        InvalidArgumentError: if there is no image, or an argument is invalid.
 
     Example:
         >>> import numpy as np
@@ -493,7 +493,7 @@ def overlay(
         _label(canvas, words, font_family)
     if text == "beside":
         synthesize = synthesize_kie_page if "predictions" in exported else synthesize_page
-        # The given picture may have another size than the picture that was recognised.
+        # The given image may have another size than the image that was read.
         read = synthesize({**exported, "dimensions": size}, draw_proba=True, font_family=font_family)
         return np.concatenate([np.asarray(canvas), read], axis=1)
     return np.array(canvas)

@@ -1,6 +1,6 @@
 """Text in video, with times and places.
 
-`tracks` has the data, `captions` writes subtitles, and `reading` holds and exports all text of a video.
+`tracks` defines the data, `captions` writes subtitles, and `reading` has all text of a video and exports it.
 """
 
 from __future__ import annotations

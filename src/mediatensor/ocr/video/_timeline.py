@@ -1,4 +1,4 @@
-"""Draw the time line of tracks, and a sheet of slides, with Pillow."""
+"""Draw a time line of tracks, and a sheet of slides, with Pillow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BAR_HEIGHT, _BAR_GAP, _LANE_GAP = 22, 3, 9
 _AXIS_HEIGHT = 26
 _TITLE_HEIGHT = 34
 _CAPTION_HEIGHT = 24
-# Maximum number of rows of simultaneous texts in a lane.
+# Maximum number of rows in a lane, for texts that are shown at the same time.
 _MAX_ROWS = 6
 # Minimum number of seconds in a strip, and maximum number of strips.
 _SECONDS_PER_STRIP, _MAX_STRIPS = 90.0, 10
@@ -47,7 +47,7 @@ def clock(seconds: float, digits: int = 0) -> str:
 
 
 def draw_timeline(tracks: Sequence[TextTrack], title: str, start: float, stop: float, width: int) -> Image.Image:
-    """Draw a lane for each kind of text, with a bar for each track. Long ranges are drawn in several strips."""
+    """Draw a lane for each kind of text, with a bar for each track. A long range is drawn in several strips."""
     shown = [track for track in tracks if track.start_seconds < stop and track.end_seconds > start]
     kinds = [kind for kind in _LANES if any(track.kind == kind for track in shown)]
     rows = {kind: _rows([track for track in shown if track.kind == kind]) for kind in kinds}
@@ -89,7 +89,7 @@ def draw_timeline(tracks: Sequence[TextTrack], title: str, start: float, stop: f
 
 
 def draw_slides(slides: Sequence[Slide], num_columns: int, tile_width: int) -> Image.Image:
-    """Draw slides side by side, with their numbers and times."""
+    """Draw slides next to each other, with their numbers and times."""
     num_columns = min(num_columns, len(slides))
     tiles = [_tile(slide.page, tile_width) for slide in slides]
     tops, bottom = [], _MARGIN
@@ -116,7 +116,7 @@ def _tile(page: Page, width: int) -> Image.Image:
 
 
 def _rows(tracks: Sequence[TextTrack]) -> list[int]:
-    """Return for each track the first row in which it overlaps no earlier track; if there is none, the last row."""
+    """Return for each track the first row in which it overlaps no earlier track; the last row if there is none."""
     ends: list[float] = []
     rows = []
     for track in tracks:
@@ -150,7 +150,7 @@ def _write(
     size: int,
     colour: tuple[int, int, int],
 ) -> None:
-    """Write one line, anchored at its left middle and cut to a width. Skip it if fewer than two letters fit."""
+    """Write one line, with its left middle at ``place`` and cut to a width. Skip it if fewer than two letters fit."""
     # More than one character per pixel never fits, and measuring text is slow.
     text = " / ".join(text[: round(max(width, 0))].split("\n"))
     text = "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,7 +1,7 @@
-"""`Captions`: tracks that are written as subtitles in SubRip, WebVTT or ASS.
+"""`Captions`: tracks to write as subtitles in SubRip, WebVTT or ASS.
 
-SubRip and WebVTT count milliseconds, ASS counts centiseconds. Times are rounded down. Players that show a subtitle from
-its start until just before its end then show it in exactly the frames of its track::
+SubRip and WebVTT store times in milliseconds, ASS in centiseconds. Times are rounded down. A player that shows a
+subtitle from its start until just before its end then shows it in exactly the frames of its track::
 
     frames      |  first   |   ...    |   last   | first without it
                 ^ 1.03333                        ^ 2.96667 seconds
@@ -28,10 +28,10 @@ __all__ = ["Captions", "SubtitleFormat"]
 
 SubtitleFormat = Literal["srt", "vtt", "ass"]
 
-# Times less than this below a whole unit are rounded up: 2.9999999 seconds is 3 seconds.
+# A time less than this below a whole unit is rounded up: 2.9999999 seconds become 3 seconds.
 _ROUNDING_ERROR = 1e-6
 
-# The usual place of a caption: centred, in the lowest third of the frame.
+# Where captions usually are: centred, and in the lowest third of the frame.
 _USUAL_MIDDLE = (0.42, 0.58)
 _USUAL_TOP = 0.66
 
@@ -57,15 +57,15 @@ _ASS_STYLE = (
 )
 # Ratio of the font size to the height of a line box. Line boxes have a margin.
 _SIZE_OF_LINE = 0.82
-# Font sizes within this factor of the usual size of their kind are written as the usual size.
+# A font size within this factor of the usual size for the kind of text is written as the usual size.
 _SAME_SIZE = 1.35
 
 
 class Captions(Sequence[TextTrack]):
-    """Tracks ordered by start, to be written as subtitles.
+    """Tracks, ordered by start, to write as subtitles.
 
-    Times in files are rounded down, to milliseconds in SubRip and WebVTT and to centiseconds in ASS. Consecutive tracks
-    stay consecutive, and no subtitle has a duration of 0.
+    Times in files are rounded down, to milliseconds in SubRip and WebVTT, and to centiseconds in ASS. If one track
+    starts when another ends, this also holds in the file. No subtitle has a duration of 0.
 
     Args:
         tracks: Tracks in any order.
@@ -118,14 +118,14 @@ class Captions(Sequence[TextTrack]):
     def render(self, format: SubtitleFormat = "srt", *, offset_seconds: float = 0.0) -> str:
         """Return the text of a subtitle file.
 
-        Markup characters are escaped. SubRip has no escapes, so a zero-width word joiner (U+2060) splits text that
-        players would read as markup, such as ``<i>``. In ASS, it follows backslashes. ASS stores the place and size of
-        each text; WebVTT stores places other than the bottom centre.
+        Markup characters are escaped. SubRip has no escapes, so text that players would take for markup, such as
+        ``<i>``, is split by a zero-width word joiner (U+2060). In ASS, a word joiner follows each backslash. ASS stores
+        the place and size of each text. WebVTT stores the place, unless it is the bottom centre.
 
         Args:
             format: ``"srt"``, ``"vtt"`` or ``"ass"``.
-            offset_seconds: Added to all times. For players that count from zero, subtract the start time of the file,
-                which is not zero in MPEG-TS. Negative times become zero.
+            offset_seconds: Seconds to add to all times. If a player counts from zero, subtract the start time of the
+                video, which is not zero in MPEG-TS. Negative times become zero.
 
         Returns:
             The file as text.
@@ -156,7 +156,7 @@ class Captions(Sequence[TextTrack]):
         Args:
             path: Path of the file.
             format: A format of `render`; ``None`` uses the suffix of the path.
-            offset_seconds: Offset as in `render`.
+            offset_seconds: As for `render`.
 
         Raises:
             InvalidArgumentError: The format is unknown.
@@ -171,7 +171,7 @@ class Captions(Sequence[TextTrack]):
 
 
 def check_tracks(tracks: Iterable[TextTrack]) -> tuple[TextTrack, ...]:
-    """Check and sort tracks."""
+    """Check tracks, and return them ordered by start."""
     if not isinstance(tracks, Iterable):
         raise InvalidArgumentError(f"tracks must be a series of TextTrack (got {shown(tracks)}).")
     found = tuple(tracks)
@@ -182,7 +182,7 @@ def check_tracks(tracks: Iterable[TextTrack]) -> tuple[TextTrack, ...]:
 
 
 def format_of(path: str | os.PathLike[str], formats: Sequence[str], format: str | None) -> str:
-    """Return ``format`` if given, else the suffix of the path."""
+    """Return ``format`` or, if it is ``None``, the suffix of the path. Raise if the result is not in ``formats``."""
     suffix = os.path.splitext(path_text("path", path))[1][1:].lower()
     if format is None and suffix not in formats:
         raise InvalidArgumentError(
@@ -211,7 +211,7 @@ def _round_times(
     for seconds in sorted({*starting_at, *ending_at}):
         latest = max(latest, math.floor((seconds + offset_seconds + _ROUNDING_ERROR) * units_per_second))
         ending = ending_at.get(seconds, [])
-        # A track of duration 0 gets its end below.
+        # A track of duration 0 gets its end in the last loop.
         latest = max([latest, *(starts[number] + 1 for number in ending if tracks[number].start_seconds < seconds)])
         for number in starting_at.get(seconds, []):
             starts[number] = latest
@@ -253,9 +253,9 @@ def _render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_sec
 
 
 def _stages(track: TextTrack) -> list[TextTrack]:
-    """Split a roll-up caption into one track for each of its places.
+    """Split a roll-up caption into one track for each place that it is shown at. Return other tracks unchanged.
 
-    Only ASS uses all these tracks. SubRip and WebVTT use only the first track, so that the text is not repeated.
+    Only ASS uses all these tracks. SubRip and WebVTT use only the first one, so that the text is not repeated.
     """
     times = [track.start_seconds, *(place.seconds for place in track.places[1:]), track.end_seconds]
     is_in_order = all(start < end for start, end in pairwise(times))
@@ -270,7 +270,7 @@ def _stages(track: TextTrack) -> list[TextTrack]:
 def _timed_lines(
     tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float
 ) -> list[tuple[list[str], int, int, TextTrack]]:
-    """Return (text lines, start, end, track) of each track that has text, with times in whole units."""
+    """Return (text lines, start, end, track) for each track that has text. Times are in whole units."""
     times = _round_times(tracks, units_per_second, offset_seconds)
     timed = [(text_lines(track.text), *time, track) for track, time in zip(tracks, times, strict=True)]
     return [entry for entry in timed if entry[0]]
@@ -282,7 +282,7 @@ def _ass_clock(centiseconds: int) -> str:
 
 
 def _vtt_place(track: TextTrack) -> str:
-    """Return the WebVTT cue settings for a track's upper edge, and for the side that the text is aligned to."""
+    """Return WebVTT cue settings: the upper edge of the track, and the side to which its text is aligned."""
     (left, top), (right, _) = track.geometry
     middle = (left + right) / 2
     is_central = _USUAL_MIDDLE[0] <= middle <= _USUAL_MIDDLE[1]
@@ -317,7 +317,7 @@ def _ass_place(track: TextTrack, height: int, width: int) -> str:
 
 
 def _alignment(track: TextTrack) -> int:
-    """Return the ASS column: 1 for left-aligned lines, 3 for right-aligned lines, 2 for centred or single lines."""
+    """Return the ASS alignment: 1 for left-aligned, 3 for right-aligned, 2 for centred lines or a single line."""
     if len(track.lines) < 2:
         return 2
     boxes = [line.geometry for line in track.lines]

@@ -1,4 +1,4 @@
-"""`VideoReading`: all text of a video, and its export formats."""
+"""`VideoReading`: all text of a video, with its export formats."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = ["ReadingFormat", "VideoReading"]
 
 ReadingFormat = Literal["srt", "vtt", "ass", "json", "csv", "md", "pdf"]
 
-# Schema and version of exports. A change that older releases cannot read increases the version.
+# Schema and version of exports. The version increases with each change that older releases cannot read.
 _SCHEMA = "mediatensor.ocr.video.VideoReading"
 _SCHEMA_VERSION = 1
 
-# The largest size of a stored reading in bytes.
+# Maximum size of a stored reading in bytes.
 MAX_STORED_BYTES = 256 << 20
 
 _CSV_COLUMNS = (
@@ -52,7 +52,7 @@ class VideoReading:
         name: Name of the video.
         height: Height of the upright video in pixels.
         width: Width of the upright video in pixels.
-        num_frames: Number of frames, as far as the video could be read.
+        num_frames: Number of frames up to which the video could be read.
         begin_seconds: Time at which the first frame is shown.
         end_seconds: Time at which the last frame ends.
         tracks: Tracks of text, ordered by start.
@@ -102,7 +102,7 @@ class VideoReading:
 
     @property
     def captions(self) -> Captions:
-        """The tracks of kind caption, to be written as subtitles.
+        """The tracks of kind ``"caption"``, which can be saved as subtitles.
 
         Example:
             >>> from mediatensor.ocr.video import VideoReading
@@ -137,7 +137,7 @@ class VideoReading:
         return Captions(chosen, height=max(self.height, 1), width=max(self.width, 1))
 
     def slides_document(self) -> Document:
-        """Return the slides as pages of a document, which exports to searchable PDF, Markdown and all other formats.
+        """Return the slides as pages of a document, which can be exported as searchable PDF, Markdown and so on.
 
         Example:
             >>> from mediatensor.ocr.video import VideoReading
@@ -147,7 +147,7 @@ class VideoReading:
         return Document([slide.page for slide in self.slides])
 
     def export(self) -> dict[str, Any]:
-        """Return everything as nested dictionaries of plain types, without the images of slides.
+        """Return everything except the images of slides, as nested dictionaries of plain types.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``VideoReading.from_dict`` reads.
@@ -176,19 +176,19 @@ class VideoReading:
 
     @classmethod
     def from_dict(cls, save_dict: Mapping[str, Any], pictures: Sequence[NDArray[np.uint8]] | None = None) -> Self:
-        """Restore a reading from the result of `export`.
+        """Restore a reading from a result of `export`.
 
         Args:
             save_dict: The export, possibly after a round trip through JSON.
-            pictures: Images of the slides, uint8 (H, W, 3), which exports do not include. Without them, slides cannot
-                be shown or written as PDF.
+            pictures: Images of all slides, uint8 (H, W, 3), which are not in the export. Without them, slides can
+                neither be shown nor written as PDF.
 
         Returns:
             The reading.
 
         Raises:
-            InvalidArgumentError: The export is invalid, damaged or of a later version, or the number of images differs
-                from the number of slides.
+            InvalidArgumentError: The export is damaged or of a later version, or there are not as many images as
+                slides.
         """
         stored = _stored_dict(save_dict, "reading")
         if stored.get("schema") != _SCHEMA:
@@ -223,7 +223,7 @@ class VideoReading:
             path: Path of the file.
 
         Returns:
-            The reading, without images of slides.
+            The reading. Its slides have no images.
 
         Raises:
             SourceNotFoundError: The file does not exist.
@@ -257,16 +257,17 @@ class VideoReading:
 
         Args:
             path: Path of the file.
-            format: One of the following; ``None`` uses the suffix of the path.
+            format: One of the following formats; ``None`` uses the suffix of the path.
 
                 * ``"srt"``, ``"vtt"``, ``"ass"``: the captions, see `Captions.save`;
                 * ``"json"``: the result of `export`;
                 * ``"csv"``: a row for each track of any kind, with a header (RFC 4180, UTF-8);
-                * ``"md"``, ``"pdf"``: the slides, as Markdown with their times, or as a searchable PDF.
+                * ``"md"``, ``"pdf"``: the slides, as Markdown with their times or as searchable PDF.
 
         Raises:
-            InvalidArgumentError: The format is unknown, or needs slides or slide images that the reading lacks.
-            MissingDependencyError: pypdfium2 is not installed, for PDF.
+            InvalidArgumentError: The format is unknown, or needs slides or images of slides that the reading does not
+                have.
+            MissingDependencyError: ``"pdf"`` needs pypdfium2, which is not installed.
             WriteError: The file cannot be written.
             SourceTypeError: ``path`` is not a path.
         """
@@ -310,7 +311,7 @@ class VideoReading:
     def synthesize_timeline(
         self, *, start_seconds: float | None = None, stop_seconds: float | None = None, width: int = 1600
     ) -> NDArray[np.uint8]:
-        """Draw the time line: a lane for each kind, with a bar from the start to the end of each track.
+        """Draw the time line: a lane for each kind of text, with a bar from the start to the end of each track.
 
         A long video is drawn in several strips, one below the other.
 
@@ -323,7 +324,7 @@ class VideoReading:
             The image, uint8 (H, W, 3).
 
         Raises:
-            InvalidArgumentError: A time is not finite, start is not before stop, or the width is out of range.
+            InvalidArgumentError: A time is not finite, the start is not before the stop, or the width is out of range.
 
         Example:
             >>> from mediatensor.ocr.video import TextTrack, VideoReading
@@ -348,14 +349,14 @@ class VideoReading:
         """Draw a sheet of the slides, with their numbers and times.
 
         Args:
-            num_columns: Largest number of slides in a row.
+            num_columns: Maximum number of slides in a row.
             tile_width: Width of each slide in pixels, at least 100.
 
         Returns:
             The image, uint8 (H, W, 3).
 
         Raises:
-            InvalidArgumentError: There are no slides, or slides have no images.
+            InvalidArgumentError: There are no slides, slides have no images, or an argument is invalid.
 
         Example:
             >>> import numpy as np
@@ -371,7 +372,7 @@ class VideoReading:
         return np.asarray(draw_slides(self.slides, columns, whole_number("tile_width", tile_width, at_least=100)))
 
     def show(self, **kwargs: Any) -> None:
-        """Show the time line in a window, or below the cell of a notebook.
+        """Show the time line in a window, or under the cell of a notebook.
 
         Args:
             **kwargs: Arguments of `synthesize_timeline`.

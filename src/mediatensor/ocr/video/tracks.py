@@ -1,7 +1,7 @@
-"""Text of a video as data: tracks with times and places, and slides.
+"""The text of a video as data: tracks with times and places; and slides.
 
-Times are timestamps of the video in seconds, and frames are indices, both as in `VideoDecoder`. Geometries are relative
-to the upright frame.
+Times are timestamps of the video in seconds, and frames are given by index, both as in `VideoDecoder`. Geometries are
+relative to the upright frame.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Alternative", "Appearance", "Box", "Place", "Slide", "TextKind", "Te
 
 TextKind = Literal["caption", "overlay", "scene", "slide"]
 Appearance = Literal["at once", "word by word"]
-# Coordinates and times (30 years) above this value indicate damaged data.
+# Coordinates and times above this value (30 years) indicate damaged data.
 _MAX_VALUE = 1e9
 
 # ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
@@ -29,11 +29,11 @@ Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another reading of the same text.
+    """A different reading of the same text.
 
     Attributes:
         text: The text; lines are separated by ``"\\n"``.
-        share: Share of the votes, from 0 to 1.
+        share: Share of the votes for this reading, from 0 to 1.
 
     Example:
         >>> from mediatensor.ocr.video import Alternative
@@ -110,22 +110,23 @@ class TextTrack:
 
     Attributes:
         text: The text; lines are separated by ``"\\n"``.
-        kind: ``"caption"`` (still and temporary), ``"overlay"`` (logo, clock, score, ticker), ``"scene"`` (part of the
-            filmed scene) or ``"slide"`` (part of a page).
+        kind: ``"caption"`` (does not move, and disappears again), ``"overlay"`` (logo, clock, score, ticker),
+            ``"scene"`` (part of the filmed scene) or ``"slide"`` (part of a page).
         start_seconds: Time at which the first frame with the text is shown.
         end_seconds: Time at which the first frame without the text is shown.
         first_frame: Index of the first frame that shows the text, as in `VideoDecoder`.
         last_frame: Index of the last frame that shows the text.
-        geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame; in the first frame if the text moves.
+        geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For a moving text, its place in the first
+            frame.
         confidence: Probability that the text is right, from 0 to 1.
         lines: Lines of the text from top to bottom; empty if unknown.
-        alternatives: Other readings of the text, most votes first.
+        alternatives: Other readings of the text, starting with the one with most votes.
         appears: ``"at once"``, or ``"word by word"`` as in karaoke, live captions and typing.
-        places: Places of a moving text, frame by frame; empty for a still text.
+        places: The places of a moving text, frame by frame; empty if the text does not move.
 
     Raises:
-        InvalidArgumentError: A value has a wrong type or range, the text is empty, the end is before the start, or the
-            lines do not make up the text.
+        InvalidArgumentError: A value has a wrong type or range, the text is blank, the end is before the start, or the
+            lines do not add up to the text.
 
     Example:
         >>> from mediatensor.ocr.video import TextTrack
@@ -183,13 +184,13 @@ class Slide:
     """A page that is shown for a while, such as a slide of a lecture.
 
     Attributes:
-        number: Number among the slides, from 1.
+        number: Number of the slide, from 1.
         first_frame: Index of the first frame that shows the page.
         last_frame: Index of the last frame that shows the page.
         start_seconds: Time at which the first frame with the page is shown.
         end_seconds: Time at which the first frame without the page is shown.
-        page: The page of `mediatensor.ocr.io` with its text and full-size image. To save memory, pages of long videos
-            read their image on each access, like pages of files.
+        page: A page as in `mediatensor.ocr.io`, with the text and the full-size image. In long videos, every access
+            reads the image again, like pages of files, to save memory.
 
     Raises:
         InvalidArgumentError: A value has a wrong type or range.
@@ -219,7 +220,7 @@ class Slide:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Slide):
             return NotImplemented
-        # Compared as JSON, because pages may hold lists or tuples.
+        # Compare as JSON, because pages may contain lists or tuples.
         return self._extent() == other._extent() and json.dumps(self.page.export()) == json.dumps(other.page.export())
 
     def __hash__(self) -> int:

@@ -145,7 +145,7 @@ class OpenPdf(KeyedPdf):
         """Return pypdfium2's document for a ``with`` block, which holds the lock.
 
         Raises:
-        OpenError: if PDFium cannot open the file.
+            OpenError: if PDFium cannot open the file.
         """
         with pdfium_lock:
             document = _documents.get(self._key)
@@ -237,8 +237,7 @@ class PdfOptions(NamedTuple):
 
 
 class Pixels(NamedTuple):
-    """A rendered page: its size in pixels and its data, uint8, with ``row_bytes`` from the start of one row to the
-    next.
+    """A rendered page: its size in pixels, and its data, uint8, in which each row takes ``row_bytes``.
 
     If there are four channels but not ``has_alpha``, the fourth is unused.
     """

@@ -71,8 +71,7 @@ end"""
 
 
 def _font_file(name: str) -> bytes:
-    """Return the glyphless font as a TrueType file. It has three glyphs: the missing glyph, a box for text, and a
-    space.
+    """Return the glyphless font as a TrueType file with three glyphs: the missing glyph, a box for text, and a space.
 
     ``name`` replaces the stored name, and must have the same length. PDFium merges fonts of the same name on a page.
     """

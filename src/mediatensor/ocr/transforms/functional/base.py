@@ -1,6 +1,6 @@
 """Change the colours of images, rotate and crop images with their boxes, and add shadows.
 
-docTR has a module of the same name, with the functions that need no tensors.
+The functions that need no tensors are also in docTR's module of the same name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...utils import rotate_abs_geoms
 __all__ = ["create_shadow_mask", "crop_boxes"]
 
 Array: TypeAlias = NDArray[Any]
-# Up to this many pixels, shadow edges are drawn finer. Shadows on larger images take less memory.
+# Up to this many pixels, edges of shadows are drawn more finely. On larger images, this would take too much memory.
 _FINE_PIXELS = 4_000_000
 # Luminance weights of red, green and blue, as in torchvision.
 _LUMINANCE = (0.2989, 0.587, 0.114)
@@ -41,7 +41,7 @@ def crop_boxes(boxes: Array, crop_box: tuple[float, float, float, float]) -> Arr
         out.
 
     Raises:
-        InvalidArgumentError: Either the boxes or the crop is relative, but not both.
+        InvalidArgumentError: One of boxes and crop is relative, and the other is in pixels.
 
     Example:
         >>> import numpy as np
@@ -71,18 +71,18 @@ def create_shadow_mask(
     max_tip_width: float = 0.5,
     max_tip_height: float = 0.3,
 ) -> NDArray[np.float32]:
-    """Make a random shadow, which fades from its base at one side of an image to a tip inside the image.
+    """Make a random shadow. It fades from its base, at one side of an image, to a tip inside the image.
 
     As in docTR, seven random numbers come from NumPy's global generator.
 
     Args:
         target_shape: Height and width of the mask.
-        min_base_width: Smallest width of the base, relative to the side.
-        max_tip_width: Largest width of the tip.
-        max_tip_height: Largest slant of the tip.
+        min_base_width: Smallest width of the base, relative to the side of the image.
+        max_tip_width: Largest width of the tip, relative to the side of the image.
+        max_tip_height: Largest difference in height between the ends of the tip, relative to the image.
 
     Returns:
-        (height, width) in [0, 1]. 1 is the darkest.
+        The shadow, (height, width), in [0, 1], where 1 is the darkest.
 
     Example:
         >>> import numpy as np
@@ -118,9 +118,9 @@ def create_shadow_mask(
 
 
 def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, float]:
-    """Return (x, y) where a line meets the edge of an image when its first point moves outward.
+    """Return the point (x, y) at the edge of an image to which the first point of a line moves outward along the line.
 
-    ``line``, (2, 2), has the point that moves, then the fixed point. A point on the edge does not move.
+    ``line``, (2, 2), has the point that moves, then a fixed point. A point that is already on the edge does not move.
 
     Raises:
         InvalidArgumentError: The points are the same, or the line does not meet the edge.
@@ -141,7 +141,7 @@ def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, floa
 
 
 def _extend_to_edge(outline: Array, shape: tuple[int, int]) -> Array:
-    """Move the base of a shadow outline to the image edge, and insert the corner if the base is on two sides."""
+    """Move the base of a shadow outline to the image edge. If it touches two sides, insert the corner between them."""
     height, width = shape
     outline = outline.copy()
     for base, tip in ((0, 3), (1, 2)):
@@ -155,12 +155,12 @@ def _extend_to_edge(outline: Array, shape: tuple[int, int]) -> Array:
 
 
 def _fill_outline(outline: Array, shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Fill an outline with 1 inside, 0 outside, and shades between at the edge."""
+    """Fill an outline: 1 inside, 0 outside, and shades in between at the edge."""
     height, width = shape
-    # Draw the outline larger, so that reducing it makes shades at the edge.
+    # Draw the outline larger. Reducing it then makes shades at the edge.
     times = 4 if height * width <= _FINE_PIXELS else 2
     canvas = Image.new("L", (width * times, height * times))
-    # The centre of a pixel is at half its width. The outline extends half a pixel to either side, as in OpenCV.
+    # The centre of a pixel is at half its width. The outline extends by half a pixel to each side, as in OpenCV.
     points = [(x, y) for x, y in ((outline + 0.5) * times - 0.5).tolist()]
     draw = ImageDraw.Draw(canvas)
     draw.polygon(points, fill=255)
@@ -209,7 +209,7 @@ def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
 
 
 def rotate_sample(img: Tensor, geoms: Array, angle: float, expand: bool = False) -> tuple[Tensor, NDArray[np.float32]]:
-    """Rotate an image and its boxes about the centre. Pixels are not interpolated; the outside is black.
+    """Rotate an image and its boxes about the centre. Pixels are not interpolated; areas outside the image are black.
 
     Args:
         img: (C, H, W), of any dtype.
@@ -254,7 +254,7 @@ def rotate_image(image: Tensor, angle: float, expand: bool = False) -> Tensor:
     # For each pixel of the result, compute its source relative to the centre, in half sizes.
     x = torch.linspace(-wide / 2 + 0.5, wide / 2 - 0.5, wide, dtype=dtype, device=image.device)
     y = torch.linspace(-tall / 2 + 0.5, tall / 2 - 0.5, tall, dtype=dtype, device=image.device)[:, None]
-    # Compute the factors first, so that at right angles positions between two pixels are rounded as in torchvision.
+    # Compute the factors first. At right angles, positions between two pixels are then rounded as in torchvision.
     across = x * (2 * cosine / width) - y * (2 * sine / width)
     down = x * (2 * sine / height) + y * (2 * cosine / height)
     grid = torch.stack([across, down], dim=-1)[None]
@@ -280,10 +280,11 @@ def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, floa
     Args:
         img: (C, H, W).
         boxes: (N, 4): relative in [0, 1], or in pixels if any value is above 1.
-        crop_box: (xmin, ymin, xmax, ymax) of the crop, relative. As in docTR, 1 is the last pixel, not its end.
+        crop_box: (xmin, ymin, xmax, ymax) of the crop, relative. As in docTR, 1 means the last pixel, not the edge
+            after it.
 
     Returns:
-        The crop, at least one pixel wide and high, and boxes (M, 4); see `crop_boxes`.
+        The crop, at least one pixel wide and high, and its boxes (M, 4); see `crop_boxes`.
 
     Raises:
         InvalidArgumentError: ``crop_box`` is not relative.
@@ -304,7 +305,7 @@ def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, floa
 
 
 def crop_window(image: Tensor, crop_box: tuple[float, float, float, float]) -> tuple[int, int, int, int]:
-    """Convert a relative crop to left, top, right and bottom in pixels, at least one pixel wide and high."""
+    """Convert a relative crop box to left, top, right and bottom in pixels, at least one pixel wide and high."""
     height, width = image.shape[-2:]
     left, right = (round(value * (width - 1)) for value in crop_box[0::2])
     top, bottom = (round(value * (height - 1)) for value in crop_box[1::2])
@@ -316,7 +317,7 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
 
     Args:
         img: (C, H, W), floating point in [0, 1].
-        opacity_range: Smallest and largest darkness, in [0, 1]. NumPy draws the random darkness and shadow.
+        opacity_range: Smallest and largest darkness, in [0, 1]. NumPy draws the darkness and the shadow at random.
         **kwargs: Arguments of `create_shadow_mask`.
 
     Returns:

@@ -22,7 +22,7 @@ from ...utils.common_types import Nested, Sample
 from ..functional import blur_image, invert_colors, random_shadow
 
 Array: TypeAlias = NDArray[Any]
-# Takes boxes or polygons. Returns the changed ones, and which of the N are kept: bool (N,).
+# Function that takes N boxes or polygons. It returns all N after the change, and which of them to keep, bool (N,).
 Change: TypeAlias = Callable[[Array], tuple[Array, NDArray[np.bool_]]]
 
 
@@ -42,9 +42,9 @@ def range_of(name: str, limits: object) -> tuple[float, float]:
 
 
 def move_boxes(target: Any, change: Change) -> Any:
-    """Return a target in which ``change`` was applied to all arrays of boxes and polygons.
+    """Return a target after applying ``change`` to each array of boxes or polygons in it.
 
-    Texts and class numbers stay unchanged. ``"labels"`` next to ``"boxes"`` keep only the entries of the kept boxes.
+    Texts and class numbers stay unchanged. If boxes under ``"boxes"`` are dropped, so are their ``"labels"``.
 
     Raises:
         InvalidArgumentError: The target has another type, or an array has another shape.
@@ -70,7 +70,7 @@ def corners_of(boxes: Array) -> tuple[Array, Array]:
 
 
 def _has_boxes(value: object, *, is_value: bool) -> bool:
-    """Whether a value is a non-empty array of boxes or polygons. Raise an error if its type is not accepted."""
+    """Return whether a value is a non-empty array of boxes or polygons. Raise an error if its type is not accepted."""
     if isinstance(value, np.ndarray):
         if value.size == 0 or (value.ndim < 2 and (is_value or value.size == 1)):
             return False
@@ -87,10 +87,10 @@ def _has_boxes(value: object, *, is_value: bool) -> bool:
 
 
 class ShowsArguments:
-    """Shows the arguments of a transform, which has an attribute for each of them, in its ``repr``."""
+    """Shows the arguments of a transform in its ``repr``. The transform must have an attribute for each argument."""
 
     def extra_repr(self) -> str:
-        """Return the arguments."""
+        """Return the names and values of the arguments."""
         return ", ".join(f"{name}={getattr(self, name)}" for name in inspect.signature(type(self)).parameters)
 
 
@@ -147,7 +147,7 @@ class ImageTransform(Nested):
 
     def __call__(self, sample: Sample) -> Sample:
         changed = self.img_transform(sample)
-        # The transforms of this package return samples. docTR would use the whole sample as the image.
+        # Transforms of this package return samples, from which docTR would take the whole sample as the image.
         return sample.replace(image=changed.image if isinstance(changed, Sample) else changed)
 
 
@@ -223,7 +223,7 @@ class RandomApply(ShowsArguments, Nested):
 
 
 class ColorInversion(ShowsArguments, Nested):
-    """Make the image grey, tint it with a random colour, and invert it: white paper becomes dark.
+    """Make the image grey, tint it with a random colour, and invert it, so that white paper becomes dark.
 
     The result of a grey image has three channels.
 

@@ -19,7 +19,7 @@ from ...utils.common_types import Nested, Sample
 from ..functional import crop_window, rotate_image, rotate_sample
 from ._images import Array, ShowsArguments, corners_of, image_of, move_boxes, range_of
 
-# torchvision's names, and Pillow's numbers.
+# torchvision's names of interpolations, and Pillow's numbers for them.
 _INTERPOLATIONS = {"nearest": 0, "bilinear": 2, "bicubic": 3, "nearest-exact": None}
 
 
@@ -29,10 +29,10 @@ class Resize(nn.Module):
     Args:
         size: Height and width of the result, or one number for both.
         interpolation: ``"bilinear"``, ``"bicubic"``, ``"nearest"`` or ``"nearest-exact"``, or torchvision's
-            ``InterpolationMode``. The first two smooth images that shrink.
-        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad with black.
-        symmetric_pad: Whether to pad on all sides; otherwise on the right and below.
-        return_padding_mask: Whether a sample without a mask gets one: bool (height, width), False on padding.
+            ``InterpolationMode``. When an image shrinks, the first two also smooth it.
+        preserve_aspect_ratio: Whether to scale both sides by the same factor and pad the rest with black.
+        symmetric_pad: Whether to pad on all sides; otherwise on the right and at the bottom.
+        return_padding_mask: Whether to add a mask to samples without one: bool (height, width), False on padding.
 
     Raises:
         InvalidArgumentError: The size is not two positive integers, or the interpolation is unknown. On a call: the
@@ -72,11 +72,11 @@ class Resize(nn.Module):
         """Return the resized sample.
 
         Args:
-            sample: The image is (C, H, W) of any dtype. If the target is boxes, they are relative.
+            sample: A sample with an image (C, H, W) of any dtype. Boxes in the target must be relative.
 
         Returns:
             A sample with an image of the same dtype, boxes relative to the padded image, and a mask (height, width).
-            Masks are not interpolated, and are 0 on padding.
+            The mask is not interpolated, and is 0 on padding.
         """
         image, mask = image_of(sample), sample.mask
         box = Letterbox(self.size, self.preserve_aspect_ratio, self.symmetric_pad)
@@ -110,10 +110,10 @@ class RandomResize(ShowsArguments, nn.Module):
 
     Args:
         scale_range: Smallest and largest factor. Factors are drawn by NumPy.
-        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad with black. A float is
-            the probability of this.
-        symmetric_pad: Whether to pad on all sides; otherwise on the right and below. A float is the
-            probability of this.
+        preserve_aspect_ratio: Whether to scale both sides by the same factor and pad the rest with black. A float is
+            the probability of doing this.
+        symmetric_pad: Whether to pad on all sides; otherwise on the right and at the bottom. A float is the probability
+            of doing this.
         p: Probability of resizing.
 
     Raises:
@@ -168,8 +168,8 @@ class RandomHorizontalFlip(ShowsArguments, nn.Module):
         p: Probability of mirroring.
 
     Raises:
-        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), or the target has another type or is a
-            text, because mirrored texts cannot be read.
+        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), the target has another type, or the target
+            is a text, because mirrored text cannot be read.
 
     Example:
         >>> import numpy as np
@@ -195,7 +195,7 @@ class RandomHorizontalFlip(ShowsArguments, nn.Module):
 
 
 class RandomRotate(ShowsArguments, Nested):
-    """Rotate about the centre by a random angle. Pixels are not interpolated; the outside is black.
+    """Rotate about the centre by a random angle. Pixels are not interpolated; areas outside the image are black.
 
     Args:
         max_angle: Largest angle in degrees, in either direction. The angle is drawn uniformly by Python's ``random``.
@@ -219,9 +219,9 @@ class RandomRotate(ShowsArguments, Nested):
         self.expand = expand
 
     def __call__(self, sample: Sample) -> Sample:
-        """Return the rotated sample. Boxes are relative and enclose the rotated boxes; polygons are rotated.
+        """Return the rotated sample. Boxes, which must be relative, become boxes around the rotated boxes.
 
-        Boxes are clipped to the image, and boxes outside the image are left out.
+        Polygons are rotated. Boxes are clipped to the image, and boxes outside the image are left out.
         """
         angle = random.uniform(-self.max_angle, self.max_angle)
         image = image_of(sample)
@@ -236,7 +236,7 @@ class RandomRotate(ShowsArguments, Nested):
 
 
 class RandomCrop(ShowsArguments, Nested):
-    """Crop a random part of the image without resizing. Do not crop if an array of boxes would become empty.
+    """Crop a random part of the image without resizing. If no boxes of an array would remain, do not crop.
 
     Args:
         scale: Smallest and largest area of the crop, relative to the image.
@@ -244,7 +244,7 @@ class RandomCrop(ShowsArguments, Nested):
 
     Raises:
         InvalidArgumentError: An argument is not two positive numbers. On a call: the image is not a tensor (C, H, W),
-            or the target has another type or is a text, because letters would be cut off.
+            the target has another type, or the target is a text, because letters would be cut off.
 
     Example:
         >>> import numpy as np
@@ -263,9 +263,9 @@ class RandomCrop(ShowsArguments, Nested):
             raise InvalidArgumentError(f"scale and ratio must be positive (got {scale} and {ratio}).")
 
     def __call__(self, sample: Sample) -> Sample:
-        """Return the cropped or unchanged sample. Boxes are clipped to the crop, and stay relative or in pixels.
+        """Return the cropped or unchanged sample. Boxes stay relative or in pixels, and refer to the crop.
 
-        Boxes outside the crop are left out.
+        Boxes are clipped to the crop, and boxes outside it are left out.
         """
         _refuse_text(sample, "cropped")
         scale, ratio = random.uniform(*self.scale), random.uniform(*self.ratio)
@@ -328,7 +328,7 @@ def _mirror_boxes(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
 def _cut_boxes(
     boxes: Array, crop_box: tuple[float, float, float, float], window: tuple[int, int, int, int]
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Clip boxes or polygons to ``crop_box`` if relative, else to ``window``. Return them, and which are not empty."""
+    """Clip boxes or polygons to ``crop_box`` if relative, else to ``window``. Return them, and a mask of those left."""
     relative = boxes.max() <= 1
     edges = np.array(crop_box, _convert_to_floats(boxes)) if relative else np.array(window, boxes.dtype)
     corners = boxes.reshape(len(boxes), -1, 2) - edges[:2]
