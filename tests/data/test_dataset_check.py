@@ -291,6 +291,14 @@ def test_audio_is_stacked(sound: Tensor, kinds: set[str], tmp_path: Path) -> Non
     assert set(kinds_of(write(tmp_path / "sound.mkv", moving(100), sound))) == kinds
 
 
+@pytest.mark.parametrize(("share", "message"), [(48000 / 44100, "8.84 % longer"), (44100 / 48000, "8.13 % shorter")])
+def test_mixed_up_sample_rates_are_found(share: float, message: str, tmp_path: Path) -> None:
+    found = kinds_of(write(tmp_path / "sound.mkv", moving(200), tone(8.0 * share)))
+    assert set(found) == {"sound-drift"}
+    assert message in found["sound-drift"].message
+    assert "48 and 44.1 kHz" in found["sound-drift"].message
+
+
 @pytest.mark.parametrize("name", ["empty.mkv", "empty.avi", "empty.flv"])
 def test_an_empty_audio_stream_is_not_damage_of_a_video(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

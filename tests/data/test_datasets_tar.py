@@ -32,7 +32,7 @@ from mediatensor.datasets import (
 from mediatensor.datasets._rows.recipe import OpenFiles
 from mediatensor.decoders import VideoDecoder, WavDecoder
 from mediatensor.encoders import AudioEncoder, VideoEncoder
-from mediatensor.errors import InvalidArgumentError, OpenError, ReadError, SourceNotFoundError
+from mediatensor.errors import InvalidArgumentError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 from mediatensor.samplers import clips_at_regular_indices
 from tar_files import TextRecipe, tar_bytes
 from training_set import count_openings, linear_decode, make_videos
@@ -433,6 +433,9 @@ def test_shards_without_index_are_refused(tmp_path: Path, shards: Path) -> None:
         TarItems(shards / "train-{000-001}.tar")
     with pytest.raises(InvalidArgumentError, match="no shards"):
         TarItems([])
+    for given in (3, [3]):
+        with pytest.raises(SourceTypeError, match=r"\(got 3\)"):
+            TarItems(given)  # type: ignore[arg-type]
 
 
 def test_files_that_are_not_archives_are_errors_of_one_row(tmp_path: Path) -> None:

@@ -102,9 +102,15 @@ def test_a_step_of_training_lowers_the_loss(which: str, training_seed: int) -> N
 def test_a_page_without_text_has_a_loss() -> None:
     torch.manual_seed(0)
     model = ppocr_v6_small_det()
-    out = model(torch.randn(1, 3, 64, 64), [{"words": np.zeros((0, 4), np.float32)}])
+    page = torch.randn(1, 3, 64, 64)
+    out = model(page, [{"words": np.zeros((0, 4), np.float32)}])
     out["loss"].backward()
     assert torch.isfinite(out["loss"])
+    # By their formulas: the focal loss of background, whose weight is one half, and a dice loss of 1.
+    with torch.no_grad():
+        out = model(page, [{}], return_model_output=True)
+    p = out["out_map"]
+    torch.testing.assert_close(out["loss"], 10 * (-0.5 * p**2 * torch.log(1 - p)).mean() + 1)
 
 
 def test_a_target_that_the_vocabulary_lacks_is_refused() -> None:

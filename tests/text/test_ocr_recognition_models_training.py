@@ -139,6 +139,10 @@ def test_what_a_call_returns(build: Build) -> None:
     if build is not small_master:
         torch.testing.assert_close(out["logits"], scores)
     assert model(crops[:0])["preds"] == []
+    model.train()
+    assert set(model(crops, target=["a", "b"])) == {"loss"}
+    assert set(model(crops, target=["a", "b"], return_preds=True)) == {"loss", "preds"}
+    assert set(model(crops, target=["a", "b"], return_model_output=True)) == {"loss", "out_map"}
 
 
 @SMALL

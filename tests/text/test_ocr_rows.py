@@ -375,6 +375,17 @@ def test_layout_of_drawn_pages_has_their_words_on_their_lines(kind: str) -> None
     assert known == sorted(known)
 
 
+@pytest.mark.parametrize(("letters", "indent"), [(0.75, 0), (1, 0), (1.25, 1), (2, 2)])
+def test_layout_aligns_lines_that_begin_within_a_letter(letters: float, indent: int) -> None:
+    words = [word("milk", (0, 0, 0, 0)), word("butter", (0, 0, 0, 0))]
+    # Letters are 1/64 wide, so that all numbers are exact.
+    words[0].geometry = ((8 / 64, 8 / 64), (12 / 64, 10 / 64))
+    words[1].geometry = (((8 + letters) / 64, 12 / 64), ((14 + letters) / 64, 14 / 64))
+    page = page_of(*words)
+    page.dimensions = (64, 64)
+    assert page.render(layout=True) == "milk\n" + " " * indent + "butter"
+
+
 def test_layout_has_tables_and_leaves_furniture_out() -> None:
     box = relative([(10, 100), (200, 140)])
     cells = [

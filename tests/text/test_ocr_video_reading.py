@@ -346,8 +346,11 @@ def test_long_and_odd_videos_have_a_time_line() -> None:
     assert (left - again) == pytest.approx(right - stop, abs=3)
     empty = VideoReading("nothing.mp4", 0, 0, 0, 0.0, 0.0)
     assert empty.synthesize_timeline(width=400).shape[1] == 400
+    # Texts at the same time are in rows below each other, of which there are at most six.
     many = tuple(a_track(start_seconds=0.0, end_seconds=1.0 + n) for n in range(50))
-    assert len(VideoReading("v", 720, 1280, 300, 0.0, 60.0, many).synthesize_timeline()) < 400
+    readings = [VideoReading("v", 720, 1280, 300, 0.0, 60.0, many[:count]) for count in (5, 6, 50)]
+    heights = [len(reading.synthesize_timeline()) for reading in readings]
+    assert heights[0] < heights[1] == heights[2] < 400
     with pytest.raises(InvalidArgumentError, match="start_seconds must be before stop_seconds"):
         empty.synthesize_timeline(start_seconds=5.0, stop_seconds=4.0)
     with pytest.raises(InvalidArgumentError, match="width"):
