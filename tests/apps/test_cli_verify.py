@@ -37,6 +37,14 @@ def test_random_access_is_identical(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("name", "has_times"), [("raw_h264", False), ("one_frame", True)])
+def test_times_are_claimed_only_where_the_file_has_them(
+    name: str, has_times: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", str(media.make(name, tmp_path))]) == 0
+    assert ("each at its time" in capsys.readouterr().out) == has_times
+
+
 def test_bounds_and_seed_are_taken(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = verify_json(clip, capsys, "--frames", "7", "--seed", "11", code=0)
     assert (found["checks"][0]["num_frames"], found["seed"]) == (7, 11)

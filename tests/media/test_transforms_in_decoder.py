@@ -202,7 +202,13 @@ def test_channels_last_and_float_output(landscape_clip: Path) -> None:
 
 @pytest.mark.parametrize(
     "transforms",
-    [[CenterCrop((97, 10))], [Resize((20, 20)), RandomCrop((10, 21))], ["resize"], Resize((5, 5))],
+    [
+        [CenterCrop((97, 10))],
+        [Resize((20, 20)), RandomCrop((10, 21))],
+        ["resize"],
+        Resize((5, 5)),
+        [Resize((2**14, 2**15))],
+    ],
     ids=str,
 )
 def test_what_cannot_be_done_is_an_error_at_construction(landscape_clip: Path, transforms: Any) -> None:

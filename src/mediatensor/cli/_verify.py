@@ -349,7 +349,8 @@ def describe(comparison: Comparison) -> str:
         lines += [f"  {_mismatch_text(mismatch)}" for mismatch in comparison.mismatches]
     if comparison.identical:
         fetched = sum(check.num_frames for check in comparison.checks)
-        lines.append(f"identical: {counted(fetched, 'fetched frame')}, bit for bit, each at its time")
+        at_times = ", each at its time" if any(check.kind == "by time" for check in comparison.checks) else ""
+        lines.append(f"identical: {counted(fetched, 'fetched frame')}, bit for bit{at_times}")
     else:
         lines.append("NOT identical")
     return "\n".join(lines)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._engine.common.checks import finite_numbers
-from .._engine.common.pictures import CropStep, PixelStep, ResizeStep
+from .._engine.common.pictures import MAX_PIXELS, CropStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from . import functional
 from ._transform import Transform, common_size
@@ -278,7 +278,8 @@ def resolve_transforms(transforms: Iterable[object] | None, height: int, width: 
     frames.
 
     Raises:
-        InvalidArgumentError: if a transform cannot run in a decoder, or cannot be applied to the size.
+        InvalidArgumentError: if a transform cannot run in a decoder, cannot be applied to the size, or makes frames of
+            more than `MAX_PIXELS`.
 
     >>> resolve_transforms([Resize((10, 20)), CenterCrop((4, 4))], 100, 100)
     (ResizeStep(height=10, width=20, fast=False), CropStep(top=3, left=8, height=4, width=4))
@@ -302,6 +303,10 @@ def _check_step(step: object, transform: object, height: int, width: int) -> Non
         check_window(step, height, width)
     elif isinstance(step, ResizeStep):
         check_size("Resize", (step.height, step.width))
+        if step.height * step.width > MAX_PIXELS:
+            raise InvalidArgumentError(
+                f"Frames of {step.width}x{step.height} pixels are too large: a decoder makes at most {MAX_PIXELS}."
+            )
     else:
         raise InvalidArgumentError(f"{transform!r}.resolve must give CropStep and ResizeStep objects (got {step!r}).")
 

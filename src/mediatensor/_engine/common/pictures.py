@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Largest frame that is decoded or made, in pixels. A header of a few bytes can state a size of terabytes.
+MAX_PIXELS = 1 << 28
+
 
 @dataclass(frozen=True)
 class Orientation:

@@ -296,7 +296,10 @@ _REFERRING_FORMATS |= {"sap", "sdp", "vapoursynth", "vobsub", "webm_dash_manifes
 _TEXT_FORMATS = frozenset(("adf", "bin", "idf", "tty"))
 _SELF_CONTAINED_FORMATS = ",".join(sorted(av.formats_available - _REFERRING_FORMATS - _TEXT_FORMATS))
 
-_TGA_ADVICE = " A TGA image is opened only by the path of a file whose name has none of the characters % * ? [ {."
+_PLAYLIST_ADVICE = " Playlists that name other files are opened only from a URL such as 'file:/path/list.m3u8'."
+# What else to say about a file that cannot be opened, by the end of its name.
+_ADVICE = dict.fromkeys((".m3u8", ".m3u", ".mpd", ".sdp", ".ffconcat", ".concat"), _PLAYLIST_ADVICE)
+_ADVICE[".tga"] = " A TGA image is opened only by the path of a file whose name has none of the characters % * ? [ {."
 
 
 def _deny_opening(url: str, *_: object) -> Any:
@@ -411,9 +414,8 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
             reader.close()
         raise_interruption(reader)
         raise OpenError(
-            f"Could not open input file: {source.describe()} ({error_text(error)}). It must be media that FFmpeg "
-            "can read; playlists that name other files are opened only from a URL such as 'file:/path/list.m3u8'."
-            f"{_TGA_ADVICE if source.describe().lower().endswith('.tga') else ''}"
+            f"Could not open input file: {source.describe()} ({error_text(error)}). It must be a complete file of "
+            f"media that FFmpeg can read.{_ADVICE.get(os.path.splitext(source.describe())[1].lower(), '')}"
         ) from error
     except BaseException:
         if reader is not None:

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from ...errors import DecodeError
 from ..common.buffers import empty
-from ..common.pictures import CropStep, Orientation, PixelStep, ResizeStep, Surface, output_size
+from ..common.pictures import MAX_PIXELS, CropStep, Orientation, PixelStep, ResizeStep, Surface, output_size
 from .opening import error_text
-from .reading import MAX_PIXELS
 
 if TYPE_CHECKING:
     from torch import Tensor

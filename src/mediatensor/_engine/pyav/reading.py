@@ -13,6 +13,7 @@ from av.video.frame import PictureType
 
 from ...errors import DecodeError, MediaTensorError, ReadError, StreamError
 from ..common.interrupts import raise_kept_interrupt
+from ..common.pictures import MAX_PIXELS
 from ..sources.source import Source
 from .demuxer import Demuxer
 from .opening import (
@@ -29,9 +30,6 @@ from .opening import (
     stream_info,
     valid_stream_index,
 )
-
-# Largest frame that is decoded, in pixels. A header of a few bytes can state a size of terabytes.
-MAX_PIXELS = 1 << 28
 
 # Codecs whose frame threads give wrong or varying frames:
 # * FFV1 conceals damage without reporting it, and uses the last frame of the same thread.
