@@ -71,11 +71,11 @@ class AudioClips(MediaDataset):
         keep_clip_dimension: If ``False``, the sampler must return one clip, and a sample has `AudioSamples` (channels,
             samples). If ``True``, the sampler may return several clips, and a sample has `AudioSamplesBatch` (clips,
             channels, samples).
-        transform: Function that takes the audio of a sample. It returns new audio, a tensor of the same shape, or
-            features, which are a tensor of another shape such as (channels, mels, frames) from `LogMelSpectrogram`.
-            Features are stored in ``Sample.features``. ``Sample.audio`` is then ``None``, and ``Sample.extra`` has
-            ``audio_pts_seconds``, ``audio_duration_seconds`` and ``num_valid_samples``. Random transforms draw new
-            values for each row.
+        transform: Function that takes the audio of a sample. It returns new audio, or a tensor of the same shape that
+            replaces the samples, or features. Features are a tensor of another shape, such as (channels, mels, frames)
+            from `LogMelSpectrogram`. They are stored in ``Sample.features``. ``Sample.audio`` is then ``None``, and
+            ``Sample.extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and ``num_valid_samples``. Random
+            transforms draw new values for each row.
         label, classes, rows_per_file, dataset_options: As for `VideoClips`.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
 
@@ -202,7 +202,7 @@ class VideoAudioClips(MediaDataset):
               mappings with ``start``, ``end`` and ``text`` (or the same as JSON), or a `VideoReading` or the path of a
               saved one;
             * ``"any"``: the first of column, sidecar and subtitles that exists;
-            * a function that takes an `Item` and returns any of the values of a column, or a `SubtitleDecoder`.
+            * a function that takes an `Item` and returns anything that the column may have, or a `SubtitleDecoder`.
         captions_language: Preferred language of captions, written as in the name of a subtitle file or the language tag
             of a stream. Or several languages in order of preference: ``("en", "eng")``. Captions without a language
             come last.

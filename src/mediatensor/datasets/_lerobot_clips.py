@@ -71,7 +71,8 @@ class LeRobotClips(ColumnDataset):
         rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode. In that row, every
             column and ``task`` have one value for each frame, in a new first dimension.
         step: Use only every ``step``-th frame of an episode.
-        only_whole: Leave out frames with a time of ``delta_timestamps`` outside the episode, so that nothing is padded.
+        only_whole: Leave out frames for which a time in ``delta_timestamps`` is outside the episode, so that nothing is
+            padded.
         cameras: The image columns to read; by default all. Videos of cameras that are not read are not opened.
         tolerance_s: Maximum distance in seconds between a requested time and the nearest video frame. A row without a
             frame within this distance cannot be read.
@@ -360,7 +361,7 @@ class _OpenEpisode:
     ) -> Tensor:
         """Return the frames of a camera nearest to the times ``seconds`` of its video.
 
-        Frames are uint8 (T, C, H, W). With ``is_depth``, depth codes, uint16.
+        They are uint8 (T, C, H, W) or, with ``is_depth``, depth codes, uint16.
 
         Raises:
             ReadError: if the video has no frame near one of these times.

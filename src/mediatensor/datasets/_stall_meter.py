@@ -97,7 +97,7 @@ class StallFacts:
 
     @property
     def busy_share(self) -> float | None:
-        """Share of the elapsed time in which a worker was reading, mean of all workers; ``None`` if unknown."""
+        """Share of the elapsed time in which a worker was reading, averaged over the workers; ``None`` if unknown."""
         shares = self.worker_busy_shares.values()
         return sum(shares) / len(shares) if shares else None
 

@@ -249,8 +249,8 @@ def pad(
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`. Frames must be channels-first.
-        num_frames: Number of frames after padding; by default the number of the longest clip.
-        num_samples: Number of audio samples after padding; by default the number of the longest clip.
+        num_frames: Number of frames after padding; by default the number in the longest clip.
+        num_samples: Number of audio samples after padding; by default the number in the longest clip.
         size: (height, width) after padding; by default the largest height and the largest width.
         multiple_of: Round heights and widths up to a multiple of this number.
 

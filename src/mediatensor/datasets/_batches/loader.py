@@ -39,8 +39,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 
     Args:
         dataset: The dataset, or `TarSamples`, which itself shuffles and divides its rows.
-        batch_size: Number of rows in a batch of one rank. The rows of each step depend only on the product ``batch_size
-            * num_ranks``.
+        batch_size: Number of rows in a batch of one rank. Values with the same product ``batch_size * num_ranks`` give
+            steps with the same rows.
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
         collate_fn: Function that makes a batch of samples: `stack`, `ragged`, `pad`, or your own. The default is
             `stack`, or `stack_columns` for rows that are dicts.
@@ -308,9 +308,9 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         """Let the next iteration resume at a saved state; batch size and numbers of workers and ranks may differ.
 
         Args:
-            state: A result of `state_dict`. It is the same on all ranks, so any rank's will do. With `TarSamples`, each
-                rank has its own state: load the state of the same rank. If the number of ranks has changed, load a list
-                of the states of all ranks.
+            state: A result of `state_dict`. It is the same on all ranks, so a state of any rank will do. With
+                `TarSamples`, each rank has its own state: load the state of the same rank. If the number of ranks has
+                changed, load a list of the states of all ranks.
 
         Raises:
             InvalidArgumentError: for the same reasons as in ``RowBatches.load_state_dict``. File names are compared

@@ -437,7 +437,7 @@ class WithRows:
 
 
 class StreamProgress:
-    """The rows of an epoch that were already read from a stream. `DataLoader` uses it for streams like `RowBatches`.
+    """The rows of an epoch that were already read from a stream; the counterpart of `RowBatches` for streams.
 
     A copy has its own stream, with its own epoch.
     """

@@ -113,10 +113,10 @@ class ToDevice:
         loader: A `DataLoader`, a loader of torch or torchdata, or any other iterable. Batches may be `Batch` objects,
             tensors, or objects with a method ``to``; or dicts, lists and tuples of these.
         device: The target device.
-        transform: Function that is called on the device before a batch is handed over. For a `Batch`, it takes the
-            frames, uint8 (B, T, C, H, W), and the images (B, 3, H, W); one by one if they are a list. Batches of other
-            types are passed as a whole. Random transforms draw new values for each batch, in order. A module with
-            weights or buffers must already be on the device.
+        transform: Function that is called on the device before a batch is handed over. For a `Batch`, it is called with
+            the frames, uint8 (B, T, C, H, W), or with the images, uint8 (B, 3, H, W). If these are a list, it is called
+            with each element. Batches of other types are passed as a whole. Random transforms draw new values for each
+            batch, in order. A module with weights or buffers must already be on the device.
 
     Attributes:
         loader: The loader.

@@ -1,1 +1,1 @@
-"""Checks of the files of a dataset, to make before training."""
+"""Checks to run on the files of a dataset before training."""

@@ -1,7 +1,7 @@
 """Findings from comparisons: of files with each other, with their rows, and with the tables of LeRobot datasets.
 
 Comparing files shows copies, cameras of an episode that drift apart, and files that differ from nearly all others.
-Comparing rows with their files shows wrong labels, segments, and columns with facts about the file. In a LeRobot
+Comparing rows with their files shows wrong labels, wrong segments, and columns that contradict the file. In a LeRobot
 dataset, the rows of the tables are checked, and then compared with the times of the camera frames.
 """
 

@@ -60,7 +60,7 @@ class Times:
 
 @dataclass(frozen=True)
 class PictureStatistics:
-    """Mean and maximum over the pixels of each frame and of its change, each (N,), from 0 to 255.
+    """Brightness of each frame and of its change: mean and maximum over the pixels, each (N,), from 0 to 255.
 
     They are measured on a small gray copy. The change is the difference from the previous frame, infinite for the
     first.
@@ -102,7 +102,7 @@ def check_times(times: Times) -> list[Finding]:
 
 
 def random_access_frames(gop_lengths: NDArray[np.int64]) -> float:
-    """Return how many frames must be decoded for a random frame, on average: the mean of 1 to L over all groups of L.
+    """Return how many frames must be decoded on average to get a random frame: 1 to L in a group of L frames.
 
     >>> random_access_frames(np.array([1, 1])), random_access_frames(np.array([9]))
     (1.0, 5.0)
@@ -326,7 +326,7 @@ def check_loudness(statistics: SoundStatistics) -> list[Finding]:
 
 
 def check_alignment(video: tuple[float, float], audio: tuple[float, float], stretch: float = 1.0) -> list[Finding]:
-    """Return findings if video and audio, each (begin, end) in seconds, start or end apart, or drift apart.
+    """Return findings if video and audio, (begin, end) in seconds, start or end at different times, or drift apart.
 
     ``stretch`` is the frame rate in the header divided by the actual frame rate.
     """

@@ -91,7 +91,7 @@ class DatasetReport:
     def severity_of(self, found: CheckedFile | Finding) -> Severity | None:
         """Return the severity of a finding, or the worst severity in a file; ``None`` for a file without findings.
 
-        `FINDING_KINDS` defines the severities, but in this report a finding is ``"bad"`` exactly if it is of one of
+        `FINDING_KINDS` defines the severities, but in this report a finding is ``"bad"`` if and only if its kind is in
         ``bad_kinds``.
 
         Example:
@@ -121,7 +121,7 @@ class DatasetReport:
     def good_episodes(self) -> list[int]:
         """Episodes of a LeRobot dataset without a bad finding, for ``LeRobotClips(folder, episodes=...)``.
 
-        In a video that several episodes share, damage or missing frames make only the episodes bad in which they are.
+        If several episodes share a video, only episodes with damage or missing frames are bad.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -231,9 +231,10 @@ class DatasetReport:
     def save_manifest(self, path: str | os.PathLike[str]) -> int:
         """Write a manifest of the rows that are not bad. The files of the dataset are not changed.
 
-        The manifest has the columns ``path``; ``label``, ``start_seconds`` and ``end_seconds`` if rows have them; and
-        the columns of the source. If the source has another column ``path`` or ``label``, besides ``media_column`` and
-        ``label_column``, it becomes ``other_path`` or ``other_label``. Paths of files and of captions are absolute.
+        The manifest has the column ``path``, the columns of the source, and, if rows have them, ``label``,
+        ``start_seconds`` and ``end_seconds``. If the source has another column ``path`` or ``label``, besides
+        ``media_column`` and ``label_column``, it becomes ``other_path`` or ``other_label``. Paths of files and of
+        captions are absolute.
 
         A file in a tar shard or a Parquet column is named by its place there, in columns that `as_items` reads. Labels
         that are classes stay numbers. For a sample of a tar shard with subtitles, the column ``captions`` has the text

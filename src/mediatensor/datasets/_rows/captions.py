@@ -341,7 +341,7 @@ def _read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
 
 
 def _read_subtitles(source: Any, item: Item) -> tuple[FileCaption, ...]:
-    """Return the captions of a subtitle file, with times on the clock of the video instead of from its start."""
+    """Return the captions of a subtitle file. Times from the start of the video become times on the video's clock."""
     if isinstance(source, str) and url_scheme(source) is None:
         source = Path(source)
     if _is_blank(source):
@@ -359,7 +359,7 @@ def _is_blank(source: Any) -> bool:
 
 
 def _begin_of_clock(item: Item) -> float:
-    """Return the time of the first frame or sample of a file in which it may have any time; otherwise 0."""
+    """Return the time of the first frame or sample if the format allows any start time; 0 for other formats."""
     if isinstance(item.source, str | os.PathLike):
         extension = os.path.splitext(item.source)[1]
         if str(extension).lower() not in _MPEG_EXTENSIONS:

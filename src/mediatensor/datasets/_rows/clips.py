@@ -158,8 +158,8 @@ def sound_fields(
 ) -> dict[str, Any]:
     """Return the `Sample` fields for audio, after a user's transform.
 
-    The transform returns audio, a tensor of the same shape, or features, which are a tensor of another shape. Without
-    ``num_valid_samples``, all samples of a single clip are valid.
+    The transform returns audio, or a tensor of the same shape that replaces the samples, or features, which are a
+    tensor of another shape. Without ``num_valid_samples``, all samples of a single clip are valid.
     """
     result: Any = sound
     if transform is not None:

@@ -77,8 +77,7 @@ def as_items(
         classes: Class names in the order of their numbers, for labels that are text and for sub-folders. By default,
             the classes of the source, sorted by name. Use the same classes for all datasets of a training, for example
             ``classes=train.class_names``. Otherwise the numbers shift if one of the datasets lacks a class.
-        segments: Whether the columns described below are the bounds of segments. If ``False``, they are ordinary
-        columns.
+        segments: Whether the columns described below are the bounds of segments, rather than ordinary columns.
 
     A row of a text manifest may refer to a part of its file, as written by `DatasetReport.save_manifest`:
     ``start_byte`` and ``end_byte`` of an uncompressed tar shard, or ``table_column`` and ``table_row`` of a Parquet

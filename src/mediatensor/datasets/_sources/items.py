@@ -114,8 +114,8 @@ class ListedItems(list[Item]):
 class LazyItems(Sequence[Item]):
     """Items that are made on request.
 
-    An index gives the same object as long as an item is in use, so the bytes of an item are in memory only once. Their
-    identity is the key of the file while it is open.
+    As long as an item is in use, its index gives the same object. The bytes of the item are thus in memory only once,
+    and identify the file while it is open.
     """
 
     def __init__(self) -> None:

@@ -261,7 +261,7 @@ def _hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
 
 
 def _plain_spans(read_at: ReadAt, start: int, stop: int, count: int, value_bytes: int | None) -> list[tuple[int, int]]:
-    """Return (first byte, one past the last) of each of ``count`` consecutive values that follow their lengths."""
+    """Return (first byte, one past the last) of ``count`` consecutive values, each preceded by its length."""
     if value_bytes is not None:
         if start + count * value_bytes > stop:
             raise UnknownPagesError("a value goes beyond its page")

@@ -130,7 +130,7 @@ def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
 
 
 def _unsupported_compression(beginning: bytes) -> str | None:
-    """Return the name of the compression that a file beginning like this has, if it is not supported; else ``None``."""
+    """Return the name of an unsupported compression, recognised by the first bytes of a file; otherwise ``None``."""
     return next((method for magic, method in _UNSUPPORTED.items() if beginning.startswith(magic)), None)
 
 

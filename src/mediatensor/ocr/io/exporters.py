@@ -64,7 +64,7 @@ _METHODS = {
 
 
 class _Exports(Element, Generic[_HocrType]):
-    """Export methods of pages, prediction pages and documents. The type of the result depends on this only for hOCR."""
+    """Export methods of pages, prediction pages and documents. For documents, only hOCR has another result type."""
 
     @overload
     def export_as(self, format: Literal["json", "dict"], **kwargs: Any) -> dict[str, Any]: ...

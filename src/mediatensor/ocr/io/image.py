@@ -38,8 +38,8 @@ def read_img_as_numpy(
 ) -> NDArray[np.uint8]:
     """Read the only or the first image of an image file.
 
-    The result is always uint8 RGB. The EXIF orientation is applied, palettes are resolved, transparent parts become
-    white, 16-bit samples are rounded to 8 bits, and CMYK is converted. Colour profiles are not applied.
+    The result always has three uint8 channels. The EXIF orientation is applied, palettes are resolved, transparent
+    parts become white, 16-bit samples are rounded to 8 bits, and CMYK is converted. Colour profiles are not applied.
 
     Args:
         file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, which is read from its

@@ -91,7 +91,7 @@ class Element(Nested):
         **kwargs: The children, by name.
 
     Raises:
-        KeyError: if the class has no children with such a name.
+        KeyError: if the class has no children of this name.
 
     Example:
         >>> from mediatensor.ocr.io import Word
@@ -324,8 +324,8 @@ class Word(TextElement):
         confidence: The confidence of the recogniser, in [0, 1].
         geometry: Position of the word, as for `Character`.
         objectness_score: The confidence of the detector, in [0, 1].
-        crop_orientation: How far the crop of the word is rotated, in degrees, with the confidence of this: ``{"value":
-            0, "confidence": None}``.
+        crop_orientation: Rotation of the word's crop in degrees, and the confidence that it is right: ``{"value": 0,
+            "confidence": None}``.
         characters: The characters, if the recogniser reports them. `export` includes them only on request.
 
     Example:

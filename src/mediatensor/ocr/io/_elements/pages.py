@@ -457,7 +457,7 @@ class PageBase(Element):
 
     @classmethod
     def _stored_page(cls, save_dict: dict[str, Any], page: PageImage | None) -> dict[str, Any]:
-        """Return those constructor arguments that all kinds of pages have, from an export."""
+        """Return from an export the constructor arguments that all kinds of pages have."""
         values = cls._stored_values(save_dict)
         values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page

@@ -136,7 +136,7 @@ class TextRow:
 
 @dataclass(frozen=True)
 class Region:
-    """One block, table, prediction, or line that was not read, which has one row without words.
+    """One block, table or prediction; or a line that was not read, as one row without words.
 
     ``kind`` is 'block', 'table', 'prediction' or 'unread'. ``class_name`` is the class of a prediction.
     """

@@ -199,7 +199,7 @@ def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
 
 
 def _move_apart(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Move the quads (N, 4, 2) of words apart until programs that extract text recognise them as separate words."""
+    """Move the quads (N, 4, 2) of words apart, so that programs that extract text take them for separate words."""
     along, up = _mean_sides(quads)
     is_skewed = np.abs(along).min(axis=1) > _MAX_DRIFT
     quads = quads.copy()
