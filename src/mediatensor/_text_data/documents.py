@@ -384,7 +384,7 @@ class WordCrops(MediaDataset):
 
     @classmethod
     def from_labels(cls, images: str | os.PathLike[str], labels: Any = None, **options: Any) -> Self:
-        """Make a dataset of single-word images in docTR's layout for training recognition.
+        """Make a dataset of single-word images from a folder in docTR's layout for training text recognisers.
 
         Args:
             images: The folder with the images.

@@ -1,4 +1,4 @@
-"""Training transforms of images with their targets. Names, arguments and semantics are docTR's; torchvision not needed.
+"""Training transforms of images with their targets: docTR's names, arguments and semantics, without torchvision.
 
 Each transform takes a `Sample` and returns a new sample, in which image, mask and target agree. As in docTR, random
 numbers come from the global generators of Python, NumPy and PyTorch, which seeds and ``DataLoader`` workers control.

@@ -110,8 +110,8 @@ class TextTrack:
 
     Attributes:
         text: The text; lines are separated by ``"\\n"``.
-        kind: ``"caption"`` (does not move, and disappears again), ``"overlay"`` (logo, clock, score, ticker),
-            ``"scene"`` (part of the filmed scene) or ``"slide"`` (part of a page).
+        kind: ``"caption"`` (still, and shown for a while), ``"overlay"`` (logo, clock, score, ticker), ``"scene"``
+            (part of the filmed scene) or ``"slide"`` (part of a page).
         start_seconds: Time at which the first frame with the text is shown.
         end_seconds: Time at which the first frame without the text is shown.
         first_frame: Index of the first frame that shows the text, as in `VideoDecoder`.
