@@ -1,11 +1,11 @@
-"""Decode backends decode video packets into pictures on the CPU, a GPU, or other hardware.
+"""Decode video packets to pictures on the CPU, a GPU, or other hardware (decode backends).
 
-`mediatensor.decoders.VideoDecoder` uses the backend of its device, or the backend named by ``decode_backend``.
+`mediatensor.decoders.VideoDecoder` uses the default backend of its device, or the one named by ``decode_backend``.
 """
 
 from __future__ import annotations
 
-# Names imported "as" themselves are for other packages of this library, and not public.
+# Names that are imported "as" themselves are for other packages of this library. They are not public.
 from .._engine.common.pictures import Surface
 from .._engine.pyav.reading import UndecodablePacketError
 from ._cuda import CudaBackend as CudaBackend

@@ -1,7 +1,7 @@
-"""Conversion of Y'CbCr to R'G'B': plane layouts, coefficients, and libswscale's integer arithmetic on tensors.
+"""Convert Y'CbCr to R'G'B': plane layouts, coefficients, and libswscale's integer arithmetic on tensors.
 
-libswscale has several conversions with different rounding, each implemented by a class here. The coefficients derive
-from the luminance weights of ITU-T H.273, table 4.
+libswscale has several conversions, which round differently. Each is a class here. The coefficients are derived from the
+luminance weights of ITU-T H.273, table 4.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INTERLEAVED = {"nv12": (8, 0), "p010le": (10, 6), "p012le": (12, 4), "p016le": 
 _PLANAR = re.compile(r"yuv(?P<full>j)?(?P<subsampling>420|422|444|440)p(?P<bits>9|10|12|14|16)?(?(bits)le|)")
 
 _BT601 = (0.299, 0.114)
-# K_R and K_B by matrix number of H.273. libswscale treats all other matrices as BT.601.
+# K_R and K_B by matrix number in H.273. libswscale treats all other matrices as BT.601.
 _LUMINANCE_WEIGHTS = {
     1: (0.2126, 0.0722),
     4: (0.30, 0.11),
@@ -39,11 +39,11 @@ class Layout:
     """The layout of the planes of a pixel format.
 
     Attributes:
-        bits: Number of used bits of a sample.
-        shift: Number of unused low bits of a sample.
-        chroma_shift: log2 of the horizontal and vertical chroma subsampling; ``None`` for gray.
+        bits: Number of bits of a sample that are used.
+        shift: Number of low bits of a sample that are not used.
+        chroma_shift: Horizontal and vertical chroma subsampling as powers of two (log2); ``None`` for gray.
         is_interleaved: Whether both chroma components are in one plane.
-        is_full_range: Whether the format itself implies full range.
+        is_full_range: Whether the format itself means full range.
     """
 
     bits: int
@@ -54,7 +54,7 @@ class Layout:
 
 
 def layout_of(pixel_format: str) -> Layout | None:
-    """Return the layout of FFmpeg's pixel format; ``None`` if the format is not supported.
+    """Return the layout of a pixel format (FFmpeg's name); ``None`` if the format is not supported.
 
     >>> layout_of("yuvj422p")
     Layout(bits=8, shift=0, chroma_shift=(1, 0), is_interleaved=False, is_full_range=True)
@@ -74,8 +74,8 @@ def layout_of(pixel_format: str) -> Layout | None:
 class Coefficients:
     """The coefficients that convert 8-bit Y'CbCr to R'G'B', in units of 1/65536.
 
-    ``black`` is the luma of black. The others are gains: ``y`` of luma, ``red_v`` of Cr in red, ``green_u`` of Cb in
-    green, and so on. Those in green are negative.
+    ``black`` is the luma of black. The other fields are gains: ``y`` for luma, ``red_v`` for Cr in red, ``green_u`` for
+    Cb in green, and so on. The gains in green are negative.
     """
 
     y: int
@@ -87,7 +87,7 @@ class Coefficients:
 
 
 def coefficients_of(matrix: int, *, is_full_range: bool) -> Coefficients:
-    """Return the coefficients of a matrix number of H.273.
+    """Return the coefficients of a matrix, given by its number in H.273.
 
     >>> coefficients_of(1, is_full_range=True).red_v / 65536  # 2 (1 - K_R)
     1.574798583984375
@@ -107,20 +107,20 @@ def coefficients_of(matrix: int, *, is_full_range: bool) -> Coefficients:
 
 
 class Arithmetic(ABC):
-    """One way of computing R'G'B' from luma and chroma."""
+    """One way to compute R'G'B' from luma and chroma."""
 
     def __init__(self, coefficients: Coefficients) -> None:
         self._coefficients = coefficients
 
     def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the chroma terms of red, green and blue, in the unit of `combined`."""
+        """Return the chroma terms of red, green and blue, in the unit that `combined` expects."""
         c, cb, cr = self._coefficients, self._centred(cb), self._centred(cr)
         green = self._times(cb, c.green_u) + self._times(cr, c.green_v)
         return self._times(cr, c.red_v), green, self._times(cb, c.blue_u)
 
     @abstractmethod
     def _centred(self, chroma: Tensor) -> Tensor:
-        """Return chroma samples in the unit of `_times`, without the offset of gray."""
+        """Return chroma samples without the offset of gray, in the unit that `_times` expects."""
 
     @abstractmethod
     def _times(self, chroma: Tensor, gain: int) -> Tensor: ...
@@ -131,13 +131,13 @@ class Arithmetic(ABC):
 
     @abstractmethod
     def combined(self, luma: Tensor, chroma: Tensor | int) -> Tensor:
-        """Combine the luma term and the chroma term of red, green or blue to uint8, or to float32 in [0, 1]."""
+        """Add the chroma term of red, green or blue to the luma term. Return uint8, or float32 in [0, 1]."""
 
 
 class LineArithmetic(Arithmetic):
-    """libswscale's fast conversion to 8 bits of 8-bit pictures with repeated chroma: every product is rounded down.
+    """libswscale's fast conversion of 8-bit pictures to 8 bits. It repeats chroma, and rounds every product down.
 
-    Samples are int32 in [0, 255]. Results lie up to 3 levels below the exact result.
+    Samples are int32 in [0, 255]. Results are up to 3 levels below the exact result.
     """
 
     def _centred(self, chroma: Tensor) -> Tensor:
@@ -156,16 +156,16 @@ class LineArithmetic(Arithmetic):
 
 
 class TableArithmetic(Arithmetic):
-    """libswscale's table lookup for 8 bits, in which chroma shifts luma by whole steps.
+    """libswscale's conversion to 8 bits by a table, in which chroma shifts luma by whole steps.
 
-    Samples are int32 in [0, 255]. Results lie within 3 levels of the exact result. With ``is_float``, the same 256
-    levels are float32 in [0, 1] instead of uint8.
+    Samples are int32 in [0, 255]. Results are within 3 levels of the exact result. With ``is_float``, the same 256
+    levels are returned as float32 in [0, 1] instead of uint8.
     """
 
     def __init__(self, coefficients: Coefficients, *, is_float: bool) -> None:
         super().__init__(coefficients)
         self._is_float = is_float
-        # The table starts 384 levels below zero, and luma of 0 has a fixed index in it.
+        # The table starts 384 levels below zero. In it, a luma of 0 has a fixed index.
         place = 326 if coefficients.black else 384
         self._offset = place * coefficients.y - (384 << 16) - coefficients.black + 0x8000
 
@@ -186,10 +186,10 @@ class TableArithmetic(Arithmetic):
 
 
 class FullArithmetic(Arithmetic):
-    """libswscale's 8-bit conversion with separate chroma for each pixel.
+    """libswscale's conversion to 8 bits in which each pixel has its own chroma.
 
-    Samples are int32 in 1/512 of a level, in [0, 255 * 512]. Results lie within 1 level of the exact result. However,
-    colours far outside of R'G'B' overflow 32 bits, as in libswscale, and become 0.
+    Samples are int32 in 1/512 of a level, in [0, 255 * 512]. Results are within 1 level of the exact result. However,
+    colours far outside R'G'B' overflow 32 bits and become 0, as in libswscale.
     """
 
     def _centred(self, chroma: Tensor) -> Tensor:
@@ -207,9 +207,9 @@ class FullArithmetic(Arithmetic):
 
 
 class DeepArithmetic(Arithmetic):
-    """libswscale's conversion to 16 bits, in floating point; white is 65280 / 65535.
+    """libswscale's conversion to 16 bits, in floating point. White is 65280 / 65535.
 
-    Samples are float32 in levels, [0, 255]. Results lie within 1/65535 of libswscale's.
+    Samples are float32 in levels, in [0, 255]. Results are within 1/65535 of libswscale's results.
     """
 
     def _centred(self, chroma: Tensor) -> Tensor:
@@ -227,7 +227,7 @@ class DeepArithmetic(Arithmetic):
 
 
 def _rounded(value: int, bits: int) -> int:
-    """Convert a coefficient from units of 1/65536 to units of 1/2**bits."""
+    """Convert a coefficient from units of 1/65536 to units of 1/2**bits, rounded."""
     return (value * (1 << bits) + 0x8000) >> 16
 
 
@@ -242,11 +242,11 @@ _MAX_CACHED_TAPS = 128
 
 @dataclass(frozen=True, eq=False)
 class Taps:
-    """The filters of all target samples of a line.
+    """The filters that compute all target samples of a line.
 
     Attributes:
-        indices: Indices of the source samples, int64 (target, taps), all within the source.
-        weights: Weight of each sample, int32 (target, taps).
+        indices: Indices of the source samples, int64 (target, taps). All are within the source.
+        weights: Weight of each source sample, int32 (target, taps).
         one: Sum of the weights of each target sample.
     """
 
@@ -265,13 +265,13 @@ class Taps:
 def compute_taps(
     source: int, target: int, kernel: Kernel, bits: int, source_centre: int = CENTRE, target_centre: int = CENTRE
 ) -> Taps:
-    """Return the filters from ``source`` to ``target`` samples of a line. Downscaling widens the kernel (antialias).
+    """Return the filters from ``source`` to ``target`` samples of a line. For downscaling, the kernel is widened.
 
     Args:
         source, target: Numbers of samples, at least 1.
         kernel: ``"bilinear"``, or ``"bicubic"`` with B = 0 and C = 0.6.
         bits: Log2 of the sum of weights: 14 along lines, 12 across lines.
-        source_centre, target_centre: Position of the value within a sample, in 1/256 of the sample.
+        source_centre, target_centre: Position within a sample to which its value belongs, in 1/256 of the sample.
 
     >>> compute_taps(4, 8, "bilinear", 12).weights[:4].tolist()
     [[4096, 0], [3072, 1024], [1024, 3072], [3072, 1024]]
@@ -291,11 +291,11 @@ def compute_taps(
 def _kernel_weights(
     source: int, target: int, step: int, kernel: Kernel, source_centre: int, target_centre: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first source index (target,) and uncut weights (target, taps), in 1 / 2**54, of each filter."""
+    """Return the first source index (target,) and the weights before cutting (target, taps), in 1 / 2**54."""
     support = 4 if kernel == "bicubic" else 2
     size = 1 + support if step <= 1 << 16 else 1 + (support * source + target - 1) // target
     size = max(1, min(size, source - 2))
-    # Doubled source position of each target sample's centre.
+    # Position of the centre of each target sample in the source, doubled.
     centres = ((target_centre * step) >> 7) - ((source_centre << 16) >> 7) + 2 * step * np.arange(target)
     numerators = centres - ((size - 2) << 16)
     positions = np.sign(numerators) * (np.abs(numerators) >> 17)  # towards zero, as in C
@@ -318,7 +318,7 @@ def _bicubic(distances: NDArray[np.int64]) -> NDArray[np.int64]:
 def _cut_negligible(
     positions: NDArray[np.int64], weights: NDArray[np.int64], limit: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Shorten the filters by cutting off weights that sum to at most ``limit`` at each end."""
+    """Shorten the filters: at each end, cut off weights whose sum is at most ``limit``."""
     size = weights.shape[1]
     positions, weights = positions.copy(), weights.copy()
     sums_from_left = np.abs(weights).cumsum(axis=1)
@@ -335,7 +335,7 @@ def _cut_negligible(
 def _within(
     positions: NDArray[np.int64], weights: NDArray[np.int64], source: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the filters; weights outside of the line are moved to the first or the last sample of the line."""
+    """Return the filters after moving weights outside the line to the first or the last sample of the line."""
     size = weights.shape[1]
     starts = np.clip(positions, 0, max(source - size, 0))
     moved = np.zeros_like(weights)
@@ -347,7 +347,7 @@ def _within(
 
 
 def _normalized(weights: NDArray[np.int64], one: int) -> NDArray[np.int64]:
-    """Return integer weights that sum to ``one``. Each tap takes over the rounding error of the previous tap."""
+    """Return integer weights with the sum ``one``. The rounding error of each tap is passed on to the next tap."""
     sums = np.maximum((weights.sum(axis=1) + one // 2) // one, 1)
     result = np.empty_like(weights)
     errors = np.zeros(len(weights), np.int64)
@@ -360,16 +360,16 @@ def _normalized(weights: NDArray[np.int64], one: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=_MAX_CACHED_TAPS)
 def compute_pair_taps(source: int, target: int, kernel: Kernel, bits: int) -> Taps:
-    """Return filters on single samples that equal filters on averages of sample pairs. ``source`` is even."""
+    """Return filters of single samples that equal filters of averages of sample pairs. ``source`` must be even."""
     taps = compute_taps(source // 2, target, kernel, bits)
     indices = np.stack((2 * taps.indices, 2 * taps.indices + 1), axis=-1)
     return Taps(indices.reshape(len(indices), -1), np.repeat(taps.weights, 2, axis=1), 2 * taps.one)
 
 
 def resample(samples: Tensor, indices: Tensor, weights: Tensor, axis: int) -> Tensor:
-    """Filter samples (H, W) or (H, W, C) along axis 0 or 1, with ``weights`` (target, taps) of the same dtype.
+    """Filter samples (H, W) or (H, W, C) along axis 0 or 1. ``weights`` (target, taps) have the dtype of the samples.
 
-    Sums of int32 samples are int32.
+    The sums of int32 samples are int32.
     """
     target, num_taps = indices.shape
     taken = samples.index_select(axis, indices.reshape(-1))

@@ -1,4 +1,4 @@
-"""Decoding on NVIDIA GPUs with FFmpeg's NVDEC decoders through PyAV. torch shares the pictures without a copy."""
+"""Decode on NVIDIA GPUs with FFmpeg's NVDEC decoders through PyAV. torch shares the pictures without a copy."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ DecoderT = TypeVar("DecoderT")
 
 
 class DecoderCache(Generic[DecoderT]):
-    """A cache of idle decoders by device and kind.
+    """A cache of idle decoders, by device and kind.
 
-    Beyond the capacity of a device, its least recently used decoders are freed.
+    If a device has more idle decoders than its capacity, the least recently used ones are freed.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -34,7 +34,7 @@ class DecoderCache(Generic[DecoderT]):
         self._idle: OrderedDict[int, tuple[Hashable, Hashable, DecoderT]] = OrderedDict()
         self._num_put = 0
         self._of_the_parent: list[object] = []
-        # Decoders are freed at exit, because later the library of the device may be unloaded first.
+        # Free decoders at exit. Later, the device's library may be unloaded before them.
         atexit.register(_calling(weakref.WeakMethod(self.clear)))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_calling(weakref.WeakMethod(self._forget)))
@@ -54,9 +54,9 @@ class DecoderCache(Generic[DecoderT]):
         return len(self._idle)
 
     def take(self, device: Hashable, kind: Hashable) -> DecoderT | None:
-        """Remove and return the most recently used idle decoder of a device and kind; ``None`` if there is none."""
+        """Remove and return the most recently used idle decoder of this device and kind; ``None`` if there is none."""
         with self._lock:
-            # Use a copy, because garbage collection may close a decoder, which puts its context here.
+            # Iterate over a copy, because garbage collection may close a decoder, which puts its context here.
             for number, (its_device, its_kind, decoder) in reversed(list(self._idle.items())):
                 if (its_device, its_kind) == (device, kind):
                     del self._idle[number]
@@ -64,7 +64,7 @@ class DecoderCache(Generic[DecoderT]):
         return None
 
     def put(self, device: Hashable, kind: Hashable, decoder: DecoderT) -> None:
-        """Store a decoder that is ready for another stream of its kind. The caller must drop its own reference."""
+        """Store a decoder that can decode another stream of its kind. The caller must drop its own reference."""
         with self._lock:
             self._num_put += 1
             self._idle[self._num_put] = device, kind, decoder
@@ -80,13 +80,13 @@ class DecoderCache(Generic[DecoderT]):
             self._idle = OrderedDict()
 
     def _forget(self) -> None:
-        # A device cannot be used in a forked child, not even to free memory.
+        # In a forked child, a device must not be used, not even to free memory.
         self._of_the_parent.append(self._idle)
         self._idle = OrderedDict()
 
 
 def _calling(reference: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], None]:
-    """Return a function that calls a method unless its object has been freed."""
+    """Return a function that calls a method, unless the method's object has been freed."""
 
     def call() -> None:
         method = reference()
@@ -98,17 +98,17 @@ def _calling(reference: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], 
 
 @contextmanager
 def reading_surface(device: torch.device, cuda: Any) -> Iterator[None]:
-    """Let the current stream read a picture of FFmpeg's CUDA decoder within a ``with`` block.
+    """Let the current stream read a picture of FFmpeg's CUDA decoder during a ``with`` block.
 
     ::
 
         default stream   ─ decode, copy to a picture ─┐            ┌─ the picture's memory is used again ─►
         current stream                                └─ convert ──┘
 
-    FFmpeg uses the legacy default stream, which is also torch's default stream. A different current stream must wait
-    for the default stream. FFmpeg reuses the memory of dropped pictures, so the default stream must then wait for the
-    current stream. ``record_stream`` does not help, because torch's allocator does not own this memory. ``cuda`` is
-    ``torch.cuda``, or a replacement in tests.
+    FFmpeg uses the legacy default stream, which is also torch's default stream. If the current stream is another one,
+    it must wait for the default stream. FFmpeg reuses the memory of dropped pictures, so the default stream must then
+    wait for the current stream. ``record_stream`` does not help, because torch's allocator does not own this memory.
+    ``cuda`` is ``torch.cuda``, or a replacement in tests.
     """
     current, default = cuda.current_stream(device), cuda.default_stream(device)
     if current == default:
@@ -121,30 +121,30 @@ def reading_surface(device: torch.device, cuda: Any) -> Iterator[None]:
         default.wait_stream(current)
 
 
-# Some NVDEC generations decode these codecs. The first picture shows whether this GPU does.
+# Only some generations of NVDEC decode these codecs. The first picture shows whether this GPU does.
 _CODECS = frozenset(("av1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "mpeg4", "vc1", "vp8", "vp9", "wmv3"))
 
-# PyAV exports only 4:2:0 pictures of NVDEC.
+# PyAV can export only 4:2:0 pictures from NVDEC.
 _LAYOUTS = frozenset(("yuv420p", "yuvj420p", "nv12", "yuv420p10le", "yuv420p12le", "p010le", "p012le", "p016le"))
 
-# Key frames of these codecs are self-contained. Contexts of other codecs are reused only if their parameter sets are
+# Key frames of these codecs are self-contained. Contexts of other codecs are only reused if their parameter sets are
 # known, because otherwise they would use the parameter sets of the previous stream.
 _CODECS_WITHOUT_PARAMETER_SETS = frozenset(("mjpeg", "vp8", "vp9"))
 
-# The same as in torchcodec.
+# The default of torchcodec.
 _DEFAULT_CAPACITY = 20
 
 _cache: DecoderCache[Any] = DecoderCache(_DEFAULT_CAPACITY)
 
 
 def set_nvdec_cache_capacity(capacity: int) -> None:
-    """Set how many idle NVDEC decoders are kept for each GPU. Making a decoder takes tens of milliseconds.
+    """Set how many idle NVDEC decoders are kept for each GPU. Making a new decoder takes tens of milliseconds.
 
-    A decoder is reused for a stream of the same codec, size, pixel format and parameter sets. Each decoder holds GPU
+    A decoder is reused for a stream with the same codec, size, pixel format and parameter sets. Each decoder holds GPU
     memory for about ten pictures.
 
     Args:
-        capacity: Maximum number of idle decoders (default 20). The least recently used decoders are freed first.
+        capacity: Largest number of idle decoders (default 20). The least recently used decoders are freed first.
 
     Raises:
         InvalidArgumentError: if the number is negative or not whole.
@@ -162,7 +162,7 @@ def set_nvdec_cache_capacity(capacity: int) -> None:
 
 
 def get_nvdec_cache_capacity() -> int:
-    """Return how many idle NVDEC decoders are kept for each GPU, see `set_nvdec_cache_capacity`.
+    """Return how many idle NVDEC decoders are kept for each GPU; see `set_nvdec_cache_capacity`.
 
     Example:
         >>> from mediatensor.decoders import get_nvdec_cache_capacity
@@ -175,8 +175,8 @@ def get_nvdec_cache_capacity() -> int:
 class CudaBackend(DecodeBackend):
     """The NVDEC backend.
 
-    NVDEC conceals damage within a picture without reporting it. Decode on the CPU to detect damage. Tests replace the
-    arguments.
+    NVDEC conceals damage within a picture without reporting it. To detect damage, decode on the CPU. The arguments are
+    replaced only in tests.
     """
 
     name = "cuda"
@@ -226,7 +226,7 @@ class CudaBackend(DecodeBackend):
 
 
 class _CudaDecoder(PictureDecoder):
-    """A codec context of FFmpeg that decodes with NVDEC. ``give_back`` receives it when it is no longer needed."""
+    """A codec context of FFmpeg that decodes with NVDEC. ``give_back`` gets the context when it is no longer needed."""
 
     def __init__(self, context: Any, stream: StreamParameters, give_back: Callable[[Any], object] | None) -> None:
         self._context = context
@@ -273,7 +273,7 @@ class _CudaDecoder(PictureDecoder):
 
 
 def _why_unsupported(stream: StreamParameters) -> str | None:
-    """Return why NVDEC cannot decode a stream according to its header; the first frame may still fail."""
+    """Return why NVDEC cannot decode a stream, by its header. Without a reason, the first frame may still fail."""
     if stream.codec not in _CODECS:
         return f"NVDEC has no decoder of {stream.codec}"
     if stream.pixel_format is not None and stream.pixel_format not in _LAYOUTS:

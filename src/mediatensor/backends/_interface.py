@@ -1,7 +1,7 @@
-"""The interface of decode backends, which third parties can implement; guarded calls; the CPU backend; the registry.
+"""The interface of decode backends, which third parties can implement; guarded calls; the CPU backend; a registry.
 
-The decoders call backends through `why_not_guarded`, `open_guarded` and `guarded_surface`. These turn unexpected
-exceptions and invalid results of third-party backends into a `DeviceError` that names the backend.
+Decoders call backends through `why_not_guarded`, `open_guarded` and `guarded_surface`. If a third-party backend raises
+an unexpected exception or returns an invalid result, these raise a `DeviceError` that names the backend.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ class StreamParameters:
         codec: FFmpeg's name of the codec: ``"h264"``, ``"hevc"``, ``"av1"``, ...
         profile: FFmpeg's name of the profile, if known.
         width: Width of a picture in pixels, before rotation. Pictures must have this size. Pass the size to the codec,
-            because the stream itself may only state a multiple of 16.
+            because the stream itself may state only a multiple of 16.
         height: Height of a picture in pixels, before rotation.
-        pixel_format: FFmpeg's name of a software decoder's output format, such as ``"yuv420p10le"``, if known.
+        pixel_format: FFmpeg's name of the format that a software decoder would return, such as ``"yuv420p10le"``, if
+            known.
         bits_per_component: 8, 10, ..., if known.
         extradata: The codec's configuration record as the container stores it; empty if there is none.
-        codec_context: PyAV's context of the demuxer's stream for software decoding, configured but not open.
+        codec_context: PyAV's codec context of the demuxed stream, configured for software decoding but not open.
     """
 
     codec: str
@@ -59,17 +60,17 @@ class StreamParameters:
 class Picture(Protocol):
     """The attributes of a decoded picture that decoders use. Its pixels may be on any device.
 
-    Two attributes of `Surface` are optional: ``num_bytes``, the size in the frame cache
-    (`mediatensor.set_frame_cache_bytes`), and ``orientation``, if the picture states its rotation.
+    Two attributes of `Surface` are optional: ``num_bytes``, the picture's size in the frame cache
+    (`mediatensor.set_frame_cache_bytes`), and ``orientation``, for pictures that state their rotation.
     """
 
     @property
     def pts(self) -> int | None:
-        """Unchanged pts of the packet that the picture was decoded from; ``None`` if the packet had none."""
+        """The pts of the packet from which the picture was decoded, unchanged; ``None`` if the packet had none."""
 
     @property
     def duration(self) -> int:
-        """Duration of the packet in the ticks of `pts`; 0 if the packet had none."""
+        """Duration of the packet in ticks, the unit of `pts`; 0 if the packet had none."""
 
     @property
     def width(self) -> int:
@@ -81,7 +82,7 @@ class Picture(Protocol):
 
     @property
     def key_frame(self) -> bool:
-        """Whether the picture is decodable without other pictures."""
+        """Whether the picture can be decoded without other pictures."""
 
     @property
     def is_corrupt(self) -> bool:
@@ -93,11 +94,11 @@ class PictureDecoder(ABC):
 
     @abstractmethod
     def decode(self, packet: Any | None) -> Sequence[Picture]:
-        """Feed a packet and return the decoded pictures in presentation order.
+        """Feed a packet; return the pictures that are ready, in presentation order.
 
         Args:
             packet: A PyAV packet: a buffer of bytes with ``pts``, ``dts``, ``duration`` and ``is_keyframe``. ``None``
-                marks the end of the stream and returns the remaining pictures.
+                marks the end of the stream, and makes the decoder return the remaining pictures.
 
         Raises:
             DeviceError: if decoding cannot continue. The stream is then decoded on the CPU.
@@ -105,11 +106,11 @@ class PictureDecoder(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Discard the codec's state after a seek. The next packet comes from another position of the stream."""
+        """Discard the codec's state after a seek. The next packet comes from another position in the stream."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release all resources. Pictures that were returned earlier stay valid."""
+        """Release all resources. Pictures that were returned stay valid."""
 
     @property
     def is_open(self) -> bool:
@@ -118,29 +119,29 @@ class PictureDecoder(ABC):
 
 
 class PictureConverter(Protocol):
-    """Writes pictures as RGB into the rows of a batch. Each converting thread has its own converter."""
+    """Writes pictures as RGB into the rows of a batch. Each thread that converts has its own converter."""
 
     def orientation_of(self, picture: Any) -> Orientation:
         """Return the orientation of the picture."""
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return (height, width) after rotation and all steps."""
+        """Return the (height, width) of a picture after rotation and all steps."""
 
     def empty(self, num_rows: int, height: int, width: int) -> Any:
         """Return an uninitialised array or tensor (num_rows, height, width, 3), uint8 or float32."""
 
     def write(self, picture: Any, orientation: Orientation, out: Any) -> None:
-        """Convert the picture into ``out`` of shape (height, width, 3), scaling it if its size differs."""
+        """Convert the picture, and write it to ``out`` (height, width, 3); scale it if its size differs."""
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a function that makes contexts in which other threads use this thread's current stream."""
+        """Return a factory of contexts. In such a context, another thread uses this thread's current stream."""
 
 
 class DecodeBackend(ABC):
     """Decodes video on one kind of hardware: the CPU, a GPU, ...
 
     Attributes:
-        name: The name for ``decode_backend`` and in reports: ``"cpu"``, ``"cuda"``, ...
+        name: The name in ``decode_backend`` and in reports: ``"cpu"``, ``"cuda"``, ...
         device_types: Types of torch devices for which this backend is the default.
     """
 
@@ -149,32 +150,32 @@ class DecodeBackend(ABC):
 
     @abstractmethod
     def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
-        """Return why this backend cannot decode a stream, or ``None`` if it may work. This must not decode."""
+        """Return why this backend cannot decode a stream; ``None`` if it may work. This method must not decode."""
 
     @abstractmethod
     def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
-        """Open a decoder at the beginning of a stream.
+        """Return a new decoder at the beginning of a stream.
 
         Raises:
             DeviceError: if this backend cannot decode the stream.
         """
 
     def surface(self, picture: Any, device: torch.device) -> Surface:
-        """Return the planes of a picture from a decoder of this backend. By default, return the picture itself."""
+        """Return the planes of a picture that this backend has decoded. By default, this is the picture itself."""
         if not isinstance(picture, Surface):
             raise TypeError(f"The backend {self.name!r} must define surface() for {type(picture).__name__}.")
         return picture
 
     def converter(self, device: torch.device, steps: tuple[PixelStep, ...], *, is_float: bool) -> PictureConverter:
-        """Make a converter from this backend's pictures to RGB on a device."""
+        """Return a converter from this backend's pictures to RGB on a device."""
         return PlaneConverter(partial(guarded_surface, self), device, steps, is_float=is_float)
 
 
-# Calls of possibly third-party backends
+# Calls of backends that may come from third parties
 
 
 def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> str | None:
-    """Call `DecodeBackend.why_not`. An exception becomes the reason."""
+    """Call `DecodeBackend.why_not`. If it raises an exception, return that as the reason."""
     try:
         with _Naming(backend):
             reason = backend.why_not(stream, device)
@@ -184,7 +185,7 @@ def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: to
 
 
 def open_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> PictureDecoder:
-    """Call `DecodeBackend.open` and return a decoder that raises only `DeviceError`, like this function."""
+    """Call `DecodeBackend.open`. Both this function and the returned decoder raise only `DeviceError`."""
     with _Naming(backend):
         decoder = backend.open(stream, device)
     if not isinstance(decoder, PictureDecoder):
@@ -207,7 +208,7 @@ def guarded_surface(backend: DecodeBackend, picture: Any, device: torch.device) 
 
 
 class _GuardedDecoder(PictureDecoder):
-    """A wrapper that turns every error of a decoder into `DeviceError`."""
+    """Wraps a decoder so that every error becomes a `DeviceError`."""
 
     def __init__(self, backend: DecodeBackend, decoder: PictureDecoder) -> None:
         self._backend = backend
@@ -241,7 +242,7 @@ class _GuardedDecoder(PictureDecoder):
 
 
 class _Naming:
-    """A context that turns every error into `DeviceError`, unlike a generator also `StopIteration`."""
+    """A context that turns every error into `DeviceError`; a generator could not do so for `StopIteration`."""
 
     def __init__(self, backend: DecodeBackend) -> None:
         self._backend = backend
@@ -256,8 +257,8 @@ class _Naming:
 class CpuBackend(DecodeBackend):
     """FFmpeg's software decoders.
 
-    On the CPU, swscale converts the pictures to RGB. For other devices, the planes are uploaded (1.5 bytes a pixel for
-    8-bit 4:2:0, half the size of RGB), and the device converts, rotates, scales and crops them.
+    On the CPU, swscale converts the pictures to RGB. For another device, the planes are uploaded (1.5 bytes per pixel
+    for 8-bit 4:2:0, half the size of RGB), and the device converts, rotates, scales and crops them.
     """
 
     name = "cpu"
@@ -282,18 +283,18 @@ class _SoftwareDecoder(PacketDecoder, PictureDecoder):
     """The codec context of the demuxer's stream as a `PictureDecoder`."""
 
 
-# The registry: backends that are built in, registered, or from installed packages
+# The registry: built-in backends, registered ones, and those of installed packages
 
 
 _backends: dict[str, DecodeBackend] = {}
 
 
 def register_backend(backend: DecodeBackend) -> None:
-    """Register a backend under its name, replacing any backend of the same name.
+    """Register a backend under its name. It replaces any backend with the same name.
 
-    Packages can declare an entry point in the group ``mediatensor.backends`` instead, which is found automatically.
-    The entry point names a `DecodeBackend`, or a class or function that makes one without arguments. Spawned processes
-    have only the backends of entry points, and backends registered on import of their main module.
+    Instead, packages can declare an entry point in the group ``mediatensor.backends``, which is found automatically.
+    The entry point names a `DecodeBackend`, or a class or function that returns one without arguments. Spawned
+    processes have only the backends from entry points, and those registered when their main module is imported.
 
     Args:
         backend: The backend.
@@ -315,7 +316,7 @@ def register_backend(backend: DecodeBackend) -> None:
 
 
 def available_backends() -> tuple[str, ...]:
-    """Return the names of all backends: built in, registered, or from installed packages. Packages are not loaded.
+    """Return the names of all backends: built-in, registered, or in installed packages, which are not loaded.
 
     Example:
         >>> from mediatensor.backends import available_backends
@@ -332,7 +333,7 @@ def get_backend(name: str) -> DecodeBackend:
         name: One of `available_backends`.
 
     Raises:
-        InvalidArgumentError: if there is no backend of this name, or its package cannot be loaded.
+        InvalidArgumentError: if there is no backend with this name, or its package cannot be loaded.
 
     Example:
         >>> from mediatensor.backends import get_backend
@@ -350,8 +351,8 @@ def get_backend(name: str) -> DecodeBackend:
 
 
 def _backend_for(device: torch.device) -> DecodeBackend:
-    """Return the default backend of a device, or the CPU backend if it has none."""
-    # Check registered backends first, because searching the installed packages takes longer than opening a file.
+    """Return the default backend of a device; the CPU backend if it has none."""
+    # Check registered backends first: searching the installed packages takes longer than opening a file.
     for known in _backends.values():
         if device.type in known.device_types:
             return known
@@ -385,11 +386,11 @@ _cuda_backend: ContextVar[str | None] = ContextVar("cuda_backend", default=None)
 
 @contextmanager
 def set_cuda_backend(backend: str) -> Iterator[None]:
-    """Choose the backend of CUDA decoders that are made in a ``with`` block, as in torchcodec.
+    """Choose the backend of the CUDA decoders that are made in a ``with`` block, as in torchcodec.
 
     Args:
-        backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in upper or lower case. Both mean NVDEC through
-            FFmpeg in this library. ``decode_backend=`` of `VideoDecoder` offers all backends.
+        backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in upper or lower case. In this library, both
+            mean NVDEC through FFmpeg. To choose among all backends, use ``decode_backend=`` of `VideoDecoder`.
 
     Raises:
         InvalidArgumentError: if the name is not accepted.
@@ -411,7 +412,7 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
 
 @contextmanager
 def scoped_registry() -> Iterator[None]:
-    """Remove, at the end of a ``with`` block, the backends registered or installed within it, for tests."""
+    """For tests: at the end of a ``with`` block, remove the backends that were registered or installed in it."""
     known = dict(_backends)
     _installed.cache_clear()
     try:

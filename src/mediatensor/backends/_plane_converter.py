@@ -1,4 +1,4 @@
-"""Conversion of pictures to RGB on a device with torch: colours, orientation, resize, crop."""
+"""Convert pictures to RGB on a device with torch: colours, orientation, resize and crop."""
 
 from __future__ import annotations
 
@@ -42,39 +42,40 @@ _ALONG_BITS, _ACROSS_BITS = 14, 12  # bits of the weights of libswscale's filter
 _MAX_CACHED_FILTERS = 64
 _MAX_LEVEL = 256 - 1 / 2048  # the limit of an overshooting kernel, with 8 bits and 11 fractional bits
 _LUMA_WEIGHTS = (0.299, 0.587, 0.114)  # weights of the Y'CbCr in which libswscale scales RGB
-# Chroma position in 1/256 of a luma sample to the right and down, by FFmpeg's chroma location number.
+# Position of chroma in 1/256 of a luma sample (right, down), by FFmpeg's number of the chroma location.
 _CHROMA_OFFSETS = {1: (0, 128), 2: (128, 128), 3: (0, 0), 4: (128, 0), 5: (0, 256), 6: (128, 256)}
 
 
 class PlaneConverter:
-    """Writes pictures as RGB into tensors on a device. Each thread has its own converter, which caches filters.
+    """Writes pictures as RGB into tensors on a device. Each thread has its own converter, because it caches filters.
 
-    The result equals `FrameConverter`'s on the CPU, in the arithmetic of libswscale on x86 processors (FFmpeg 8.1;
-    other processors may round differently). uint8 is bit-identical without a resize, and with a downscale in the same
-    pass. With any other resize it is within 1 level of 255. float32 is within 0.2 / 255. In three cases results differ
-    by more, because of errors in libswscale:
+    The result equals the result of `FrameConverter` on the CPU. It uses the arithmetic of libswscale on x86 processors
+    (FFmpeg 8.1; other processors may round differently). uint8 is bit-identical without a resize, and with a downscale
+    in the same pass. With any other resize, it is within 1 level of 255. float32 is within 0.2 / 255. In three cases,
+    results differ by more because of errors in libswscale:
 
-    - float32 of 8-bit 4:2:0 or 4:2:2 with an odd width and an even height: libswscale leaves the last column undefined,
-      and the CPU path converts this column from uint8, up to 3 levels off.
-    - float32 of 4:2:0 resized in the same pass to an odd width and the same height: libswscale overflows.
-    - Interlaced 4:2:0 resized in the same pass, or with a matrix that libswscale refuses (8 and 10 of H.273): the CPU
-      converts the fields one by one, and a device converts the whole picture. Noise differs by up to 255 levels.
+    - float32 of 8-bit 4:2:0 or 4:2:2 with an odd width and an even height: libswscale leaves the last column undefined.
+      The CPU path converts this column from uint8, up to 3 levels off.
+    - float32 of 4:2:0 that is resized in the same pass to an odd width and the same height: libswscale overflows.
+    - Interlaced 4:2:0 that is resized in the same pass, or has a matrix that libswscale rejects (8 and 10 of H.273):
+      the CPU converts the two fields separately, and a device converts the whole picture. Noise differs by up to 255
+      levels.
 
-    In two more cases results differ by more:
+    In two more cases, results also differ by more:
 
-    - 4:2:0 resized in the same pass, if the surface does not state its ``chroma_location`` (the default of H.264 and
-      HEVC is left). Real clips differ by 0.1 to 0.6 levels on average, and colour edges by up to 40 levels, or 80 at
-      odd ratios.
-    - A picture that is scaled to less than 1/120 of its height or width: libswscale then uses two passes through 4:2:0,
+    - 4:2:0 that is resized in the same pass, if the surface does not state its ``chroma_location`` (the default of
+      H.264 and HEVC is left). Real clips differ by 0.1 to 0.6 levels on average. Colour edges differ by up to 40
+      levels, or 80 at odd ratios.
+    - A picture that is scaled to less than 1/120 of its height or width. libswscale then uses two passes through 4:2:0,
       and a device one pass. Noise differs by up to 30 levels.
 
-    nv12 surfaces are converted like yuv420p, because software decoders output yuv420p for the same packets. (libswscale
-    repeats the chroma of yuv420p, but interpolates the chroma of nv12.) A PyAV nv12 frame on the CPU is converted as
-    libswscale does.
+    nv12 surfaces are converted like yuv420p, because software decoders return yuv420p for the same packets. (libswscale
+    repeats the chroma of yuv420p, but interpolates the chroma of nv12.) A PyAV frame in nv12 on the CPU is converted as
+    libswscale would convert it.
 
     PyAV frames of other formats, or without accessible planes, are converted on the CPU, and RGB is uploaded.
 
-    The methods are those of `PictureConverter`. ``surface`` returns the surface of a picture on a device, see
+    `PictureConverter` describes the methods. ``surface`` returns the surface of a picture on a device; see
     `DecodeBackend.surface`. Planes on another device are copied.
     """
 
@@ -112,7 +113,7 @@ class PlaneConverter:
     def write(self, picture: Any, orientation: Orientation, out: Tensor) -> None:
         surface = self._surface(picture, self._device)
         layout = layout_of(surface.pixel_format)
-        # The format of a frame on the GPU is "cuda", which does not describe its planes.
+        # The format of a frame on the GPU is "cuda", which says nothing about its planes.
         is_software = is_frame(picture) and picture.format.name == surface.pixel_format
         if layout is None or not _has_planes_of(surface, layout):
             if not is_software:
@@ -156,7 +157,7 @@ class PlaneConverter:
 
 
 def _has_planes_of(surface: Surface, layout: Layout) -> bool:
-    """Return whether the planes have the shapes and dtype of the pixel format."""
+    """Return whether the planes of a surface have the shapes and the dtype of its pixel format."""
     shapes: list[tuple[int, ...]] = [(surface.height, surface.width)]
     if layout.chroma_shift is not None:
         across, down = layout.chroma_shift
@@ -169,7 +170,7 @@ def _has_planes_of(surface: Surface, layout: Layout) -> bool:
 
 
 def _samples(planes: tuple[Tensor, ...], layout: Layout) -> tuple[Tensor, ...]:
-    """Return luma and, unless it is gray, Cb and Cr as int32."""
+    """Return luma and, unless the picture is gray, Cb and Cr, as int32."""
     if layout.is_interleaved:
         planes = (planes[0], planes[1][..., 0], planes[1][..., 1])
     samples = (plane.to(torch.int32) for plane in planes)
@@ -177,7 +178,7 @@ def _samples(planes: tuple[Tensor, ...], layout: Layout) -> tuple[Tensor, ...]:
 
 
 def _planes_on(planes: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
-    """Return the planes on a device. Planes in CPU memory are uploaded in one copy."""
+    """Return the planes on a device. Planes in CPU memory are uploaded by one copy."""
     if all(plane.device.type == device.type and device.index in (None, plane.device.index) for plane in planes):
         return planes
     if any(plane.device.type != "cpu" for plane in planes):
@@ -192,34 +193,34 @@ def _planes_on(planes: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor
 
 
 def _placed(memory: Tensor, start: int, plane: Tensor) -> Tensor:
-    """Return the bytes from ``start`` of ``memory`` (uint8) as a view with the shape and dtype of a plane."""
+    """Return a view of ``memory`` (uint8), from byte ``start`` on, with the shape and dtype of ``plane``."""
     return memory[start : start + plane.nbytes].view(plane.dtype).reshape(plane.shape)
 
 
 def _staging(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return CPU memory for asynchronous copies to the device.
 
-    The caller may free pinned memory during a copy, because torch reuses it only after all copies that it tracks are
-    done.
+    The caller may free pinned memory during a copy. torch tracks the copies, and reuses the memory only when all of
+    them are done.
     """
     return torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda", device="cpu")
 
 
-# Planes to RGB, and RGB to another size, with the arithmetic of libswscale on the CPU
+# Conversion of planes to RGB, and of RGB to another size, with the arithmetic of libswscale on the CPU
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """The samples of a picture, with their format.
+    """The samples of a picture, and how to interpret them.
 
     Attributes:
         luma: (H, W), int32, of ``layout.bits`` bits.
         chroma: Cb and Cr, of the same type; empty for gray.
         layout: The layout of the planes.
         coefficients: The coefficients for R'G'B'.
-        repeats_chroma: Whether libswscale uses its fast conversion for the format, which repeats chroma.
-        chroma_location: FFmpeg's chroma location number; 0 means centre. libswscale uses it only when it scales in the
-            same pass.
+        repeats_chroma: Whether libswscale uses its fast conversion for this format, which repeats chroma.
+        chroma_location: FFmpeg's number of the chroma location; 0 means centre. libswscale uses it only if it scales in
+            the same pass.
     """
 
     luma: Tensor
@@ -231,7 +232,7 @@ class Components:
 
 
 class PlaneColours:
-    """Converts colours and scales pictures on one device, to float32 in [0, 1] or uint8, and caches filters."""
+    """Converts colours and scales pictures on one device, to float32 in [0, 1] or uint8. Caches filters."""
 
     def __init__(self, device: torch.device, *, is_float: bool) -> None:
         self._device = device
@@ -239,20 +240,20 @@ class PlaneColours:
         self._filters: dict[Taps, tuple[Tensor, Tensor]] = {}
 
     def to_rgb(self, picture: Components, size: tuple[int, int] | None = None) -> Tensor:
-        """Convert luma and chroma to RGB (height, width, 3), and scale to ``size`` in the same pass, bilinear."""
+        """Convert luma and chroma to RGB (height, width, 3). If ``size`` is given, scale in the same pass, bilinear."""
         height, width = size or picture.luma.shape
         coefficients, shift = picture.coefficients, picture.layout.chroma_shift
         samples = (picture.luma, *picture.chroma)
         if picture.repeats_chroma and height % 2 == 0 and (height, width) == picture.luma.shape:
             fast = TableArithmetic(coefficients, is_float=True) if self._is_float else LineArithmetic(coefficients)
             return _merged(fast, samples, shift)
-        # RGB of an even width shares chroma between two pixels, unless the source has separate chroma for each pixel.
+        # If the RGB width is even, two pixels share chroma, unless the source has separate chroma for each pixel.
         in_pairs = shift != (0, 0) and width % 2 == 0
         filters = _filters(picture, height, width, in_pairs=in_pairs, kernel="bilinear" if size else "bicubic")
         scaled = [self._scaled(s, picture.layout.bits, *f) for s, f in zip(samples, filters, strict=True)]
         if self._is_float:
             return _merged(DeepArithmetic(coefficients), scaled, (int(in_pairs), 0))
-        # Sums of 15-bit by 12-bit products. If all filters have two lines, libswscale truncates instead of rounding.
+        # Sums of products of 15 and 12 bits. If all filters have two lines, libswscale truncates instead of rounding.
         cuts_off = bool(picture.chroma) and all(across.weights.shape[1] == 2 for _, across in filters)
         if not in_pairs:
             scaled = [(s if cuts_off else s + (1 << 9)) >> 10 for s in scaled]
@@ -262,10 +263,10 @@ class PlaneColours:
         return _merged(TableArithmetic(coefficients, is_float=False), (luma, *chroma), (1, 0))
 
     def resized(self, rgb: Tensor, height: int, width: int) -> Tensor:
-        """Scale RGB (H, W, 3), bilinear with antialias.
+        """Scale RGB (H, W, 3): bilinear, antialiased.
 
-        libswscale scales RGB by way of Y'CbCr. If the width shrinks to half or less, it first averages the chroma of
-        pixel pairs, provided that the source width is even.
+        libswscale converts RGB to Y'CbCr to scale it. If the width shrinks to half or less, and the source width is
+        even, it first averages the chroma of pixel pairs.
         """
         source_height, source_width = rgb.shape[:2]
         values = rgb.to(torch.float32)
@@ -281,7 +282,7 @@ class PlaneColours:
         return (scaled + 0.5).clamp_(0, 255).to(torch.uint8)
 
     def _scaled(self, samples: Tensor, bits: int, along: Taps, across: Taps) -> Tensor:
-        """Return scaled samples: float32 levels, or int32 levels times 2**19."""
+        """Return the scaled samples as float32 levels, or as int32 levels times 2**19."""
         if self._is_float:
             values = self._filtered(samples.to(torch.float32) * 2.0 ** (8 - bits), along, 1)
             return self._filtered(values.clamp_(max=_MAX_LEVEL), across, 0)
@@ -289,7 +290,7 @@ class PlaneColours:
         return self._filtered(values, across, 0)
 
     def _filtered(self, values: Tensor, taps: Taps, axis: int) -> Tensor:
-        """Filter values. float32 keeps its scale; int32 is multiplied by ``taps.one``."""
+        """Filter values. float32 values keep their scale; int32 values are multiplied by ``taps.one``."""
         is_integer = values.dtype == torch.int32
         if taps.is_identity:
             return values * taps.one if is_integer else values
@@ -323,14 +324,14 @@ def _filters(
 
 
 def _chroma_centre(picture: Components) -> tuple[int, int]:
-    """Return the chroma position in 1/256 of the area that a chroma sample covers."""
+    """Return the position of chroma in 1/256 of the area that a chroma sample covers."""
     x_shift, y_shift = picture.layout.chroma_shift or (0, 0)
     x, y = _CHROMA_OFFSETS.get(picture.chroma_location, (128, 128))
     return (x + 128) >> 1 if x_shift else CENTRE, (y + 128) >> 1 if y_shift else CENTRE
 
 
 def _merged(arithmetic: Arithmetic, samples: Sequence[Tensor], chroma_shift: tuple[int, int] | None) -> Tensor:
-    """Convert to RGB, with chroma repeated to the size of luma."""
+    """Convert to RGB after repeating chroma to the size of luma."""
     luma, *chroma = samples
     height, width = luma.shape
     luma = arithmetic.luma_term(luma)
@@ -346,5 +347,5 @@ def _merged(arithmetic: Arithmetic, samples: Sequence[Tensor], chroma_shift: tup
 
 
 def _twice(samples: Tensor, axis: int) -> Tensor:
-    """Repeat every line or every column."""
+    """Repeat every line (axis 0) or every column (axis 1)."""
     return torch.stack((samples, samples), dim=axis + 1).flatten(axis, axis + 1)

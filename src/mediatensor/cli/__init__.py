@@ -15,9 +15,9 @@ from ._parser import build_parser as build_parser  # for programs that describe 
 
 __all__ = ["main"]
 
-# Modules that are not named after their command.
+# Names of modules that differ from the name of the command.
 _MODULES = {"evaluate": "train", "find": "video_text"}
-# The exit codes that a shell reports for a program ended by SIGINT and SIGPIPE.
+# The exit codes that a shell reports for a program that SIGINT or SIGPIPE ended.
 EXIT_INTERRUPTED = 128 + 2
 EXIT_BROKEN_PIPE = 128 + 13
 
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     try:
-        # The import is late because a command may load torch or OCR models.
+        # Imported late, because a command may load torch or OCR models.
         module = import_module(f"._{_MODULES.get(args.command, args.command)}", __name__)
         with showing_damage():
             code: int = module.run(args)
@@ -59,7 +59,7 @@ def _run(args: argparse.Namespace) -> int:
             emit("; ".join(["mediatensor: interrupted", *getattr(stop, "__notes__", [])]), sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout again at exit, which must not raise a second error.
+        # Python flushes stdout again at exit. This must not raise a second error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except (MediaTensorError, OSError) as error:

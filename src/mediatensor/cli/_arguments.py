@@ -1,4 +1,4 @@
-"""Argument types, options that several commands share, and the argument parser of a command."""
+"""Types of arguments, options that several commands share, and the argument parser of commands."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ VIDEO_FORMATS = {
 #: Kinds of text in video.
 KINDS = ("caption", "overlay", "scene", "slide")
 
-#: (first, last) page numbers from 1; a last page of ``None`` means the end of the document.
+#: Ranges (first, last) of page numbers from 1. A last page of ``None`` means the end of the document.
 PageRanges = tuple[tuple[int, int | None], ...]
 
-#: Left, top, right and bottom, as shares of the frame's size.
+#: Left, top, right and bottom, as fractions of the frame's size.
 Region = tuple[float, float, float, float]
 
 _MAX_PAGE_NUMBER = 10_000_000
@@ -65,7 +65,8 @@ _MAX_PAGE_NUMBER = 10_000_000
 _WIDTH = 80
 _OPTION_COLUMN = 28
 
-# Command options by the library argument that messages mention; other options are spelled like their argument.
+# For each library argument that messages mention: the option of the command. Other options are spelled like their
+# argument.
 _LIBRARY_NAMES: dict[str, dict[str, str]] = {
     "check": {
         "num_classes": "--classes", "bad_kinds": "--bad", "num_workers": "--workers", "state_file": "--state",
@@ -82,7 +83,7 @@ _LIBRARY_NAMES: dict[str, dict[str, str]] = {
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser. Its help is 80 columns wide; its errors are one line and suggest a similar name."""
+    """An argument parser. Its help is 80 columns wide. An error is one line, and suggests a similar name."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{**options, "formatter_class": _HelpFormatter})
@@ -92,7 +93,7 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(EXIT_ERROR)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse like argparse, but report an unknown argument with the usage of the command that it was given to."""
+        """Parse like argparse, but report an unknown argument together with the usage of its command."""
         words = sys.argv[1:] if args is None else list(args)
         commands = next((action.choices for action in self._actions if action.dest == "command"), None)
         if commands and words and not words[0].startswith("-") and words[0] not in commands:
@@ -118,7 +119,7 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def names_of_options(parser: argparse.ArgumentParser, command: str) -> dict[str, str]:
-    """Return a dict from each argument name that messages of the library mention to the command option for it.
+    """Return a dict from names of arguments, as messages of the library mention them, to options of the command.
 
     >>> parser = argparse.ArgumentParser()
     >>> option = parser.add_argument("--batch-size")
@@ -144,15 +145,16 @@ def add_command(
     notes: str = "",
     add_help: bool = True,
 ) -> argparse.ArgumentParser:
-    """Add a command with its help.
+    """Add a command and its help.
 
     Args:
         commands: The return value of ``add_subparsers``.
         name: The name of the command.
-        summary: The line for this command in the list of commands.
+        summary: The line about this command in the list of commands.
         description: The first paragraph of the help.
-        examples: (shell line, comment) pairs. The comment may be empty; a long comment is printed above its shell line.
-        notes: Paragraphs after the examples, separated by empty lines. A paragraph with line breaks is not rewrapped.
+        examples: (shell line, comment) pairs. A comment may be empty; a long one is printed above its shell line.
+        notes: Paragraphs after the examples, separated by empty lines. A paragraph that contains line breaks is not
+            rewrapped.
     """
     lines = ["examples:"]
     for example, comment in examples:
@@ -181,10 +183,11 @@ def add_option(
 
     Args:
         group: The parser, or a group of it.
-        names: The option and the name or choices of its value as the help shows them, such as ``"-o, --output PATH"``.
+        names: The option, and the name or the choices of its value as shown in the help, such as ``"-o, --output
+            PATH"``.
         kind, settings: Arguments of ``add_argument``.
-        help: The help, to which ``default`` is added.
-        default: The default, unless the help itself describes it.
+        help: The text of the help. ``default`` is added to it.
+        default: The default, unless ``help`` already describes it.
     """
     *options, metavar = names.split(" ")
     if metavar.startswith("{") or "|" in metavar:
@@ -202,7 +205,7 @@ def add_flag(group: Any, option: str, help: str) -> None:
 
 
 def add_files(parser: argparse.ArgumentParser, kind: str) -> None:
-    """Add the argument ``FILE ...``; ``kind`` is ``"media"`` or ``"video"``."""
+    """Add the argument ``FILE ...``. ``kind`` is ``"media"`` or ``"video"``."""
     parser.add_argument("files", nargs="+", metavar="FILE", help=f"a {kind} file, a URL, or - for standard input")
 
 
@@ -217,7 +220,7 @@ def add_overwrite(parser: argparse.ArgumentParser) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json``. The help of each command describes the keys of its JSON output."""
+    """Add ``--json``. The help of each command describes the keys of the JSON output."""
     add_flag(parser, "--json", "print JSON (described below)")
 
 
@@ -230,7 +233,7 @@ def _convert(text: str, convert: Callable[[str], T], is_accepted: Callable[[T], 
 
 
 def positive_number(text: str) -> float:
-    """Argument type: a number above 0, or a fraction such as 30000/1001.
+    """Parse a number above 0, or a fraction such as 30000/1001.
 
     >>> positive_number("0.5"), positive_number("30/4")
     (0.5, 7.5)
@@ -240,7 +243,7 @@ def positive_number(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """Argument type: a number above 0 and at most 1."""
+    """Parse a number above 0 and at most 1."""
     return _convert(text, float, lambda value: 0 < value <= 1, "a number above 0 and at most 1")
 
 
@@ -249,29 +252,29 @@ def _int_from(text: str, least: int) -> int:
 
 
 def positive_int(text: str) -> int:
-    """Argument type: a whole number, at least 1."""
+    """Parse a whole number that is at least 1."""
     return _int_from(text, 1)
 
 
 def non_negative_int(text: str) -> int:
-    """Argument type: a whole number, at least 0."""
+    """Parse a whole number that is at least 0."""
     return _int_from(text, 0)
 
 
 def picture_side(text: str) -> int:
-    """Argument type: the side of a square in pixels, a multiple of 32."""
+    """Parse the side of a square in pixels, a multiple of 32."""
     _int_from(text, 32)  # raises
     return _convert(text, int, lambda value: value % 32 == 0, "a multiple of 32")
 
 
 def port_number(text: str) -> int:
-    """Argument type: a TCP port of this machine, or 0 for any free port."""
+    """Parse a TCP port of this machine; 0 means any free port."""
     _int_from(text, 0)  # raises
     return _convert(text, int, lambda value: value <= 65535, "a port from 0 to 65535")
 
 
 def time_in_seconds(text: str) -> float:
-    """Argument type: a time, written as seconds, ``m:ss`` or ``h:mm:ss``; decimals are optional.
+    """Parse a time: seconds, ``m:ss`` or ``h:mm:ss``. Decimals are optional.
 
     >>> time_in_seconds("83.5") == time_in_seconds("1:23.5") == time_in_seconds("0:01:23.5") == 83.5
     True
@@ -280,7 +283,7 @@ def time_in_seconds(text: str) -> float:
 
 
 def frame_indices(text: str) -> tuple[int, ...]:
-    """Argument type: frame indices, separated by commas.
+    """Parse frame indices that are separated by commas.
 
     >>> frame_indices("0,10,-1")
     (0, 10, -1)
@@ -291,7 +294,7 @@ def frame_indices(text: str) -> tuple[int, ...]:
 
 
 def picture_size(text: str) -> tuple[int, int]:
-    """Argument type: a size in pixels such as 640x360, returned as (width, height).
+    """Parse a size in pixels such as 640x360; return (width, height).
 
     >>> picture_size("640x360")
     (640, 360)
@@ -304,7 +307,7 @@ def picture_size(text: str) -> tuple[int, int]:
 
 
 def page_ranges(text: str) -> PageRanges:
-    """Argument type: pages and page ranges, counted from 1.
+    """Parse pages and page ranges, counted from 1.
 
     >>> page_ranges("1-3,7,10-")
     ((1, 3), (7, 7), (10, None))
@@ -321,7 +324,7 @@ def page_ranges(text: str) -> PageRanges:
 
 
 def format_names(text: str) -> list[str]:
-    """Argument type: format names, separated by commas.
+    """Parse names of formats that are separated by commas.
 
     >>> format_names("txt,pdf")
     ['txt', 'pdf']
@@ -330,7 +333,7 @@ def format_names(text: str) -> list[str]:
 
 
 def kind_names(text: str) -> list[str]:
-    """Argument type: kinds of text, separated by commas.
+    """Parse kinds of text that are separated by commas.
 
     >>> kind_names("caption,scene")
     ['caption', 'scene']
@@ -347,7 +350,7 @@ def _names_from(text: str, known: Sequence[str]) -> list[str]:
 
 
 def region(text: str) -> Region:
-    """Argument type: left, top, right and bottom of a part of the frame, as shares of the frame's size.
+    """Parse left, top, right and bottom of a part of the frame, as fractions of the frame's size.
 
     >>> region("0,0.7,1,1")
     (0.0, 0.7, 1.0, 1.0)
@@ -364,7 +367,7 @@ def region(text: str) -> Region:
 
 
 def grid_times(start: float, stop: float, step: float) -> list[float]:
-    """Return times in [start, stop), one every ``step`` seconds.
+    """Return times in [start, stop) at intervals of ``step`` seconds.
 
     >>> grid_times(1.0, 2.0, 0.4)
     [1.0, 1.4, 1.8]
@@ -382,7 +385,7 @@ def grid_times(start: float, stop: float, step: float) -> list[float]:
 def grid_frames(
     index: FrameIndex, start: float, stop: float, every_seconds: float | None, fps: float | None
 ) -> list[int]:
-    """Return the indices of the frames shown every ``every_seconds`` or ``fps`` times a second, without duplicates."""
+    """Return indices of frames shown every ``every_seconds``, or ``fps`` times per second. Duplicates are left out."""
     import numpy as np
 
     from .._engine.index.frame_index import clock_of_index

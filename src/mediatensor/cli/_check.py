@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     is_media = (
         len(args.files) > 1 or os.path.splitext(first)[1].lower() in MEDIA_EXTENSIONS[args.kind] or "://" in first
     )
-    # Otherwise the only path names a dataset.
+    # Otherwise, the only path is the name of a dataset.
     source = args.files if is_media and not os.path.isdir(first) else first
     dataset = list_dataset(source, args.kind, media_column=args.media_column, label_column=args.label_column)
     _check_outputs(args, dataset)
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         kept = f"the results are kept in {args.state}; run the same command again to resume"
         stop.add_note(kept if args.state else "nothing is kept; give --state FILE to be able to resume")
         raise
-    # Write files before printing: a pipe may close early (`head`). Print the report even if writing fails.
+    # Write files before printing, because a pipe may close early (`head`). Print the report even if writing fails.
     try:
         if args.html is not None:
             write_text(args.html, report.to_html())
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_outputs(args: argparse.Namespace, dataset: ListedDataset) -> None:
-    """Raise if an output must not be overwritten; delete the file that ``--state`` names if no check wrote it."""
+    """Raise if an output must not be overwritten. Delete the file of ``--state`` if `check` did not write it."""
     outputs = [path for path in (args.html, args.fix, args.state) if path is not None]
 
     def is_own(output: str, existing: str) -> bool:

@@ -1,4 +1,4 @@
-"""Helpers for all commands: terminal output, standard input and output, loops over files, and output names."""
+"""Helpers for all commands: terminal output, standard input and output, loops over files, and names of outputs."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 EXIT_ERROR = 2
 
-#: The file name for standard input (as an input) and standard output (as an output).
+#: The file name that means standard input (as an input) or standard output (as an output).
 STANDARD = "-"
 
 _MAX_STEM_LENGTH = 100
-# Number of source locations in the message of an unexpected error.
+# Number of source lines that the message of an unexpected error shows.
 _NUM_CALLS_SHOWN = 4
 
 
 def emit(text: str, stream: TextIO | None = None) -> None:
-    """Print a line; escape characters that the terminal cannot encode."""
+    """Print a line. Characters that the terminal cannot encode are escaped."""
     stream = stream or sys.stdout
     if stream is None:  # the shell closed it
         return
@@ -54,13 +54,13 @@ def emit_bytes(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-# Command options by the library argument that messages mention; set while a command runs.
+# For each library argument that messages mention: the option of the running command.
 _option_names: ContextVar[Mapping[str, str]] = ContextVar("option_names")
 
 
 @contextmanager
 def naming_options(names: Mapping[str, str]) -> Iterator[None]:
-    """In a ``with`` block, print command options instead of the library arguments ``names`` in error messages."""
+    """During a ``with`` block, show options of the command instead of library arguments in error messages."""
     token = _option_names.set(names)
     try:
         yield
@@ -68,7 +68,7 @@ def naming_options(names: Mapping[str, str]) -> Iterator[None]:
         _option_names.reset(token)
 
 
-# Regular expressions of advice for Python programs, with replacements for the command line.
+# Regular expressions for advice that is only useful in Python programs, with replacements for the command line.
 _PHRASES: tuple[tuple[str, str], ...] = (
     (r",? or None(?: for [\w' -]*[\w'])?", ""),
     (r"\bnow None\b", "now the default"),
@@ -92,14 +92,15 @@ _PHRASES: tuple[tuple[str, str], ...] = (
 
 
 def in_command_words(message: str) -> str:
-    """Replace arguments of the library in a message by the options of the command.
+    """Replace library arguments in a message by options of the command.
 
     >>> with naming_options({"overwrite": "--overwrite", "out": "-o", "page_size": "--page-size"}):
     ...     in_command_words("out must end in .pt; page_size is too large; overwrite=True replaces it")
     '-o must end in .pt; --page-size is too large; --overwrite replaces it'
     """
     for name, option in _option_names.get({}).items():
-        # "out" may be plain English: replace one-word names only before "must", "has", a quoted value or "=".
+        # "out" may be plain English, so names of one word are replaced only before "must", "has", a quoted value or
+        # "=".
         word = name if "_" in name else rf"(?:(?:(?<=: )|^){name}(?= must | has | \(')|{name}(?==| = ))"
         pattern = rf"(?<![\w./'\"\\-]){word}(?![\w./'\"-])(?: ?= ?True\b| ?= ?(?=[\w'\"])|=)?"
         message = re.sub(pattern, f"{option} ", message)
@@ -110,14 +111,14 @@ def in_command_words(message: str) -> str:
 
 
 def emit_error(message: str) -> None:
-    """Print an error to stderr as one line, with command options instead of library arguments."""
+    """Print an error to stderr as one line, with options of the command instead of library arguments."""
     if sys.stderr is not None:
         emit(f"mediatensor: error: {one_line(in_command_words(message))}", sys.stderr)
 
 
 @contextmanager
 def showing_damage() -> Iterator[None]:
-    """In a ``with`` block, print each `DamageWarning` as one line to stderr."""
+    """During a ``with`` block, print each `DamageWarning` to stderr as one line."""
     default_show = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *arguments: Any, **options: Any) -> None:
@@ -139,7 +140,7 @@ def shown_name(file: str) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of an error; for an `OSError`, the file name and the reason without the error number.
+    """Return the message of an error. For an `OSError`, this is the file name and the reason, without the error number.
 
     >>> error_text(FileExistsError(17, "File exists", "out/images"))
     'out/images: File exists'
@@ -154,7 +155,7 @@ def error_text(error: Exception) -> str:
 
 
 def file_error(file: str, path: str, error: Exception) -> str:
-    """Return an error's message that names the file as the user gave it, not by the path of a temporary copy.
+    """Return an error message that names the file as the user gave it, not as the path of a temporary copy.
 
     >>> file_error("a.mp4", "a.mp4", ValueError("There is no frame 9.")), file_error("-", "/tmp/x", ValueError("x"))
     ('a.mp4: There is no frame 9.', 'standard input: x')
@@ -167,7 +168,7 @@ def file_error(file: str, path: str, error: Exception) -> str:
 
 
 def unexpected_error(error: Exception) -> MediaTensorError:
-    """Convert an unexpected exception to an error that names the source lines which raised it."""
+    """Convert an unexpected exception to an error whose message names the source lines that raised it."""
     if isinstance(error, MemoryError):
         size = str(error).partition(" for an array")[0] or "out of memory"
         return MediaTensorError(f"There is not enough memory ({size}); ask for less at a time.")
@@ -185,7 +186,7 @@ def unexpected_error(error: Exception) -> MediaTensorError:
 
 @contextmanager
 def reading(file: str) -> Iterator[str]:
-    """Yield the path of the file; for ``-``, copy standard input to a temporary file and yield its path.
+    """Yield the path of a file. For ``-``, this is the path of a temporary copy of standard input.
 
     Raises:
         InvalidArgumentError: if standard input is a terminal, or closed.
@@ -204,14 +205,14 @@ def reading(file: str) -> Iterator[str]:
 
 
 class StopError(MediaTensorError):
-    """An error after which no further files are processed."""
+    """An error that stops the command: no further files are processed."""
 
 
 def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun: str = "file") -> int:
-    """Call a function for every file, and return the highest exit code. After an error, continue with the next file.
+    """Call ``work`` for every file, and return the highest exit code. After an error, continue with the next file.
 
-    ``work`` is called with the path to read and the file as the user gave it, where ``-`` is standard input. It returns
-    an exit code, or raises `StopError`. ``noun`` is the word for one file in messages, such as "document".
+    ``work`` gets the path to read, and the file as the user gave it (``-`` for standard input). It returns an exit
+    code, or raises `StopError`. ``noun`` is the word for one file in messages, such as "document".
     """
     code = num_done = 0
     bar = progress(files, f"{noun}s", unit=noun) if len(files) > 1 else files
@@ -237,7 +238,7 @@ def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun
 
 
 def output_stem(file: str) -> str:
-    """Return the common start of a file's output names: the file or URL name without extension.
+    """Return the common beginning of a file's output names: the name of the file or URL without its extension.
 
     >>> output_stem("videos/my talk.mp4"), output_stem("https://example.org/a/clip.webm?token=1"), output_stem("-")
     ('my talk', 'clip', 'stdin')
@@ -251,7 +252,7 @@ def output_stem(file: str) -> str:
 
 
 def output_stems(files: Sequence[str]) -> list[str]:
-    """Return the `output_stem` of each file; number stems that differ at most in case.
+    """Return the `output_stem` of each file. Stems that are equal except for case are numbered.
 
     >>> output_stems(["a/talk.mp4", "talk.mkv", "x.mp4"])
     ['talk', 'talk.2', 'x']
@@ -259,7 +260,7 @@ def output_stems(files: Sequence[str]) -> list[str]:
     ['a', 'a.2', 'a.3', 'A.4']
     """
     plain_stems = [output_stem(file) for file in files]
-    # A numbered stem must not equal the stem of another file.
+    # A numbered stem must differ from the stems of all other files.
     taken = {stem.casefold() for stem in plain_stems}
     seen: Counter[str] = Counter()
     stems = []
@@ -276,14 +277,14 @@ def output_stems(files: Sequence[str]) -> list[str]:
 
 
 def write_text(output: str | os.PathLike[str], text: str) -> None:
-    """Write text in UTF-8. Lone surrogates, which file names may contain, become question marks."""
+    """Write text in UTF-8. Lone surrogates, which file names may contain, are replaced by question marks."""
     from .._engine.sources.output_files import write_file  # --help must not load numpy
 
     write_file(output, text.encode(errors="replace"))
 
 
 def write_picture(output: Path, picture: Image) -> None:
-    """Write a picture in the format that the file name's suffix selects."""
+    """Write a picture in the format that the suffix of the file name selects."""
     from PIL.Image import registered_extensions
 
     from .._engine.sources.output_files import writing
@@ -293,10 +294,11 @@ def write_picture(output: Path, picture: Image) -> None:
 
 
 def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
-    """Check that a manifest is CSV or JSON Lines, and that it can hold the given file names.
+    """Check that a manifest is CSV or JSON Lines, and that it can contain the given file names.
 
     Raises:
-        InvalidArgumentError: if the suffix is not supported, or a ``.csv`` would hold a name that is not valid UTF-8.
+        InvalidArgumentError: if the suffix is not supported, or a ``.csv`` would contain a name that is not valid
+            UTF-8.
     """
     suffix = output.suffix.lower()
     if suffix not in (".csv", ".jsonl"):
@@ -311,5 +313,5 @@ def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
 
 
 def emit_json(value: Any) -> None:
-    """Print a JSON object. Objects of several files are printed one after another, not as a list; `jq` accepts this."""
+    """Print a JSON object. For several files, one object is printed after another, not as a list; `jq` accepts this."""
     emit(json.dumps(to_json(value), indent=2, allow_nan=False))

@@ -1,4 +1,4 @@
-"""``mediatensor demo``: run the library on a video and check each result, or generate the documentation's files."""
+"""``mediatensor demo``: run the library on a video and check the results, or generate the documentation's files."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from ._verify import compare
 
 T = TypeVar("T")
 
-#: Additional outputs if the demo generates its video.
+#: Outputs that are added if the demo generates its video.
 _OUTPUTS_WITHOUT_FILE = ("clip.mp4", "page.png", "page-read.png", "frame-read.png", "timeline.png")
 _NUM_WORKERS = 2
 _BATCH_SIZE = 2
 _FRAMES_PER_CLIP = 8
 _NUM_CLIPS = 12
-# Small frames are typical of training, and their batches fit into the workers' shared memory.
+# Small frames are typical for training, and batches of them fit into the shared memory of workers.
 _SHORT_SIDE = 144
 _NUM_FRAMES_COMPARED = 60
 
@@ -49,7 +49,7 @@ _ROBOT_SIZE = (96, 128)
 _FILM_SCENES = (48, 60, 42)
 _FILM_SIZE = (96, 160)
 
-#: The files that `write_files` writes, relative to its folder. The LeRobot dataset needs pyarrow.
+#: The files that `write_files` writes, relative to their folder. The LeRobot dataset needs pyarrow.
 FILE_NAMES = (
     "video.mp4",
     "film.mp4",
@@ -93,9 +93,9 @@ def measure_time(function: Callable[[], T]) -> tuple[T, float]:
 
 
 def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
-    """Run OCR on a page, a frame of ``file`` and all of ``file``; print results, and write pictures to ``folder``.
+    """Run OCR on a page, a frame of ``file``, and all of ``file``. Print the results, and write pictures of them.
 
-    ``file`` is the test pattern video. The pictures show the results.
+    ``file`` is a video of the test pattern. The pictures are written to ``folder``.
 
     Returns:
         A (passed, sentence) pair for each check; an empty list if the models are not installed.
@@ -125,7 +125,7 @@ def _check_page(predictor: Any, folder: Path) -> tuple[bool, str]:
 
 
 def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
-    """Check that OCR reads the time and the frame number, which the test pattern shows."""
+    """Check that OCR reads the time and the frame number, which are part of the test pattern."""
     with VideoDecoder(file) as decoder:
         number = 2 * len(decoder) // 5 + 3
         frame = decoder.get_frame_at(number)
@@ -139,7 +139,7 @@ def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
 
 
 def _check_video_text(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
-    """Check that the time and the frame number, which change in every frame, are found as texts of kind "overlay"."""
+    """Check that the time and the frame number, which change in each frame, are found as texts of kind "overlay"."""
     reading, elapsed = measure_time(lambda: predictor(file))
     overlays = reading.of_kind("overlay")
     emit(row("video_text_predictor(...)(video)", counted(len(reading.tracks), "text"), elapsed))
@@ -160,7 +160,7 @@ def _words(document: Any) -> list[Any]:
 
 
 def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[int, int]) -> bool:
-    """Return whether each written word was read, with the centre of its detected box inside the true box."""
+    """Return whether every written word was read, and the centre of its detected box is inside its true box."""
     middles = [(word.value, np.asarray(word.geometry, np.float64).mean(axis=0) * size) for word in words]
     return all(
         any(text == value and x0 <= x <= x1 and y0 <= y <= y1 for value, (x, y) in middles)
@@ -171,7 +171,7 @@ def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[i
 class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
     """Clips of one video. Row ``k`` has ``num_frames`` consecutive frames from index ``starts[k]``.
 
-    Each worker gets a pickled decoder, which has only the source and the options, and opens the source again.
+    Each worker gets a pickled decoder, which has only the source and the options. The worker opens the source again.
     """
 
     def __init__(self, decoder: VideoDecoder, starts: Sequence[int], num_frames: int) -> None:
@@ -216,7 +216,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show_access(file: str) -> VideoDecoder:
-    """Open the video, fetch frames and clips, and print results and times."""
+    """Open the video, fetch frames and clips, and print the results and the time that they took."""
     decoder, elapsed = measure_time(lambda: VideoDecoder(file))
     metadata = decoder.metadata
     num_frames = len(decoder)
@@ -267,14 +267,14 @@ def _check_pickle(decoder: VideoDecoder) -> tuple[bool, str]:
 
 
 def _check_loader(file: str) -> tuple[bool, str]:
-    """Check that batches from worker processes equal the same clips decoded in this process."""
+    """Check that batches from worker processes equal the same clips that this process decodes."""
     with VideoDecoder(file) as decoder:
         size = small_size(decoder.metadata.height or 1, decoder.metadata.width or 1)
         num_frames = len(decoder)
     length = min(_FRAMES_PER_CLIP, num_frames)
     starts = torch.linspace(0, num_frames - length, _NUM_CLIPS).long().tolist()
     dataset = ClipDataset(VideoDecoder(file, transforms=[Resize(size)]), starts, length)
-    # Spawned workers share no memory with this process, so that the decoder is pickled on every system.
+    # Spawned workers do not inherit memory, so the decoder is pickled on every system.
     loader = torch.utils.data.DataLoader(
         dataset, _BATCH_SIZE, shuffle=True, num_workers=_NUM_WORKERS, multiprocessing_context="spawn"
     )
@@ -293,7 +293,7 @@ def _check_loader(file: str) -> tuple[bool, str]:
 
 
 def small_size(height: int, width: int) -> tuple[int, int]:
-    """Return (height, width) reduced to a short side of 144 pixels, with the same aspect ratio; never enlarge.
+    """Return (height, width) after reducing the short side to 144 pixels at the same aspect ratio; never enlarge.
 
     >>> small_size(360, 640), small_size(100, 50)
     ((144, 256), (100, 50))
@@ -314,7 +314,7 @@ class WrittenWord(NamedTuple):
 
 
 def draw_page() -> tuple[Image.Image, list[WrittenWord]]:
-    """Draw the example page; return it with its words."""
+    """Draw the example page; return the page and its words."""
     page = Image.new("RGB", _PAGE_SIZE, "white")
     draw = ImageDraw.Draw(page)
     words = []
@@ -334,10 +334,10 @@ def draw_page() -> tuple[Image.Image, list[WrittenWord]]:
 
 
 def write_files(folder: Path, *, overwrite: bool = False) -> list[str]:
-    """Write the files of `FILE_NAMES`; return the names of the written files.
+    """Write the files of `FILE_NAMES`; return their names.
 
     Raises:
-        InvalidArgumentError: if a file exists and ``overwrite`` is false. Then no file is written.
+        InvalidArgumentError: if one of the files exists and ``overwrite`` is false. In this case, nothing is written.
     """
     check_outputs([folder / name for name in FILE_NAMES], overwrite=overwrite, makes_folders=True)
     (folder / "videos").mkdir(parents=True, exist_ok=True)
@@ -378,7 +378,7 @@ def _film() -> torch.Tensor:
 
 
 def write_pdf(path: Path, image: Image.Image, written: Sequence[tuple[str, Any]], num_pages: int) -> None:
-    """Write a PDF file that repeats one page image, with a text layer of the words ``written`` (boxes in pixels)."""
+    """Write a PDF file that repeats a page image. Its text layer has the words ``written`` (boxes in pixels)."""
     from ..ocr.io import Block, Document, Line, Page, Word
 
     upright = {"value": 0, "confidence": None}
@@ -392,7 +392,7 @@ def write_pdf(path: Path, image: Image.Image, written: Sequence[tuple[str, Any]]
 
 
 def _write_robot(folder: Path) -> None:
-    """Write a LeRobot dataset (version 2.1): three episodes of a moving square, recorded by two cameras."""
+    """Write a LeRobot dataset (version 2.1): three episodes of a moving square, each recorded by two cameras."""
     import pyarrow as pa
     from pyarrow import parquet
 

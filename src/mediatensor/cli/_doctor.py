@@ -23,7 +23,7 @@ from .. import __version__
 from . import _text
 from ._console import emit, emit_json
 
-#: Features that each extra of pyproject.toml adds; extras for contributors are not listed.
+#: The features that each extra of pyproject.toml adds. Extras for contributors are not listed.
 EXTRAS = {
     "fsspec": "s3://, gs://, hf:// and other sources",
     "heic": "images in HEIC",
@@ -41,7 +41,7 @@ EXTRAS = {
     "tables": "tables as data frames and workbooks",
 }
 
-# FFmpeg's decoder and encoder names for each codec.
+# For each codec: the names of FFmpeg's decoders and encoders.
 _VIDEO = {
     "H.264": ("h264", "libx264"),
     "HEVC": ("hevc", "libx265"),
@@ -65,7 +65,7 @@ _SOUND = {
     "AC-3": ("ac3", "ac3"),
 }
 
-# DataLoader workers return batches in shared memory, which is limited to 64 MiB in containers by default.
+# DataLoader workers return batches in shared memory, which containers limit to 64 MiB by default.
 _SMALL_SHARED_MEMORY = 512 << 20
 _SMALL_TEMPORARY_SPACE = 1 << 30
 _FEW_OPEN_FILES = 512
@@ -74,9 +74,9 @@ _TIMEOUT_SECONDS = 180
 
 @dataclass
 class _Step:
-    """A context manager for one test: prints a line before and after it, and records an exception as a failure.
+    """A context manager for one test. It prints a line before and after the test; an exception is a failure.
 
-    ``is_right`` is ``None`` if the test cannot run on this machine.
+    ``is_right`` is ``None`` if the test cannot be run on this machine.
     """
 
     name: str
@@ -96,7 +96,7 @@ class _Step:
 
 @dataclass
 class _Machine:
-    """The test results, and facts about the machine."""
+    """The results of the tests, and facts about the machine."""
 
     version: str = __version__
     python: str = platform.python_version()
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extras() -> dict[str, dict[str, Any]]:
-    """Return for each extra whether it is installed, and the versions of its packages, ``None`` if one is missing."""
+    """Return, for each extra, whether it is installed, and the versions of its packages (``None`` if missing)."""
     try:
         requirements = metadata.requires("mediatensor") or []
     except metadata.PackageNotFoundError:  # imported from a source folder without installation
@@ -141,7 +141,7 @@ def _version_of(package: str) -> str | None:
 
 
 def _run_tests(machine: _Machine) -> None:
-    """Run the tests in a separate process, so that a crash does not end this process."""
+    """Run the tests in another process, so that a crash does not end this one."""
     command = [sys.executable, "-c", "from mediatensor.cli._doctor import prove; prove()"]
     with tempfile.TemporaryDirectory(prefix="mediatensor-doctor-") as folder:
         output = Path(folder, "output")
@@ -177,7 +177,7 @@ def _run_tests(machine: _Machine) -> None:
 
 
 def prove() -> None:
-    """Run the tests; called in the separate process. Print a line of JSON before and after each test."""
+    """Run the tests, and print a line of JSON before and after each of them. Called in the separate process."""
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     versions: dict[str, str | None] = {}
     for package, module in (("numpy", "numpy"), ("pillow", "PIL.Image"), ("torch", "torch"), ("av", "av")):
@@ -269,7 +269,7 @@ def _read_a_word(step: _Step) -> None:
 
 
 def _advice(machine: _Machine) -> Iterator[str]:
-    """Yield a sentence for each likely problem, with advice."""
+    """Yield a sentence of advice for each likely problem."""
     facts = machine.facts
     with suppress(OSError):
         shared = shutil.disk_usage("/dev/shm")
@@ -304,7 +304,7 @@ def _advice(machine: _Machine) -> Iterator[str]:
 
 
 def _cores_of_container() -> float | None:
-    """Return the number of cores that Linux control groups allow this process; ``None`` without a limit."""
+    """Return the number of cores that Linux control groups allow this process to use; ``None`` if there is no limit."""
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         return int(quota) / int(period)

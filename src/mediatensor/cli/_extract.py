@@ -41,36 +41,37 @@ from ._console import (
 )
 from ._sheet import check_range, choose_frames
 
-# Limits of decoded frames in memory: bytes, and number of frames.
+# Largest size in bytes and largest number of decoded frames in memory.
 _BATCH_BYTES = 64 << 20
 _MAX_BATCH = 32
 
-# Encoding an image takes longer than decoding a frame, and releases the GIL.
+# Number of threads that write images. Encoding an image takes longer than decoding a frame, and releases the GIL.
 _NUM_WRITERS = min(4, os.cpu_count() or 1)
 
 _JPEG_QUALITY = 95
 
-# Maximum size of decoded float audio in memory. Each piece decodes a lead-in, so small pieces would be slow.
+# Largest size of decoded float audio in memory. Decoding a piece starts earlier than the piece, so small pieces are
+# slow.
 _PIECE_BYTES = 64 << 20
 _FLOAT_BYTES = 4
 
-# Maximum length of a gap in the audio, in pieces.
+# Largest length of a gap in the audio, in pieces.
 _MAX_EMPTY_PIECES = 20
 
 _SAMPLE_BYTES = 2
-# WAV files store lengths in 32 bits, and the RIFF length includes 36 bytes of headers.
+# WAV files store lengths in 32 bits. The RIFF length includes 36 bytes of headers.
 _MAX_DATA_BYTES = (1 << 32) - 1 - 36
 
 
 class Job(ABC):
-    """An open stream, and the files to write from it as the options of the command say."""
+    """An open stream, and the files to write from it according to the options of the command."""
 
     _decoder: VideoDecoder | AudioDecoder | SubtitleDecoder
     outputs: Sequence[Path]
 
     @abstractmethod
     def write(self) -> str:
-        """Write the files and return a summary."""
+        """Write the files; return a summary."""
 
     def close(self) -> None:
         self._decoder.close()
@@ -79,8 +80,8 @@ class Job(ABC):
 class FramesJob(Job):
     """Writes frames of a video as images.
 
-    ``target`` is the output path without the number, time and suffix that each image name adds. If decoding corrects
-    the frame index, ``check`` is called with the new output paths; it raises if a file must not be overwritten.
+    Each image name is ``target`` followed by a number, a time and a suffix. If decoding corrects the frame index,
+    ``check`` is called with the new output paths. It raises an error if a file must not be overwritten.
     """
 
     _decoder: VideoDecoder
@@ -98,7 +99,7 @@ class FramesJob(Job):
             raise
 
     def _plan(self, index: FrameIndex) -> None:
-        """Select frames from ``index`` and name their images."""
+        """Select frames from ``index``, and name their images."""
         self._index = index
         pts_seconds, suffix = index.pts_seconds.tolist(), self._args.images or "png"
         self._paths = {
@@ -121,7 +122,7 @@ class FramesJob(Job):
         return f"wrote {counted(num_written, 'image')} to {self._target.parent}{os.sep}"
 
     def _write_all(self) -> Iterator[Path]:
-        """Write the planned images; plan again if decoding corrects the frame index, which was built from packets."""
+        """Write the planned images. If decoding shows that the index from packets was wrong, plan again."""
         metadata, written = self._decoder.metadata, dict[Path, None]()
         width, height = self._args.size or (metadata.width or 1, metadata.height or 1)
         batch_size = max(1, min(_MAX_BATCH, _BATCH_BYTES // (width * height * 3)))
@@ -148,7 +149,7 @@ class FramesJob(Job):
             path.unlink(missing_ok=True)
 
     def _decode(self, numbers: list[int]) -> dict[int, Tensor]:
-        """Return decodable frames as a dict from frame index to image; return ``{}`` if the index was corrected."""
+        """Return decodable frames as a dict from frame index to image; ``{}`` if the index has been corrected."""
         try:
             data = self._decoder.get_frames_at(numbers).data
             return dict(zip(numbers, data, strict=True))
@@ -165,7 +166,7 @@ class FramesJob(Job):
 
 
 def write_image(picture: Tensor, path: Path) -> Path:
-    """Write an image (3, H, W) in the format that the path's suffix selects."""
+    """Write an image (3, H, W) in the format that the suffix of the path selects."""
     if path.suffix == ".jpg":
         JpegEncoder(picture).to_file(path, quality=_JPEG_QUALITY)
     else:
@@ -174,7 +175,7 @@ def write_image(picture: Tensor, path: Path) -> Path:
 
 
 def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suffix: str) -> str:
-    """Return the file name of an image. Within one video, alphabetical order is time order.
+    """Return the file name of an image. Within a video, names in alphabetical order are in order of time.
 
     >>> image_name("talk", 225, 7.5, 300, "png")
     'talk_000225_7.500s.png'
@@ -184,7 +185,7 @@ def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suff
 
 
 def _choose_frames(index: FrameIndex, args: argparse.Namespace) -> list[int]:
-    """Return the indices of the selected frames, without duplicates."""
+    """Return the indices of the selected frames. Duplicates are left out."""
     if args.frames is not None:
         return list(dict.fromkeys(_valid_index(number, len(index)) for number in args.frames))
     start = index.begin_seconds if args.start is None else args.start
@@ -247,7 +248,7 @@ class SoundJob(Job):
         return f"wrote {path}: {seconds}{start}, {first.sample_rate} Hz, {channels}"
 
     def _pieces(self) -> Iterator[AudioSamples]:
-        """Yield the audio in consecutive blocks of samples; the first block may be empty."""
+        """Yield the audio in consecutive blocks of samples. The first block may be empty."""
         metadata, start, num_empty = self._decoder.metadata, self._start, 0
         rate = self._args.sample_rate or metadata.sample_rate or 48_000
         num_channels = self._args.num_channels or metadata.num_channels or 2
@@ -273,7 +274,7 @@ class SoundJob(Job):
 
 
 def pcm16(data: Tensor) -> Tensor:
-    """Convert float samples (C, N) to interleaved int16 (N, C), rounded half to even and clipped.
+    """Convert float samples (C, N) to interleaved int16 (N, C). Values are rounded half to even, and clipped.
 
     >>> import torch
     >>> pcm16(torch.tensor([[0.0, 0.5, 1.0, -1.0, 2.5 / 32768]])).flatten().tolist()
@@ -328,7 +329,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extract_to_standard_output(args: argparse.Namespace, path: str) -> None:
-    """Write the single output to a temporary folder, and copy it to standard output."""
+    """Write the only output to a temporary folder, and copy it to standard output."""
     with tempfile.TemporaryDirectory(prefix="mediatensor-") as folder:
         with _open_jobs(args, path, Path(folder)) as jobs:
             outputs = [output for job in jobs for output in job.outputs]
@@ -376,7 +377,7 @@ def _extract(args: argparse.Namespace, path: str) -> None:
 def _open_jobs(
     args: argparse.Namespace, path: str, folder: Path, check: Callable[[Sequence[Path]], None] = lambda outputs: None
 ) -> Iterator[list[Job]]:
-    """Open all requested streams before any output is written; close them after a ``with`` block."""
+    """Open all requested streams before any output is written. Close them at the end of a ``with`` block."""
     picks_images = (args.images, args.every, args.fps, args.frames, args.size, args.stream)
     wants_images = any(option is not None for option in picks_images) or not (args.audio or args.subtitles)
     if (args.sample_rate or args.num_channels or args.audio_stream is not None) and not args.audio:

@@ -1,4 +1,4 @@
-"""``mediatensor ocr``: write the text of images, PDF files and videos, or cut out lines as training data."""
+"""``mediatensor ocr``: write the text of images, PDF files and videos, or cut out text lines as training data."""
 
 from __future__ import annotations
 
@@ -40,18 +40,19 @@ if TYPE_CHECKING:
     from ..ocr.io import Document
     from ..ocr.models.predictor import CutLine
 
-# Formats whose files hold only one document.
+# Formats whose files can hold only one document.
 _SINGLE_DOCUMENT_FORMATS = ("html", "hocr", "alto", "pdf")
 
 _MAX_PAGES_SHOWN = 10
 
-# Minimum intersection over union at which equal texts in consecutive frames count as one line.
+# Lines with equal text in consecutive frames count as one line if their boxes have at least this intersection over
+# union.
 _SAME_PLACE_IOU = 0.5
 
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """Options of reading and writing pages. A later run reads pages again if an option changed."""
+    """Options for reading and writing pages. If one of them has changed, a later run reads the pages again."""
 
     makes_pdf: bool
     overlay: bool
@@ -69,7 +70,7 @@ class ReadingOptions:
 
 
 class TextReader:
-    """Reads pages with OCR models, which are loaded on first use."""
+    """Reads pages with OCR models. The models are loaded on first use."""
 
     def __init__(self, options: ReadingOptions, device: str) -> None:
         self._options = options
@@ -104,7 +105,7 @@ class TextReader:
         return lines
 
     def read(self, images: PageImages, number: int) -> Any:
-        """Read one page; return its `Page` element."""
+        """Read a page; return its `Page` element."""
         from ..ocr.io import Pages
         from ..ocr.io._documents.pages import PageOfFile
 
@@ -173,7 +174,7 @@ def _refuse_document_options(args: argparse.Namespace) -> None:
 
 
 class _Run:
-    """One run of the command, with its options, reader, and record of existing outputs."""
+    """One run of the command: its options, its reader, and the record of outputs that exist."""
 
     def __init__(self, args: argparse.Namespace, folder: Path, messages: TextIO) -> None:
         self._args = args
@@ -191,11 +192,11 @@ class _Run:
             self._lines = LineExporter(args, asdict(self._options), self._reader, messages)
 
     def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
-        """Check that no output would replace an input, or a file that this command did not write.
+        """Check that no output would replace an input, or a file that this command has not written.
 
         Raises:
             InvalidArgumentError: if an output would replace such a file.
-            WriteError: if a folder cannot be made, or a state file's name is taken by something else.
+            WriteError: if a folder cannot be made, or the name of a state file is taken by something else.
         """
         if self._lines is not None:
             self._lines.check_outputs(tasks, files)
@@ -220,13 +221,13 @@ class _Run:
         check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
 
     def _key(self, task: Task, path: str) -> dict[str, Any]:
-        """Return the key of a task: the source and all options that affect its outputs."""
+        """Return the key of a task: its source, and all options that affect its outputs."""
         if task.is_video:
             return self._videos.key(task, path)
         return source_key(task.source, path) | {"options": asdict(self._options), "pages": self._args.pages}
 
     def _is_again(self, task: Task) -> bool:
-        """Return whether an earlier run was interrupted at this document, so that all its outputs are written again."""
+        """Return whether an earlier run was interrupted at this document. If so, all its outputs are written again."""
         return not task.is_video and PageStore.has_pages_of(task)
 
     def read_all(self, tasks: Sequence[Task]) -> int:
@@ -251,7 +252,7 @@ class _Run:
         return code
 
     def _read_document(self, task: Task, path: str) -> int:
-        """Read missing pages and write the outputs; return the number of failed pages and outputs."""
+        """Read the missing pages, and write the outputs. Return the number of pages and outputs that failed."""
         key = self._key(task, path)
         is_again, overwrite = self._is_again(task), self._args.overwrite
         kinds = self._written.missing(task, key, self._messages, is_again=is_again, overwrite=overwrite)
@@ -272,7 +273,7 @@ class _Run:
 
             def write(kind: str) -> None:
                 self._write_output(task, kind, opened, numbers, store, failures)
-                # An output without all pages is recorded as this command's own, but is written again next time.
+                # An output without all pages is recorded as the command's own, but the next run writes it again.
                 self._written.add(task.output(kind), {"source": key["source"]} if failures else key)
 
             name = shown_name(os.path.basename(task.source))
@@ -293,7 +294,7 @@ class _Run:
             store.claim()
             write_picture(task.overlay(number), Image.fromarray(overlay(page)))
             self._written.add(task.overlay(number), {"source": source})
-        # Frames and straightened pages are stored now, because they cannot be read from the file later.
+        # Store frames and straightened pages now, because they cannot be read from the file later.
         pdf = page.export_as_pdf(dpi=opened.dpi) if self._options.makes_pdf and page_origin(page) is None else None
         store.put(number, page.export(reading_order=False), pdf)
 
@@ -321,7 +322,7 @@ class _Run:
 
 
 class LineExporter:
-    """Cuts pictures of text lines out of documents, page by page, and resumes an interrupted run."""
+    """Cuts pictures of text lines out of documents, page by page. Resumes after an interruption."""
 
     def __init__(
         self, args: argparse.Namespace, options: Mapping[str, Any], reader: TextReader, messages: TextIO
@@ -337,9 +338,9 @@ class LineExporter:
         self._complete = Record(args.export_lines / ".mediatensor-lines.jsonl", "source")
 
     def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
-        """Check that no picture would replace an input, or a file that this command did not write.
+        """Check that no picture would replace an input, or a file that this command has not written.
 
-        ``lines.jsonl``, the file with the texts, may exist: new texts are added to it.
+        ``lines.jsonl``, the file with the texts, may exist, because new texts are added to it.
         """
         missing = [task for task in tasks if self._args.overwrite or "key" not in self._complete[task.source]]
         task_of = {task.source: task for task in missing if not task.is_video}
@@ -356,7 +357,7 @@ class LineExporter:
         check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
 
     def write(self, task: Task, path: str) -> int:
-        """Cut out the lines of a document and return the exit code."""
+        """Cut out the lines of a document; return the exit code."""
         if task.is_video:
             raise InvalidArgumentError(
                 "Lines are cut out of pages: read frames of a video as pages with --every SECONDS."
@@ -414,7 +415,7 @@ class LineExporter:
             emit(f"correct the texts in a browser: {self._folder.page}", self._messages)
 
     def _without_repeats(self, frames: Sequence[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
-        """Drop lines that repeat a line of the previous frame, and delete the pictures of the dropped lines."""
+        """Drop lines that repeat a line of the previous frame, and delete their pictures."""
         new_rows = []
         for previous, rows in pairwise([[], *frames]):
             new_rows.append([row for row in rows if not any(_is_same_line(row, other) for other in previous)])
@@ -445,7 +446,7 @@ def _state_file(task: Task) -> Path:
 
 
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
-    """Attach images to pages. Empty the blocks of a page stored as a PDF file, because that file has its text."""
+    """Attach images to pages. Pages stored as PDF files lose their blocks, because these files have the text."""
     from ..ocr.io import DocumentFile, Pages
     from ..ocr.io._documents.pages import PageOfFile
 
@@ -459,7 +460,7 @@ def _give_images(document: Document, images: PageImages, store: PageStore) -> No
 
 
 def _notices(document: Document) -> list[str]:
-    """Return messages about rotated pages and unread lines."""
+    """Return messages about rotated pages and lines that could not be read."""
     notices = []
     turns = {page.page_idx + 1: page.orientation.get("value") for page in document.pages}
     shown = [f"{number} ({turn} degrees)" for number, turn in turns.items() if turn]
@@ -486,7 +487,7 @@ def _join_first(names: list[str]) -> str:
 
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:
-    """Build a document from stored pages; a failed page is empty and has the reason as its ``error``."""
+    """Build a document from stored pages. A failed page is empty, and its ``error`` states the reason."""
     from ..ocr.io import Document, Page
 
     image = np.zeros((0, 0, 3), np.uint8)

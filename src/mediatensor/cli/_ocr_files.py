@@ -1,4 +1,4 @@
-"""Inputs and outputs of ``mediatensor ocr``: selects files and pages, and writes documents in each format."""
+"""Inputs and outputs of ``mediatensor ocr``: select files and pages, and write documents in each format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SUFFIXES = {
     ".avif", ".bmp", ".gif", ".heic", ".heif", ".jpeg", ".jpg", ".pdf", ".png", ".tif", ".tiff", ".webp",
 }  # fmt: skip
 
-# Animations are read as pages, or as videos if a video format is requested.
+# Files of these formats may be animations. They are read as pages, or as videos if a video format is requested.
 _ANIMATED_SUFFIXES = {".avif", ".gif", ".webp"}
 
 _VIDEO_SUFFIXES = {
@@ -46,7 +46,7 @@ _XHTML = "http://www.w3.org/1999/xhtml"
 
 
 def load_predictor(make: Callable[[], Any], device: str) -> Any:
-    """Make a predictor and move it to a device.
+    """Make a predictor, and move it to a device.
 
     Raises:
         StopError: if weights or packages are missing, or the device or architecture does not exist.
@@ -70,7 +70,7 @@ def load_predictor(make: Callable[[], Any], device: str) -> Any:
 
 
 class PageImages(Protocol):
-    """A sequence of page images that are loaded on access."""
+    """A sequence of page images. An image is loaded when it is accessed."""
 
     def __len__(self) -> int: ...
 
@@ -80,7 +80,7 @@ class PageImages(Protocol):
 
 @dataclass(frozen=True)
 class OpenPages:
-    """An open document. ``times`` are seconds by page index, if the pages are video frames."""
+    """An open document. If its pages are frames of a video, ``times`` has their times in seconds by page index."""
 
     images: PageImages
     times: Mapping[int, float] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class OpenPages:
 
 
 class _Frames:
-    """Video frames as page images."""
+    """Frames of a video as page images."""
 
     def __init__(self, decoder: VideoDecoder, indices: Sequence[int]) -> None:
         self._decoder = decoder
@@ -104,7 +104,7 @@ class _Frames:
 
 @contextmanager
 def open_pages(file: str, args: argparse.Namespace) -> Iterator[OpenPages]:
-    """Open a PDF file or an image; with ``--every``, a video, whose pages are frames at this interval."""
+    """Open a PDF file or an image. With ``--every``, open a video, whose pages are the frames at this interval."""
     if args.every is not None:
         with VideoDecoder(file, dimension_order="NHWC") as decoder:
             index = decoder.frame_index
@@ -147,9 +147,9 @@ class Task:
     """A document or a video to read, and its outputs.
 
     Attributes:
-        source: A path or a URL; ``-`` is standard input.
-        stem: The output file name without its suffix.
-        is_video: Whether text is tracked over time instead of being read page by page.
+        source: A path or a URL; ``-`` means standard input.
+        stem: The name of the output file without its suffix.
+        is_video: Whether text is tracked over time. If not, it is read page by page.
     """
 
     source: str
@@ -163,7 +163,7 @@ class Task:
 
     @property
     def work_folder(self) -> Path:
-        """The hidden folder of stored pages or video progress, which exists until reading is complete."""
+        """The hidden folder with stored pages or progress in a video. It exists until reading is complete."""
         return self.folder / f".{self.stem}.pages"
 
     def overlay(self, number: int) -> Path:
@@ -172,12 +172,12 @@ class Task:
 
 
 def find_files(arguments: Sequence[str], outputs_in: Callable[[Path], Container[Path]]) -> list[str]:
-    """Return the arguments with each folder replaced by its images and PDF files, which are sorted by name.
+    """Replace each folder in the arguments by its images and PDF files, sorted by name; return all files.
 
-    ``outputs_in`` returns the files that ``ocr`` itself wrote into a folder, which are left out.
+    ``outputs_in`` returns the files in a folder that ``ocr`` itself has written. They are left out.
 
     Raises:
-        InvalidArgumentError: if a folder has no such files.
+        InvalidArgumentError: if a folder has no images or PDF files.
     """
     files: list[str] = []
     for argument in arguments:
@@ -195,17 +195,17 @@ def find_files(arguments: Sequence[str], outputs_in: Callable[[Path], Container[
 
 
 def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every: float | None) -> list[Task]:
-    """Plan a task for each file. Outputs are named after the file; equal names are numbered.
+    """Plan a task for each file. Outputs have the name of their file; equal names are numbered.
 
     >>> from pathlib import Path
     >>> tasks = plan_tasks(["a/scan.pdf", "scan.png", "x.mp4"], Path("out"), [], None)
     >>> [task.output(task.formats[0]).as_posix() for task in tasks]
     ['out/scan.txt', 'out/scan.2.txt', 'out/x.srt']
 
-    The default formats are text for documents and SubRip for videos. With ``every``, videos are read as documents.
+    By default, documents are written as text and videos as SubRip. With ``every``, videos are read as documents.
 
     Raises:
-        InvalidArgumentError: if a format does not fit the kind of a file.
+        InvalidArgumentError: if a format is not possible for the kind of a file.
     """
     tasks = []
     for file, stem in zip(files, output_stems(files), strict=True):
@@ -225,7 +225,7 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
 
 
 def existing_overlays(tasks: Sequence[Task]) -> dict[Path, Task]:
-    """Return existing files that have the name of an overlay picture, ignoring case, each with its task."""
+    """Return the existing files whose name, ignoring case, is that of an overlay picture, each with its task."""
     task_of = {task.stem.casefold(): task for task in tasks}
     overlays = {}
     for folder in {task.folder for task in tasks}:
@@ -245,7 +245,7 @@ def _suffix(file: str) -> str:
 
 
 def _is_document(file: str) -> bool:
-    """Return whether a file is a PDF file or a still image, judged by its content, or by its suffix if unreadable."""
+    """Return whether a file is a PDF file or a still image, judged by its content; if unreadable, by its suffix."""
     if "://" in file or not os.path.isfile(file):
         return _suffix(file) in _SUFFIXES - _ANIMATED_SUFFIXES
     with suppress(OSError), open(file, "rb") as opened:
@@ -258,7 +258,7 @@ def _is_document(file: str) -> bool:
 
 
 def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
-    """Return page indices, counted from 0, without duplicates and in the order of the ranges.
+    """Return indices of pages, counted from 0, in the order of the ranges. Duplicates are left out.
 
     >>> choose_pages(((2, 3), (5, None), (3, 3)), 6), choose_pages(None, 2)
     ([1, 2, 4, 5], [0, 1])
@@ -275,7 +275,7 @@ def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
 
 
 def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) -> list[Exception]:
-    """Write every format. Print each error with the document's name, and return the errors.
+    """Write every format. Print and return the errors; printed errors start with the document's name.
 
     Raises:
         StopError, BrokenPipeError: if further outputs cannot be written either.
@@ -298,11 +298,11 @@ def write_document(
 ) -> None:
     """Write a document atomically in a format of `FORMATS`.
 
-    Pages need ``page_idx``, and for ``"pdf"`` their images. ``name`` is for titles, ``times`` are those of `OpenPages`.
-    With ``keep_look``, plain text keeps the layout of the pages.
+    Pages need ``page_idx`` and, for ``"pdf"``, their images. ``name`` is used in titles. ``times`` come from
+    `OpenPages`. With ``keep_look``, plain text keeps the layout of the pages.
     """
     data = _export(document, kind, name, times, keep_look)
-    # A title may be a file name that is not valid UTF-8.
+    # The title may be a file name that is not valid UTF-8.
     write_file(output, data if isinstance(data, bytes) else data.encode(errors="replace"))
 
 
@@ -343,7 +343,7 @@ def _export(document: Document, kind: str, name: str, times: Mapping[int, float]
 
 
 def merge_hocr(pages: Sequence[bytes]) -> bytes:
-    """Merge single-page hOCR files. Identifiers inside a page get the page's identifier as a prefix."""
+    """Merge hOCR files of one page each. The page's identifier is prefixed to the identifiers inside the page."""
     ElementTree.register_namespace("", _XHTML)
     root = ElementTree.fromstring(pages[0])
     body = _body(root)

@@ -1,4 +1,4 @@
-"""State files with which ``mediatensor ocr`` resumes: complete outputs, pages already read, progress in a video."""
+"""State that lets ``mediatensor ocr`` resume: completed outputs, pages that were read, progress in a video."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _KEY_FILE = "key.json"
 _VIDEO_STATE_FILE = "video.state"
 
-# Minimum time between two stored states. An interruption loses at most this much work.
+# Shortest time between two stored states. An interruption loses at most this much work.
 _SECONDS_BETWEEN_STATES = 10.0
 
-# Types in a pickled state that are not classes of this library.
+# Types that a pickled state may contain although they are not classes of this library.
 _STATE_TYPES = {
     ("builtins", "range"), ("collections", "deque"), ("numpy", "dtype"), ("numpy", "ndarray"),
     ("numpy._core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "scalar"),
@@ -39,7 +39,7 @@ _STATE_TYPES = {
 
 
 def source_key(source: str, path: str) -> dict[str, Any]:
-    """Return the first part of an output's key: the source, and its file's size and time (for stdin, its hash)."""
+    """Return the first part of an output's key: the source, and the size and time of its file (for stdin, a hash)."""
     state: list[Any] | None = None
     if source == STANDARD:
         with open(path, "rb") as file:
@@ -51,16 +51,16 @@ def source_key(source: str, path: str) -> dict[str, Any]:
 
 
 def source_of(task: Task) -> str:
-    """Return the source of a task as `source_key` stores it, with an absolute path for an existing file."""
+    """Return the source of a task as `source_key` stores it. The path of an existing file is absolute."""
     return STANDARD if task.source == STANDARD else str(source_key(task.source, task.source)["source"])
 
 
 class Record:
-    """A hidden file in a folder, with a JSON line for each completed item, such as an output file.
+    """A hidden file in a folder that has a JSON line for each completed item, such as an output file.
 
-    Lines are only appended, and the last line about an item counts. Several programs can therefore use one folder.
+    Lines are only appended, and the last line about an item counts. So several programs can use the same folder.
 
-    ``name`` is the JSON key of an item's name. Names that ``fold`` makes equal mean the same item.
+    ``name`` is the JSON key for the name of an item. Names that ``fold`` makes equal mean the same item.
     """
 
     def __init__(self, path: Path, name: str, fold: Callable[[str], str] = str) -> None:
@@ -79,14 +79,14 @@ class Record:
                 self._entries[fold(entry[name])] = entry
 
     def __getitem__(self, name: str) -> dict[str, Any]:
-        """Return the entry of an item, or an empty dictionary."""
+        """Return the entry of an item; an empty dictionary if there is none."""
         return self._entries.get(self._fold(name), {})
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Append the entry of a finished item to the file."""
+        """Append the entry of a completed item to the file."""
         line = json.dumps(entry)
         with self.path.open("a+b") as file:
-            # Start a new line after a line that was truncated by a kill or a full disk.
+            # Start a new line if a kill or a full disk has truncated the last one.
             if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
                 line = f"\n{line}"
             file.write(f"{line}\n".encode())
@@ -94,9 +94,9 @@ class Record:
 
 
 class WrittenOutputs:
-    """The record of complete outputs in a folder: each with its source, options, and file size and time after writing.
+    """The record of the completed outputs in a folder: their source, options, and file size and time after writing.
 
-    Output names are compared without case.
+    Names of outputs are compared without case.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -104,20 +104,20 @@ class WrittenOutputs:
         self.path = self._record.path
 
     def __contains__(self, path: object) -> bool:
-        """Return whether a file of the folder is an output that is unchanged since this command wrote it."""
+        """Return whether a file in the folder is an output that has not changed since this command wrote it."""
         if not isinstance(path, Path) or not path.is_file():
             return False
         return self._entry(path.name).get("state") == _file_state(path)
 
     def is_of(self, output: str, source: str) -> bool:
-        """Return whether an output was made from this source, and the output file is unchanged since."""
+        """Return whether an output was made from this source, and its file has not changed since."""
         entry = self._entry(output)
         return entry.get("state") == _file_state(Path(output)) and entry.get("key", {}).get("source") == source
 
     def is_own(self, output: str, key: Mapping[str, Any], is_again: bool) -> bool:
-        """Return whether this command wrote an existing output from the same source, and so may keep or replace it.
+        """Return whether this command made an existing output from the same source, and so may replace it.
 
-        ``key`` has the source and the options; ``is_again`` is whether an interrupted run is repeated.
+        ``key`` has the source and the options. ``is_again`` means that an interrupted run is repeated.
 
         Raises:
             InvalidArgumentError: if the output was made from another source.
@@ -134,7 +134,7 @@ class WrittenOutputs:
     def missing(
         self, task: Task, key: Mapping[str, Any], messages: TextIO | None, *, is_again: bool = False, overwrite: bool
     ) -> list[str]:
-        """Return the formats of a task that must be written; print to ``messages`` which outputs are kept.
+        """Return the formats of a task that must be written. Print to ``messages`` which outputs are kept.
 
         Raises:
             InvalidArgumentError: if an output exists that this command must not replace.
@@ -157,7 +157,7 @@ class WrittenOutputs:
         return missing_kinds
 
     def add(self, output: Path, key: Mapping[str, Any]) -> None:
-        """Record a complete output and its current file state."""
+        """Record a completed output, and the size and time of its file."""
         self._record.add({"output": output.name, "key": key, "state": _file_state(output)})
 
     def _is_complete(self, output: str, key: Mapping[str, Any]) -> bool:
@@ -173,15 +173,15 @@ def _file_state(path: Path) -> list[int]:
 
 
 class PageStore:
-    """Storage for the pages of a document that were read: one or two files per page in a hidden folder.
+    """Stores pages of a document that have been read: one or two files per page, in a hidden folder.
 
-    Files are written atomically. The folder is created by the first call of `put` or `claim`. ``key`` has the source
-    and the options that affect the pages; stored pages with another key are deleted.
+    Files are written atomically. The first call of `put` or `claim` creates the folder. ``key`` has the source and the
+    options that affect the pages. Stored pages with another key are deleted.
     """
 
     def __init__(self, task: Task, key: Mapping[str, Any]) -> None:
         self._folder = task.work_folder
-        # Pages of this run stay in memory: another run may finish the document first and clear the folder.
+        # Keep pages of this run in memory, because another run may finish the document first and delete the folder.
         self._own_pages: dict[int, dict[str, Any]] = {}
         self._key = json.dumps({**key, "pages": None, "version": __version__}, sort_keys=True)
         try:
@@ -195,14 +195,14 @@ class PageStore:
         return self._page(number).exists()
 
     def claim(self) -> None:
-        """Store the key, so that a later run recognizes output files written before the first `put` as its own."""
+        """Store the key. A later run then recognises output files as its own even if no page has been stored."""
         if not self._folder.is_dir():
             self._folder.mkdir(parents=True)
         if not (self._folder / _KEY_FILE).exists():
             write_file(self._folder / _KEY_FILE, self._key.encode())
 
     def put(self, number: int, page: dict[str, Any], pdf: bytes | None = None) -> None:
-        """Store a page, and optionally a PDF file of that page."""
+        """Store a page and, optionally, a PDF file of the page."""
         self.claim()
         if pdf is not None:
             write_file(self.pdf(number), pdf)
@@ -213,7 +213,7 @@ class PageStore:
         """Return a stored page.
 
         Raises:
-            ReadError: if another run deleted the page.
+            ReadError: if another run has deleted the page.
         """
         if number in self._own_pages:
             return self._own_pages[number]
@@ -234,12 +234,12 @@ class PageStore:
 
     @staticmethod
     def path(task: Task) -> Path:
-        """Return the path of the key file, which identifies the folder as a page store."""
+        """Return the path of the key file. A folder that has this file is a page store."""
         return task.work_folder / _KEY_FILE
 
     @staticmethod
     def has_pages_of(task: Task) -> bool:
-        """Return whether an interrupted run left stored pages for the task's source."""
+        """Return whether an interrupted run has left stored pages for the task's source."""
         try:
             return bool(json.loads(PageStore.path(task).read_bytes())["source"] == source_of(task))
         except (OSError, ValueError, KeyError, TypeError):
@@ -260,14 +260,14 @@ def read_missing(
     load: Callable[[], object],
     read: Callable[[int], None],
 ) -> dict[int, str]:
-    """Read all pages of a document that are not stored yet, with a progress bar; print and return errors of pages.
+    """Read the pages of a document that are not stored, with a progress bar. Print and return the errors of pages.
 
     Args:
         task: The document.
         numbers: The page numbers, counted from 0.
         store: The stored pages.
-        load: Loads the models; called only if a page is missing.
-        read: Reads a page and stores it.
+        load: Function that loads the models. It is called only if a page is missing.
+        read: Function that reads a page and stores it.
 
     Raises:
         StopError: if a page cannot be stored, for example on a full disk.
@@ -293,9 +293,9 @@ def read_missing(
 
 
 class ProgressStore:
-    """Storage for the progress of reading a video, in one file of a hidden folder, written atomically.
+    """Stores the progress of reading a video in one file of a hidden folder. The file is written atomically.
 
-    ``key`` has the source and the options that affect the result; a stored state with another key is ignored.
+    ``key`` has the source and the options that affect the result. A stored state with another key is ignored.
     """
 
     def __init__(self, task: Task, key: Mapping[str, Any]) -> None:
@@ -308,7 +308,7 @@ class ProgressStore:
         return task.work_folder / _VIDEO_STATE_FILE
 
     def get(self) -> Any:
-        """Return the stored state; ``None`` if there is no usable state."""
+        """Return the stored state; ``None`` if there is none that can be used."""
         try:
             data = self._file.read_bytes()
             return _ProgressUnpickler(io.BytesIO(data[len(self._key) :])).load() if data.startswith(self._key) else None
@@ -318,7 +318,7 @@ class ProgressStore:
             return None
 
     def put(self, make: Callable[[], Any]) -> None:
-        """Store the state that ``make`` returns, unless the last state was stored less than a few seconds ago."""
+        """Store the state that ``make`` returns. Skip this if the last state was stored less than a few seconds ago."""
         if time.monotonic() - self._last_put_time < _SECONDS_BETWEEN_STATES:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -332,7 +332,7 @@ class ProgressStore:
 
 
 class _ProgressUnpickler(pickle.Unpickler):
-    """Unpickles only plain data and classes of this library, because the state file is untrusted."""
+    """Unpickles only plain data and classes of this library, because the state file is not trusted."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _STATE_TYPES:

@@ -1,6 +1,6 @@
-"""The command's argument parser, and the options of the commands for media files and datasets.
+"""The command's argument parser, and the options of commands for media files and datasets.
 
-This module does not import torch or FFmpeg, so that ``--help``, ``--version`` and usage errors are fast.
+This module imports neither torch nor FFmpeg, so that ``--help``, ``--version`` and usage errors are fast.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ._parser_text import add_evaluate, add_find, add_ocr, add_train
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the argument parser. The attribute ``command`` of parsed arguments is the command's name."""
+    """Return the argument parser. Parsed arguments have the name of the command as ``command``."""
     parser = CommandParser(
         prog="mediatensor",
         description=fill(

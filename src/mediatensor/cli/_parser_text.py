@@ -1,4 +1,4 @@
-"""Options of the commands that read text, and that train and evaluate models. Does not import torch."""
+"""Options of commands that read text, and of commands that train and evaluate models. Does not import torch."""
 
 from __future__ import annotations
 
@@ -157,9 +157,9 @@ def add_find(commands: Any) -> None:
 
 
 class _TaskHelp(argparse.Action):
-    """Prints only the options and examples of a task if ``--help`` follows the task's name.
+    """If ``--help`` follows the name of a task, print only the options and examples of this task.
 
-    The help of an option that applies to some tasks starts with their names.
+    If an option applies only to some tasks, its help starts with their names.
     """
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: object, option: Any = None) -> None:

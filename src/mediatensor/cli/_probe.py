@@ -1,4 +1,4 @@
-"""``mediatensor probe``: describe a file; count and measure where headers are inexact."""
+"""``mediatensor probe``: describe a file. Where headers are inexact, count and measure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..decoders._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleI
 from . import _text
 from ._console import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
 
-# Longer lists are truncated; --json prints all items.
+# Longer lists are truncated. ``--json`` prints all items.
 _NUM_TAGS_SHOWN = 12
 _NUM_CHAPTERS_SHOWN = 30
 _TAG_LENGTH = 90
 
-# Tags that repeat the container's name.
+# Tags that repeat the name of the container.
 _HIDDEN_TAGS = frozenset(("compatible_brands", "major_brand", "minor_version"))
 
 
@@ -150,7 +150,7 @@ def _rest(number: int) -> list[tuple[str, ...]]:
 
 
 def _clean(text: str) -> str:
-    """Return metadata text as one line of limited length."""
+    """Return metadata text as one line, cut to a limited length."""
     line = " ".join(_text.one_line(text[: _TAG_LENGTH * 4]).split())
     return line if len(line) <= _TAG_LENGTH else f"{line[: _TAG_LENGTH - 3]}..."
 

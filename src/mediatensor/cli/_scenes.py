@@ -17,7 +17,7 @@ from . import _text
 from ._console import STANDARD, check_manifest, emit, emit_error, emit_json, for_each_file, shown_name
 from ._sheet import Mark, sheet_outputs, write_marked_sheet
 
-# A sheet shows only a sample of more scenes than this.
+# For more scenes than this, a sheet shows only a selection.
 _MAX_TILES = 60
 
 
@@ -75,7 +75,7 @@ def _print(scenes: list[Scene], name: str, *, as_json: bool) -> None:
 
 
 def _row(file: str, scene: Scene, output: Path, *, is_first: bool) -> dict[str, object]:
-    """Return a manifest row for one scene, with a path relative to the manifest's folder."""
+    """Return the row of a scene for a manifest. Its path is relative to the manifest's folder."""
     path = file if "://" in file else os.path.relpath(file, output.parent).replace(os.sep, "/")
     return {
         "path": path,

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_loopback(host: str) -> bool:
-    """Return whether an address is reachable from this machine only.
+    """Return whether an address can only be reached from this machine.
 
     >>> _is_loopback("127.0.0.1"), _is_loopback("localhost"), _is_loopback("::1"), _is_loopback("0.0.0.0")
     (True, True, True, False)

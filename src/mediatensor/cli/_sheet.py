@@ -1,4 +1,4 @@
-"""``mediatensor sheet``: draw frames of a video into one picture. Other commands draw marked frames with it."""
+"""``mediatensor sheet``: draw frames of a video into one picture. Other commands use it to draw marked frames."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ _KEY_FRAME = (255, 184, 46)
 
 # Default area of a tile in pixels.
 _TILE_AREA = 320 * 180
-# Minimum width in pixels for labels and the header.
+# Smallest width in pixels for labels and the header.
 _LEAST_TILE_WIDTH = 100
 _LEAST_SHEET_WIDTH = 320
-# Target aspect ratio (width / height) of a sheet.
+# Aspect ratio (width / height) that a sheet should have.
 _PREFERRED_SHAPE = 1.7
 _MAX_PIXELS = 1 << 28
-# Maximum side in pixels that each format can store, by suffix.
+# Largest side in pixels that each format can store, by suffix.
 _SIDE_LIMITS = {".png": 1 << 16, ".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_383}
 
 _MARK_WIDTH = 16
 
 _Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
-# Fonts for characters that Pillow's default font lacks; the first installed font is used.
+# Fonts with characters that Pillow's default font lacks. The first installed one is used.
 _FONTS_WITH_MORE_LETTERS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "Arial Unicode.ttf", "arial.ttf")
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One frame of a sheet; ``picture`` is ``None`` if the frame could not be decoded."""
+    """One frame of a sheet. ``picture`` is ``None`` if the frame could not be decoded."""
 
     picture: Image.Image | None
     index: int
@@ -69,7 +69,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid of equal boxes, one for each tile; sizes are in pixels."""
+    """A grid of boxes of equal size, one for each tile. Sizes are in pixels."""
 
     columns: int
     rows: int
@@ -82,17 +82,17 @@ class Grid:
 
     @property
     def height(self) -> int:
-        """Height of all boxes and labels, without header and margins."""
+        """Height of all boxes and labels. The header and the margins are not included."""
         return self.rows * (self.tile_height + _CAPTION_HEIGHT + _GAP) - _GAP
 
     def position(self, number: int) -> tuple[int, int]:
-        """Return the (x, y) of a box's top left corner, relative to the left margin and the bottom of the header."""
+        """Return the (x, y) of a box's top left corner, counted from the left margin and the bottom of the header."""
         row, column = divmod(number, self.columns)
         return column * (self.tile_width + _GAP), row * (self.tile_height + _CAPTION_HEIGHT + _GAP)
 
 
 def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, int]:
-    """Return (width, height) of a tile with the frame's aspect ratio; ``width=None`` selects the default area.
+    """Return the (width, height) of a tile with the frame's aspect ratio. By default, a tile has the default area.
 
     >>> tile_size((1920, 1080), None), tile_size((1080, 1920), None), tile_size((640, 480), 100)
     ((320, 180), (180, 320), (100, 75))
@@ -104,7 +104,7 @@ def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, in
 
 
 def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) -> Grid:
-    """Return a grid for ``num_tiles`` tiles. By default, few boxes are empty and the aspect ratio is near the target.
+    """Return a grid for ``num_tiles`` tiles. By default, few boxes are empty, and the shape is near the target.
 
     >>> grid = choose_grid(16, (320, 180), None)
     >>> grid.columns, grid.rows
@@ -124,7 +124,7 @@ def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) 
 
 
 def check_size(grid: Grid, side_limit: int) -> None:
-    """Raise `InvalidArgumentError` if a sheet of this grid exceeds the limit of the file format or of memory."""
+    """Raise `InvalidArgumentError` if a sheet with this grid exceeds the limit of the file format or of memory."""
     width, height = grid.width, grid.height + 2 * _MARGIN + 2 * _HEADER_HEIGHT
     if max(width, height) > side_limit or width * height > _MAX_PIXELS:
         raise InvalidArgumentError(
@@ -136,8 +136,8 @@ def check_size(grid: Grid, side_limit: int) -> None:
 def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[str], key_frames: str) -> Image.Image:
     """Draw a contact sheet as an RGB picture.
 
-    The header has the title, shortened if it is long, and below it, wrapped if necessary, the details and the number of
-    key frames, such as "3 key frames", after the symbol of key frames.
+    The header has the title, which is shortened if it is long. Below it are the details, wrapped if necessary, and a
+    symbol of key frames with their number, such as "3 key frames".
     """
     inner_width = grid.width - 2 * _MARGIN
     font = _font(_TEXT_SIZE)
@@ -162,7 +162,7 @@ def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[
 
 
 def flow(widths: Sequence[float], limit: float) -> list[tuple[int, float]]:
-    """Wrap texts of these widths to lines no wider than ``limit``; return (line, x) of each text.
+    """Wrap texts of these widths to lines of at most ``limit``; return (line, x) of each text.
 
     >>> flow([50, 50, 50], 130)
     [(0, 0), (0, 72), (1, 0)]
@@ -205,7 +205,7 @@ def _draw_tile(sheet: Image.Image, draw: ImageDraw.ImageDraw, tile: Tile, grid: 
     time = _text.clock(tile.pts_seconds)
     draw.text((right, baseline), time, font=font, fill=_BRIGHT, anchor="rs")
     number = f"#{tile.index}"
-    # Narrow tiles show only the time.
+    # In narrow tiles, only the time is shown.
     if text_left + font.getlength(number) + 6 <= right - font.getlength(time):
         draw.text((text_left, baseline), number, font=font, fill=_MUTED, anchor="ls")
 
@@ -220,7 +220,7 @@ def _font(size: int) -> _Font:
 
 
 def _font_for(text: str, size: int) -> _Font:
-    """Return Pillow's default font for ASCII text; otherwise an installed font with more characters."""
+    """Return Pillow's default font for ASCII text; for other text, an installed font that has more characters."""
     for name in () if text.isascii() else _FONTS_WITH_MORE_LETTERS:
         try:
             return ImageFont.truetype(name, size)
@@ -249,7 +249,7 @@ def run(args: argparse.Namespace) -> int:
 def sheet_outputs(
     files: Sequence[str], output: Path | None, *, overwrite: bool, more_outputs: Sequence[Path] = ()
 ) -> dict[str, Path]:
-    """Return the sheet's path for each file. ``output`` is this path for one file, or the folder for several sheets.
+    """Return the path of the sheet for each file. For one file, ``output`` is this path; for several, their folder.
 
     >>> from pathlib import Path
     >>> sheet_outputs(["talk.mp4"], None, overwrite=True)["talk.mp4"].name
@@ -258,8 +258,8 @@ def sheet_outputs(
     >>> [path.as_posix() for path in outputs.values()]
     ['out/talk.png', 'out/talk.2.png']
 
-    A file given twice gets one sheet, but counts as two files: ``output`` is a folder. ``more_outputs`` are additional
-    outputs of the command, which are checked as well.
+    If a file is given twice, it gets one sheet but counts as two files, so ``output`` is a folder. ``more_outputs`` are
+    further outputs of the command, which are checked in the same way.
     """
     if len(files) == 1:
         path = output or Path("sheet.png")
@@ -281,14 +281,14 @@ def sheet_outputs(
 def choose_frames(
     pts_seconds: Sequence[float], start_seconds: float, stop_seconds: float, num_frames: int
 ) -> list[int]:
-    """Return indices of frames spread evenly over the time from ``start_seconds`` to ``stop_seconds``.
+    """Return indices of frames that are spread evenly over the time from ``start_seconds`` to ``stop_seconds``.
 
-    The time is divided into ``num_frames`` equal parts. The frame shown in the middle of each part is selected;
-    duplicates are dropped: ::
+    The time is divided into ``num_frames`` equal parts. From each part, the frame shown in its middle is selected.
+    Duplicates are dropped: ::
 
         start |---x---|---x---|---x---|---x---| stop
 
-    If the range has at most ``num_frames`` frames, all are selected. ``pts_seconds`` must be ascending.
+    If the range has at most ``num_frames`` frames, all of them are selected. ``pts_seconds`` must ascend.
 
     Example:
         >>> choose_frames([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], 0.0, 6.0, 3)
@@ -307,7 +307,7 @@ def choose_frames(
 
 @dataclass(frozen=True)
 class SheetOptions:
-    """Options of a sheet; ``None`` means the default. ``stop_seconds`` is exclusive."""
+    """Options of a sheet. ``None`` means the default. ``stop_seconds`` is exclusive."""
 
     num_frames: int = 16
     num_columns: int | None = None
@@ -319,7 +319,7 @@ class SheetOptions:
 def write_sheet(
     file: str, output: Path, options: SheetOptions, stream_index: int | None = None, name: str | None = None
 ) -> str:
-    """Write a contact sheet of ``file`` to ``output``; return a summary. The title is ``name`` or the file name."""
+    """Write a contact sheet of ``file`` to ``output``; return a summary. The default of the title is the file name."""
     side_limit = _side_limit(output)
     title = os.path.basename(name or file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
@@ -333,14 +333,14 @@ def write_sheet(
 
 @dataclass(frozen=True)
 class Mark:
-    """A frame to show. ``box`` is drawn in it: ((left, top), (right, bottom)) as shares of the upright frame."""
+    """A frame to show, and a box to draw in it: ((left, top), (right, bottom)) as fractions of the upright frame."""
 
     frame_index: int
     box: tuple[tuple[float, float], tuple[float, float]] | None = None
 
 
 def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: str) -> str:
-    """Write a sheet of the marked frames with their boxes; return a summary."""
+    """Write a sheet of the marked frames, with their boxes drawn; return a summary."""
     side_limit = _side_limit(output)
     with VideoDecoder(file, dimension_order="NHWC") as decoder:
         last = len(decoder) - 1
@@ -352,7 +352,7 @@ def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: st
 
 
 def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
-    """Draw a sheet; return it with its number of frames. Draw it again if decoding corrects the frame index."""
+    """Draw a sheet; return it and its number of frames. If decoding corrects the frame index, draw it again."""
     index = decoder.frame_index
     try:
         drawn = _draw(decoder, title, options, side_limit)
@@ -385,7 +385,7 @@ def _draw_frames(
     more_details: Sequence[str] = (),
     marks: Sequence[Mark] = (),
 ) -> Image.Image:
-    """Draw a sheet of these frames, with the boxes of the marks."""
+    """Draw a sheet of the frames ``chosen``, with the boxes of ``marks``."""
     metadata, index = decoder.metadata, decoder.frame_index
     size = tile_size(_displayed_size(decoder, (metadata.width or 1, metadata.height or 1)), options.tile_width)
     grid = choose_grid(len(chosen), size, options.num_columns)
@@ -408,7 +408,7 @@ def _draw_frames(
 
 
 def _side_limit(output: Path) -> int:
-    """Return the maximum side of a picture in pixels; raise if its suffix is not a supported format."""
+    """Return the largest side of a picture in pixels; raise if the suffix is not that of a supported format."""
     suffix = output.suffix.lower()
     if suffix not in _SIDE_LIMITS:
         accepted = ", ".join(_SIDE_LIMITS)
@@ -417,7 +417,7 @@ def _side_limit(output: Path) -> int:
 
 
 def check_range(start: float, stop: float, begin: float, end: float) -> None:
-    """Raise if [start, stop) is empty, or does not overlap a stream that lasts from ``begin`` to ``end`` seconds."""
+    """Raise if [start, stop) is empty or outside a stream that lasts from ``begin`` to ``end`` seconds."""
     span = f"the stream lasts from {_text.seconds(begin)} to {_text.seconds(end)}"
     if start >= end:
         raise OutOfRangeError(f"There is nothing from {_text.seconds(start)} on: {span}.")
@@ -435,7 +435,7 @@ def _displayed_size(decoder: VideoDecoder, size: tuple[int, int]) -> tuple[int, 
 
 
 def _picture(decoder: VideoDecoder, frame_index: int, size: tuple[int, int]) -> Image.Image | None:
-    """Return a frame that fits into ``size``, with square pixels; ``None`` if it cannot be decoded."""
+    """Return a frame scaled to fit into ``size``, with square pixels; ``None`` if it cannot be decoded."""
     try:
         data = decoder.get_frame_at(frame_index).data
     except DecodeError:
@@ -444,5 +444,5 @@ def _picture(decoder: VideoDecoder, frame_index: int, size: tuple[int, int]) -> 
     width, height = _displayed_size(decoder, picture.size)
     scale = min(size[0] / width, size[1] / height)
     target = (max(round(width * scale), 1), max(round(height * scale), 1))
-    # Enlarge without smoothing, which would suggest detail that a tiny frame does not have.
+    # Enlarge without smoothing, which would suggest details that a tiny frame does not have.
     return picture.resize(target, Image.Resampling.NEAREST if scale >= 2 else Image.Resampling.LANCZOS)

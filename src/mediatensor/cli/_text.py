@@ -1,4 +1,4 @@
-"""Format values as text for all commands. Times have millisecond precision, which identifies a frame."""
+"""Format values as text for all commands. Times are precise to a millisecond, which identifies a frame."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 
 
 def decimal(value: float, digits: int = 3) -> str:
-    """Format a number with at most ``digits`` decimals and no trailing zeros.
+    """Format a number with at most ``digits`` decimals, without trailing zeros.
 
     >>> decimal(30.0), decimal(29.97003), decimal(-0.0001)
     ('30', '29.97', '0')
@@ -19,7 +19,7 @@ def decimal(value: float, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Format seconds with millisecond precision; times below a millisecond keep three digits instead of becoming 0.
+    """Format seconds to the millisecond. Times below a millisecond keep three digits instead of becoming 0.
 
     >>> seconds(9.5), seconds(0.00025), seconds(None)
     ('9.5 s', '0.00025 s', 'unknown')
@@ -44,7 +44,7 @@ def clock(value: float) -> str:
     >>> clock(9.8675), clock(3723.5), clock(-0.04), clock(59.9996)
     ('0:09.868', '1:02:03.500', '-0:00.040', '1:00.000')
     """
-    # Round to milliseconds before splitting, because rounding seconds afterwards could print 0:60.000.
+    # Round to milliseconds before splitting. Rounding the seconds afterwards could print 0:60.000.
     milliseconds = round(abs(value) * 1000)
     sign = "-" if value < 0 and milliseconds else ""
     minutes, milliseconds = divmod(milliseconds, 60_000)
@@ -89,7 +89,7 @@ def ratio(value: Fraction) -> str:
 
 
 def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:
-    """Format rows of cells as lines with left-aligned columns. The last cell of a row may be of any length.
+    """Format rows of cells as lines with left-aligned columns. The last cell of a row may have any length.
 
     >>> columns([("codec", "h264"), ("frame rate", "30 fps")])
     ['  codec       h264', '  frame rate  30 fps']
@@ -106,7 +106,7 @@ def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:
 
 
 def shorten(text: str, length: int) -> str:
-    """Shorten ``text`` to ``length`` characters by cutting out its middle. File names often differ at the end.
+    """Shorten ``text`` to ``length`` characters by cutting out its middle, because file names often differ at the end.
 
     >>> shorten("a_rather_long_name.mp4", 12)
     'a_rat....mp4'
@@ -118,7 +118,7 @@ def shorten(text: str, length: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Remove line breaks and control characters for one-line messages.
+    """Replace line breaks and remove control characters, for messages of one line.
 
     >>> one_line("no such file: a\\nb")
     'no such file: a b'

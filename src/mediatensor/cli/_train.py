@@ -21,7 +21,7 @@ _DEFAULTS = {
     "detection": "ppocr_v6_small_det",
     "orientation": "ppocr_mobile_v2_line_orientation",
 }
-#: Maximum number of generated validation rows; below it, a tenth of the number of training rows.
+#: Largest number of generated validation rows. Below it, they are a tenth of the number of training rows.
 _MAX_DRAWN_VALIDATION = 100
 
 
@@ -88,7 +88,7 @@ def _dataset(task: str, path: Path, options: Mapping[str, Any]) -> MediaDataset:
 
 
 def _generate(args: argparse.Namespace, num_rows: int, languages: str, seed: int) -> MediaDataset:
-    """Generate pages for detectors and page classifiers, and lines for all other tasks."""
+    """Generate pages for tasks of detectors and page classifiers, and lines for all other tasks."""
     from ..ocr.models import detection_predictor
     from ..ocr.training import drawn_lines, drawn_pages
 

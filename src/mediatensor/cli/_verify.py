@@ -35,7 +35,7 @@ _NUM_MISMATCHES_KEPT = 5
 
 @dataclass(frozen=True)
 class ReferenceFrame:
-    """One frame of the linear decode; ``pts_seconds`` is ``None`` if the frame has no valid time."""
+    """One frame of the linear decode. ``pts_seconds`` is ``None`` if the frame has no valid time."""
 
     pts_seconds: float | None
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Request:
-    """The frame indices that one decoder call fetches, and the kind of the call."""
+    """The indices of the frames that one decoder call fetches, and the kind of the call."""
 
     kind: Kind
     indices: tuple[int, ...]
@@ -62,7 +62,7 @@ class Mismatch:
         expected_pts_seconds: The frame's time in the linear decode; ``None`` if unknown.
         pts_seconds: The time of the returned frame; ``None`` if the call failed.
         max_abs_difference: The largest pixel difference, 0 to 255; ``None`` if pixels cannot be compared.
-        is_frame: The index of the frame that was returned instead; ``None`` if it equals no frame of the linear decode.
+        is_frame: The index of the frame that was returned instead; ``None`` if it equals none of the linear decode.
     """
 
     kind: Kind
@@ -90,9 +90,10 @@ class Comparison:
 
     Attributes:
         num_frames_at_open: Number of frames according to the packets, before decoding.
-        num_frames: Number of frames after the checks; the decoder recounts if a packet cannot be decoded.
-        mismatches: The first few mismatches; `num_mismatches` counts all.
-        damage: Sentences about frames that the codec flags as damaged, and about packets without a frame.
+        num_frames: Number of frames after the checks. It may differ, because the decoder counts again if a packet
+            cannot be decoded.
+        mismatches: The first few mismatches. `num_mismatches` counts all of them.
+        damage: Sentences about frames that the codec flags as damaged, and about packets that give no frame.
     """
 
     file: str
@@ -115,7 +116,7 @@ class Comparison:
 
 
 def digest(pixels: Pixels) -> bytes:
-    """Hash the shape and the pixels; strides do not matter."""
+    """Return a hash of the shape and the pixels, whatever the strides."""
     state = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
     state.update(np.ascontiguousarray(pixels).data)
     return state.digest()
@@ -124,7 +125,7 @@ def digest(pixels: Pixels) -> bytes:
 def read_reference(file: str, stream_index: int | None) -> Reference:
     """Decode ``file`` from the first packet to the last, in the codec's output order.
 
-    If times are not ascending, the times of all frames become ``None``.
+    If the times do not ascend, the times of all frames become ``None``.
     """
     frames = [
         ReferenceFrame(frame.pts_seconds, frame.rgb.shape, digest(frame.rgb))
@@ -139,8 +140,8 @@ def read_reference(file: str, stream_index: int | None) -> Reference:
 def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[Request]:
     """Plan the requests of a comparison, grouped by kind.
 
-    ``num_singles`` frames, or all if ``None``, are fetched one by one in random order without repetition. The other
-    kinds of request together fetch about as many frames.
+    ``num_singles`` frames (``None``: all frames) are fetched one by one, in random order without repetition. The
+    requests of all other kinds together fetch about as many frames.
     """
     if num_frames == 0:
         return []
@@ -176,8 +177,8 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
         video_stream_index, num_frames_at_open = decoder.stream_index, len(decoder)
         reference = read_reference(file, video_stream_index)
         if num_frames_at_open > len(reference):
-            # The decoder counted packets that do not decode. Requesting the last frame makes it recount.
-            # If no packet decodes, this raises StreamError.
+            # The decoder has also counted packets that cannot be decoded. Requesting the last frame makes it count
+            # again. If no packet can be decoded, this raises StreamError.
             with suppress(DecodeError, OutOfRangeError):
                 decoder.get_frame_at(num_frames_at_open - 1)
         requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
@@ -199,14 +200,14 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
     )
 
 
-# A mismatch, and the returned pixels if the call succeeded.
+# A mismatch, and the returned pixels (`None` if the call failed).
 _MismatchAndPixels = tuple[Mismatch, Pixels | None]
 
 
 def _run_checks(
     decoder: VideoDecoder, requests: Sequence[Request], reference: Reference
 ) -> tuple[tuple[CheckResult, ...], list[_MismatchAndPixels]]:
-    """Run all requests; return the totals by kind, and the first mismatches with their pixels."""
+    """Run all requests; return the totals of each kind, and the first mismatches with their pixels."""
     checks: list[CheckResult] = []
     mismatches_found: list[_MismatchAndPixels] = []
     by_digest = {frame.digest: index for index, frame in reversed(list(enumerate(reference)))}
@@ -233,7 +234,7 @@ def _run_checks(
 def _check(
     decoder: VideoDecoder, request: Request, reference: Reference, by_digest: dict[bytes, int]
 ) -> Iterator[_MismatchAndPixels | None]:
-    """Yield a mismatch or ``None`` for each frame of the request."""
+    """For each frame of the request, yield a mismatch, or ``None`` if the frame is right."""
     groups: dict[tuple[int, ...], list[int]] = {}  # all frames of a batch must have one size
     for index in request.indices:
         groups.setdefault(reference[index].shape, []).append(index)
@@ -278,7 +279,7 @@ def _judge(
     by_digest: dict[bytes, int],
 ) -> _MismatchAndPixels | None:
     if request.kind == "by time":
-        # If several frames have equal times, the last of them is shown.
+        # If several frames have the same time, the last of them is shown.
         while index + 1 < len(reference) and reference[index + 1].pts_seconds == reference[index].pts_seconds:
             index += 1
     expected = reference[index]
@@ -300,7 +301,7 @@ def _judge(
 def _add_pixel_differences(
     mismatches_found: Sequence[_MismatchAndPixels], frames: Iterable[LinearFrame]
 ) -> tuple[Mismatch, ...]:
-    """Set ``max_abs_difference`` of each mismatch; ``frames`` is a second linear decode."""
+    """Set ``max_abs_difference`` of each mismatch. ``frames`` comes from a second linear decode."""
     wanted_indices = {mismatch.frame_index for mismatch, pixels in mismatches_found if pixels is not None}
     expected: dict[int, Pixels] = {}
     for position, frame in enumerate(frames if wanted_indices else ()):

@@ -1,4 +1,4 @@
-"""Text in videos: the command ``mediatensor find``, and the video part of ``mediatensor ocr``."""
+"""Text in videos: the command ``mediatensor find``, and the part of ``mediatensor ocr`` that reads videos."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EXIT_NOT_FOUND = 1
 
 
 class VideoTextReader:
-    """Reads text in videos with OCR models, which are loaded on first use."""
+    """Reads text in videos with OCR models. The models are loaded on first use."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -44,14 +44,15 @@ class VideoTextReader:
         return self._predictor
 
     def options(self) -> dict[str, Any]:
-        """Return those arguments of the predictor that affect the result."""
+        """Return the arguments of the predictor that affect the result."""
         return {name: getattr(self._args, name) for name in ("det_arch", "reco_arch", "region", "languages")}
 
     @contextmanager
     def read(self, path: str, name: str, store: ProgressStore) -> Iterator[VideoReading]:
-        """Read all text of a video; resume from the state in ``store``, and store progress there.
+        """Read all text of a video. Resume from the state in ``store``, and store the progress there.
 
-        The video stays open in the ``with`` block, because pictures of slides are decoded only when they are written.
+        The video stays open during the ``with`` block, because pictures of slides are decoded only when they are
+        written.
         """
         with VideoDecoder(path) as decoder:
             predictor = self._load()
@@ -66,14 +67,14 @@ class VideoTextReader:
             yield replace(reading, name=name)
 
     def read_on(self, path: str) -> Iterator[TextTrack | str]:
-        """Yield each text when it has disappeared from the video, then messages about unreadable parts."""
+        """Yield each text once it has disappeared from the video, then messages about parts that cannot be read."""
         with VideoDecoder(path) as decoder, closing(self._load().stream(decoder)) as stream:
             yield from stream
             yield from stream.problems
 
 
 class VideoWriter:
-    """Reads videos and writes their text in the formats of the tasks."""
+    """Reads videos, and writes their text in the formats of each task."""
 
     def __init__(self, args: argparse.Namespace, written: WrittenOutputs, messages: TextIO) -> None:
         self._args = args
@@ -82,11 +83,11 @@ class VideoWriter:
         self._reader = VideoTextReader(args)
 
     def key(self, task: Task, path: str) -> dict[str, Any]:
-        """Return the source and all options that affect the outputs of a video."""
+        """Return the source of a video and all options that affect its outputs."""
         return source_key(task.source, path) | {"options": self._reader.options() | {"kinds": self._args.kinds}}
 
     def write(self, task: Task, path: str) -> int:
-        """Read a video, write its missing outputs, and return the exit code."""
+        """Read a video, and write its missing outputs; return the exit code."""
         key, overwrite = self.key(task, path), self._args.overwrite
         missing = self._written.missing(task, key, self._messages, overwrite=overwrite)
         if not missing:
@@ -104,7 +105,7 @@ class VideoWriter:
                 self._written.add(task.output(name_of_format), key)
 
             failures = write_each(missing, save, name)
-        # Repeating the command cannot write slides that the video does not have, so drop the state.
+        # If the video has no slides, repeating the command cannot write any, so drop the state.
         if all(isinstance(error, InvalidArgumentError) for error in failures):
             store.clear()
         for problem in reading.problems:
@@ -126,7 +127,7 @@ class VideoWriter:
 
 
 def _select_kinds(reading: VideoReading, kinds: Sequence[str] | None) -> VideoReading:
-    """Keep only text of these kinds, and slides only if ``kinds`` includes them."""
+    """Keep only text of these kinds. Slides are kept only if ``kinds`` includes them."""
     if not kinds:
         return reading
     tracks = tuple(track for track in reading.tracks if track.kind in kinds)
@@ -208,7 +209,7 @@ def _is_in_region(track: TextTrack, region: Region | None) -> bool:
 
 
 def _print_hit(track: TextTrack, alternative: str | None, file: str, is_json: bool) -> None:
-    """Print a text; ``alternative`` is the other reading that matched, if the text itself did not."""
+    """Print a text. If only another reading of the text matched, ``alternative`` is that reading."""
     if is_json:
         names = ("text", "kind", "start_seconds", "end_seconds", "first_frame", "last_frame", "geometry", "confidence")
         emit_json({"file": file} | {name: getattr(track, name) for name in names} | {"alternative": alternative})
@@ -224,7 +225,7 @@ def _is_stored_reading(file: str) -> bool:
 
 
 def _load_reading(path: str) -> Sequence[TextTrack | str]:
-    """Return the texts, followed by the messages about unreadable parts, from a JSON file that `ocr` wrote."""
+    """Return the texts in a JSON file that `ocr` wrote, then the messages about parts that cannot be read."""
     from ..ocr.video import VideoReading
 
     try:

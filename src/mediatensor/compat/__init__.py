@@ -1,6 +1,6 @@
-"""Interfaces of other libraries: programs written for them only need another import.
+"""Interfaces of other libraries. Programs that were written for them only need another import.
 
-`mediatensor.compat.decord` has the readers of decord, and `mediatensor.compat.torchvision_io` the functions of
+`mediatensor.compat.decord` has the readers of decord, and `mediatensor.compat.torchvision_io` has the functions of
 `torchvision.io`. `mediatensor.compat.transformers` and `mediatensor.compat.vllm` make transformers and vLLM read media
 with this library. The documentation pages named "Coming from ..." list the differences.
 """

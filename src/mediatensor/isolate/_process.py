@@ -1,4 +1,4 @@
-"""Worker processes: starting, sending, receiving and ending."""
+"""Start and end worker processes, and send and receive messages."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from ._channel import above_standard
 #: Time limit for the start of a process, and for the imports of its first call.
 START_SECONDS = 300.0
 
-#: At the time limit, a process writes its trace and ends itself. After this many more seconds it is killed.
+#: At the time limit, a process writes its trace and ends itself. It is killed this many seconds later.
 GRACE_SECONDS = 1.0
 
-#: Maximum size of the process's own output in an error message.
+#: Largest size of the process's own output that an error message contains.
 MAX_TEXT_BYTES = 1 << 14
 
 _END_SECONDS = 5.0
 _TIME_IS_UP = "Timeout ("  # start of the trace of a process that ended itself at the time limit
 _LOOK_SECONDS = 0.005
 
-# Processes that this process started, without processes of its parent before a fork.
+# Processes that this process has started. Processes that its parent started before a fork are not included.
 _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 class TimeLimit(NamedTuple):
-    """A deadline on the clock of ``time.monotonic`` or ``None``, and what the error says after it has passed."""
+    """A deadline, as a value of ``time.monotonic`` or ``None``, and the text of the error after it has passed."""
 
     deadline: float | None
     what_failed: str
@@ -49,14 +49,14 @@ class TimeLimit(NamedTuple):
 
     @classmethod
     def of_call(cls, seconds: float | None) -> TimeLimit:
-        """Return the limit of a call, which the child process enforces as well."""
+        """Return the time limit of a call. The child process enforces it as well."""
         if seconds is None:
             return cls(None, "did not finish")
         return cls(time.monotonic() + seconds + GRACE_SECONDS, f"did not finish within {seconds:g} seconds")
 
 
 class _Started(NamedTuple):
-    """A started process, its socket, and the file for Python's trace of a crash."""
+    """A started process, its socket, and the file to which Python writes its trace of a crash."""
 
     process: subprocess.Popen[bytes]
     connection: socket.socket
@@ -64,9 +64,9 @@ class _Started(NamedTuple):
 
 
 class Process:
-    """A Python process with a socket. It ends when its parent ends, and inherits the files of ``descriptors``.
+    """A Python process with a socket. It ends when its parent ends. It inherits the open files in ``descriptors``.
 
-    The first two arguments of the program are the descriptors of the socket and of a file for ``faulthandler``.
+    The first two arguments of the program are the descriptors of the socket and of the file for ``faulthandler``.
     """
 
     def __init__(self, program: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
@@ -79,20 +79,20 @@ class Process:
         return _is_running(self._process)
 
     def kill(self) -> None:
-        """End the process and its children now. A call in another thread detects this and cleans up."""
+        """End the process and its children now. A call in another thread detects this, and cleans up."""
         _kill(self._process)
 
     def close(self) -> None:
-        """End the process like `kill`, and clean up. Do not call it during a call."""
+        """End the process as `kill` does, and clean up. Must not be used during a call."""
         self._end()
 
     def send(self, kind: bytes, pieces: Iterable[memoryview], limit: TimeLimit) -> None:
-        """Send a message; raise `IsolatedWorkerError` if the process does not read it in time, or has ended."""
+        """Send a message; raise `IsolatedWorkerError` if the process has ended or does not read the message in time."""
         with self._reporting(limit):
             _channel.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
 
     def write(self, data: bytes, limit: TimeLimit) -> None:
-        """Send raw bytes instead of a message; otherwise the same as `send`."""
+        """Send raw bytes instead of a message. Errors are the same as of `send`."""
         with self._reporting(limit), _channel.until(self._connection, limit.deadline):
             self._connection.sendall(data)
 
@@ -108,7 +108,7 @@ class Process:
             raise self.error(f"sent an invalid message: {error}", "result") from error
 
     def receive(self, limit: TimeLimit, *kinds: bytes, max_bytes: int | None = None) -> _channel.Message:
-        """Wait for a message of one of the given kinds; raise `IsolatedWorkerError` if it does not arrive in time."""
+        """Wait for a message of one of the given kinds; raise `IsolatedWorkerError` if none arrives in time."""
         with self._reporting(limit):
             message = _channel.receive(
                 self._connection, deadline=limit.deadline, max_bytes=max_bytes, is_alive=lambda: self.is_alive
@@ -118,7 +118,7 @@ class Process:
         return message
 
     def end_error(self, limit: TimeLimit) -> IsolatedWorkerError:
-        """Return an error with the reason why the process ended."""
+        """Return an error that states why the process ended."""
         give_up = time.monotonic() + GRACE_SECONDS
         while _is_running(self._process):
             if time.monotonic() > give_up:
@@ -134,14 +134,14 @@ class Process:
         return self.error(f"was ended by {_signal_name(-status)}{hint}", "crash")
 
     def error(self, what: str, reason: str) -> IsolatedWorkerError:
-        """Return an error about the process, with the trace that it wrote."""
+        """Return an error about the process. It includes the trace that the process wrote."""
         error = IsolatedWorkerError(f"The isolated process {what}.", reason)
         if trace := self._trace():
             error.add_note(f"Where it was:\n{trace}")
         return error
 
     def _trace(self) -> str:
-        """Return the printable text of Python's trace; the process may have written anything instead of a trace."""
+        """Return the printable part of Python's trace. The process may have written anything to the file."""
         try:
             self._faults.seek(0)
             trace = self._faults.read(MAX_TEXT_BYTES).decode("ascii", "replace")
@@ -154,8 +154,8 @@ class Process:
 def _start_in_thread(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
     """Start a process in another thread.
 
-    Ctrl-C raises in the main thread. If it came between the start of a process and the assignment of its handle, the
-    process would never be reaped.
+    Ctrl-C raises an exception in the main thread. If this happened between the start of a process and the assignment of
+    its handle, the process would never be reaped.
     """
     if threading.current_thread() is not threading.main_thread():
         return _start(program, arguments, inherited)
@@ -190,12 +190,12 @@ def _start(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> 
             descriptors = (theirs.fileno(), faults.fileno())
             command = [sys.executable, "-c", program, *map(str, descriptors), *arguments]
             options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "pass_fds": (*descriptors, *inherited)}
-            # If a standard stream was closed at program start, another file may have its number.
+            # If a standard stream was closed when the program started, another file may have its number.
             options |= {
                 name: subprocess.DEVNULL for name in ("stdout", "stderr") if getattr(sys, f"__{name}__") is None
             }
             try:
-                # A new session receives no terminal signals, and its process group can be killed as a whole.
+                # A new session gets no signals from the terminal, and its process group can be killed as a whole.
                 process = subprocess.Popen(command, start_new_session=True, **options)
             except PermissionError:  # within an isolated process, whose group the new process joins
                 process = subprocess.Popen(command, **options)
@@ -204,7 +204,7 @@ def _start(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> 
 
 
 def _file_without_name() -> IO[bytes]:
-    """Open a file that is deleted when the last process closes it."""
+    """Open a file without a name. It is deleted when the last process closes it."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(above_standard(os.memfd_create("mediatensor-faults")), "w+b")
     with tempfile.TemporaryFile() as file:
@@ -215,13 +215,13 @@ def _end(process: subprocess.Popen[bytes], connection: socket.socket, faults: IO
     _kill(process)
     connection.close()
     faults.close()
-    # An unresponsive file system keeps even a killed process alive; ``subprocess`` reaps it later.
+    # An unresponsive file system can keep even a killed process alive. ``subprocess`` reaps it later.
     with suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    # The process number cannot be reused before the process is reaped.
+    # The system cannot reuse the process number before the process is reaped.
     if process.returncode is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -230,7 +230,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether the process runs, without reaping it, so that its children can still be ended."""
+    """Return whether the process runs. This does not reap it, so that its children can still be ended."""
     if process.returncode is not None:
         return False
     if not hasattr(os, "waitid"):
@@ -249,7 +249,7 @@ def _signal_name(number: int) -> str:
 
 
 def _leave_to_parent() -> None:
-    """Close inherited sockets after a fork, so that the children notice when the parent has ended."""
+    """Close inherited sockets after a fork, so that the parent's children notice when the parent has ended."""
     for child in list(_all):
         child._end.detach()
         child._process.returncode = 0  # this process must not reap it

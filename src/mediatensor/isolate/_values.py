@@ -1,13 +1,13 @@
-"""Serialization of values and exceptions as data, for results of an untrusted sender.
+"""Serialize values and exceptions as plain data, because the sender of a result is not trusted.
 
-The structure of a value is JSON. A type that JSON lacks is an object whose one key is the kind: ``{"tuple": [1, 2]}``.
-The contents of tensors, arrays and ``bytes`` are in a separate block. An object of a class is the name of a class in a
-fixed table, and values for its fields. The structure cannot name code to run, refer to itself, or announce more bytes
-than were sent. Malformed data raises.
+The structure of a value is JSON. A type that JSON lacks is an object with one key, which names the type: ``{"tuple":
+[1, 2]}``. The contents of tensors, arrays and ``bytes`` are in a separate block. An instance of a class is stored as
+the class's name in a fixed table, and values for its fields. The structure cannot name code to run, refer to itself, or
+announce more bytes than were sent. Malformed data raise an error.
 
-One byte of JSON becomes up to fifty bytes of memory (``[]`` is a list), and deep nesting may overflow the stack of the
-reader. Lists, objects and commas in the text are therefore counted before values are built. Counting takes no more
-memory than the text.
+One byte of JSON can become up to fifty bytes of memory (``[]`` is a list), and deep nesting could overflow the reader's
+stack. Therefore lists, objects and commas are counted before values are built. Counting needs no more memory than the
+text.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _RESULT_TYPES = {
         "VideoStreamHeaderMetadata",
         "VideoStreamMetadata",
     ),
-    # Objects of these classes are built from their attributes, data classes by their constructor.
+    # Objects of these classes are restored from their attributes, data classes through their constructor.
     "mediatensor.ocr.io.elements": (
         "Artefact",
         "Block",
@@ -68,17 +68,17 @@ _RESULT_TYPES = {
     ),
 }
 
-#: Maximum nesting of lists, dictionaries and objects.
+#: Largest nesting of lists, dictionaries and objects.
 MAX_DEPTH = 100
 
-#: Maximum number of dictionary keys that are not text. Numbers can be chosen so that lookups take quadratic time, but
-#: hashes of text are unpredictable.
+#: Largest number of dictionary keys that are not text. Numbers can be chosen so that lookups take quadratic time;
+#: hashes of text cannot be predicted.
 MAX_NUM_HASHED = 16_384
 
 _MAX_NUM_DIMENSIONS = 64  # limit of NumPy
 _MAX_DIMENSION = 1 << 62
 
-# A multiple of the alignment of every number type.
+# A multiple of the alignments of all number types.
 _ALIGNMENT = 64
 
 _DTYPE = re.compile(r"[<>|=]?[biufcmMSU]\d{0,10}(\[\w{1,12}\])?")
@@ -147,7 +147,7 @@ class _Encoder:
         if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
             raise InvalidArgumentError(f"a tensor of layout {tensor.layout} on {tensor.device}")
         plain = tensor.detach().cpu().resolve_conj().resolve_neg()
-        # Keep the memory layout: a permuted view of (N, H, W, 3) is sent as (N, H, W, 3).
+        # Keep the memory layout: for example, a permuted view of (N, H, W, 3) is sent as (N, H, W, 3).
         order = sorted(range(plain.ndim), key=lambda dim: (plain.stride(dim), plain.shape[dim]), reverse=True)
         if not (dense := plain.permute(order)).is_contiguous():
             order, dense = list(range(plain.ndim)), plain.contiguous()
@@ -165,10 +165,12 @@ class _Encoder:
 
 
 def encode(value: Any) -> tuple[bytes, list[memoryview]]:
-    """Return a value as JSON, and the pieces of the block it uses. Tensors may be on any device. Gradients are dropped.
+    """Return a value as JSON, and the pieces of the block that it refers to. Tensors may be on any device.
+
+    Gradients are dropped.
 
     Raises:
-        InvalidArgumentError: if a value cannot be sent. The message names the value.
+        InvalidArgumentError: if a value cannot be sent. The message names this value.
 
     Example:
         >>> encode({1: (2, b"ab")})[0]
@@ -213,7 +215,7 @@ class _Decoder:
     def _part(self, begin: int, num_bytes: int) -> Tensor:
         if not (0 <= begin <= begin + num_bytes <= len(self._contents)):
             raise ValueError(f"bytes {begin} to {begin + num_bytes} of {len(self._contents)}")
-        # Some kinds copy their part, so a part that is used many times would fill the memory.
+        # Some kinds copy their part of the block. If they all used the same part, they could fill the memory.
         self._num_bytes += num_bytes
         if self._num_bytes > len(self._contents):
             raise ValueError(f"parts of {self._num_bytes} bytes altogether, of {len(self._contents)}")
@@ -222,7 +224,7 @@ class _Decoder:
     def _tensor(self, name: str, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
         dtype = _TORCH_DTYPES[name]
         part = self._check_part(dtype.itemsize, shape, order, begin, num_bytes)
-        # torch requires bytes of 0 and 1.
+        # torch requires that the bytes of bools are 0 or 1.
         flat = part != 0 if dtype is torch.bool else part.view(dtype) if num_bytes else part.new_empty(0, dtype=dtype)
         return flat.reshape(shape).permute(_inverse(order))
 
@@ -247,7 +249,7 @@ class _Decoder:
 
 
 def _count_keys(count: int, keys: Iterable[Any]) -> int:
-    """Return ``count`` plus the number of ``keys`` that are not text. Large integers count more than once."""
+    """Return ``count`` plus the number of ``keys`` that are not text. A large integer counts more than once."""
     for key in keys:
         if type(key) not in _PLAIN_SET:
             raise InvalidArgumentError(f"a dictionary key of {type(key).__module__}.{type(key).__qualname__}")
@@ -269,7 +271,7 @@ def decode(structure: bytes, contents: Tensor) -> Any:
     """Build the value of a structure. Its tensors and arrays are views of ``contents``, writable uint8 (bytes,).
 
     Raises:
-        Exception: of any type, if `encode` cannot produce this structure.
+        Exception: of any type, if `encode` cannot have produced this structure.
 
     Example:
         >>> import torch
@@ -280,13 +282,13 @@ def decode(structure: bytes, contents: Tensor) -> Any:
     return _Decoder(contents).node(read_structure(structure))
 
 
-#: Maximum number of values in a result: numbers, texts, lists, objects and descriptions of tensors.
+#: Largest number of values in a result: numbers, texts, lists, objects and descriptions of tensors.
 MAX_NUM_VALUES = 2_097_152
 
-#: Maximum nesting of lists and objects in the text. Each level of a result has up to three levels.
+#: Largest nesting of lists and objects in the text. A level of nesting in a result becomes up to three levels.
 MAX_NESTING = 300
 
-# Python's default limit of digits of an integer, because long integers take quadratic time to read.
+# Python's default limit for the digits of an integer. It is needed because reading long integers takes quadratic time.
 _MAX_DIGITS = 4300
 
 _CHUNK_BYTES = 1 << 20
@@ -295,7 +297,7 @@ _QUOTE = ord('"')
 _MARKS = b'"[]{},'
 _NO_MARKS = bytes(set(range(256)) - set(_MARKS))
 
-# For each byte: the change of depth after it, and the number of values that it announces.
+# For each byte: how it changes the depth, and the number of values that it announces.
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")] = 1
 _STEPS[list(b"]}")] = -1
@@ -304,20 +306,20 @@ _VALUES[list(b"[{,")] = 1
 
 
 class Extent(NamedTuple):
-    """The size of a structure: number of values (at most), including object members, and nesting depth."""
+    """The size of a structure: an upper bound on the number of values, and the nesting depth."""
 
     num_values: int
     nesting: int
 
 
 def extent_of(structure: bytes) -> Extent:
-    """Count the values of an ASCII JSON text. For other text, return a bound on the values read before an error.
+    """Count the values in an ASCII JSON text. For invalid text, return a bound on the values read before the error.
 
     Example:
         >>> extent_of(b'[1, {"a": "[,"}]')
         Extent(num_values=4, nesting=2)
     """
-    # Remove escaped backslashes first, then escaped quotes, which do not end the text.
+    # Remove escaped backslashes first, then escaped quotes, which do not end a text.
     plain = structure.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in structure else structure
     marks = np.frombuffer(plain.translate(None, _NO_MARKS), np.uint8)
     num_values, depth, nesting, is_text = 1, 0, 0, 0
@@ -333,7 +335,7 @@ def extent_of(structure: bytes) -> Extent:
 
 
 def read_structure(structure: bytes) -> Any:
-    """Read a JSON text; raise if it is not JSON, has too many values, or they are nested too deeply.
+    """Parse a JSON text; raise if it is not JSON, has too many values, or is nested too deeply.
 
     Example:
         >>> read_structure(b'[1, {"tuple": []}]')
@@ -357,7 +359,7 @@ def _short(digits: str) -> str:
 
 
 def _take_apart(value: object) -> tuple[str, dict[str, Any]] | None:
-    """Return the class name and the fields of an object; ``None`` if the object cannot be sent."""
+    """Return the class name and the fields of an object; ``None`` if objects of this class cannot be sent."""
     cls = type(value)
     is_ours = cls.__module__.split(".")[0] == "mediatensor"
     # Users import the class from this module.
@@ -371,7 +373,7 @@ def _take_apart(value: object) -> tuple[str, dict[str, Any]] | None:
 
 
 def _put_together(name: str, fields: Mapping[str, Any]) -> Any:
-    """Make an object of a class in the table from its fields. Unknown classes or fields raise, with any exception."""
+    """Make an object of a class in the table. Unknown classes or fields raise some exception."""
     cls = _class_of(name)
     if cls is None:
         raise ValueError(f"an object of {name[:200]!r} may not come")
@@ -391,7 +393,7 @@ def _class_of(name: str) -> type | None:
 
 
 def failure_of(error: BaseException) -> dict[str, Any]:
-    """Return the type, arguments, text and trace of an exception.
+    """Describe an exception by its type, arguments, text and trace.
 
     Example:
         >>> failure = failure_of(KeyError("a"))
@@ -416,7 +418,7 @@ def failure_of(error: BaseException) -> dict[str, Any]:
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception, or one of its causes, reports that memory ran out.
+    """Return whether an exception or one of its causes means that memory ran out.
 
     Example:
         >>> ran_out_of_memory(MemoryError()), ran_out_of_memory(KeyError("a"))
@@ -436,10 +438,10 @@ def ran_out_of_memory(error: BaseException) -> bool:
 
 
 def rebuild_error(failure: Mapping[str, Any]) -> Exception:
-    """Return the exception to raise for a description by `failure_of`.
+    """Return the exception that `failure_of` has described.
 
     Returns:
-        An exception of the same type, if the type belongs to ``mediatensor.errors`` or Python; otherwise an
+        An exception of the same type if ``mediatensor.errors`` or Python defines this type; otherwise an
         `IsolatedWorkerError` with the reason "exception". The trace is added as a note.
 
     Example:

@@ -1,4 +1,4 @@
-"""`IsolatedWorker`: calls of functions in separate processes."""
+"""`IsolatedWorker`, which calls functions in separate processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ main(*descriptors)
 
 
 class Child(Process):
-    """A process that serves calls, one at a time. It starts immediately, and the first call waits until it is ready."""
+    """A process that serves calls one at a time. It starts immediately; the first call waits until it is ready."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(_PROGRAM, sys.path)
@@ -38,7 +38,7 @@ class Child(Process):
         self.num_calls = 0
 
     def call(self, call: bytes) -> Any:
-        """Return the result of a pickled (function, arguments, keywords).
+        """Call a function and return its result. ``call`` is a pickled tuple (function, arguments, keywords).
 
         Any exception that does not come from the function ends the process.
         """
@@ -47,7 +47,7 @@ class Child(Process):
             answer = self._answer(call)
             value = self._decode(answer)
         except BaseException:
-            # Includes Ctrl-C, because an unread result would be mistaken for the result of the next call.
+            # Also after Ctrl-C: an unread result would be taken for the result of the next call.
             self._end()
             raise
         if answer.kind == Kind.VALUE:
@@ -59,7 +59,7 @@ class Child(Process):
         if self.num_calls == 1:
             self.send(Kind.SETTINGS, [memoryview(pickle.dumps(self._settings))], TimeLimit.of_start())
             self.receive(TimeLimit.of_start(), Kind.READY)
-        # A process that has served calls may hang or be stopped, so loading counts towards the time limit of the call.
+        # A process that has served calls may hang or be stopped, so loading the call counts towards its time limit.
         time_of_call = TimeLimit.of_call(seconds)
         time_to_load = TimeLimit.of_start() if self.num_calls == 1 or seconds is None else time_of_call
         self.send(Kind.CALL, [memoryview(call)], time_to_load)
@@ -116,48 +116,48 @@ _Result = TypeVar("_Result")
 
 
 class _Slot:
-    """A running call and its child process. The slot is free again at the latest when the call drops it."""
+    """A running call and its child process. The slot is free again, at the latest, when the call drops it."""
 
     def __init__(self) -> None:
         self.child: Child | None = None
 
 
 class IsolatedWorker(Closing):
-    """Call functions in a separate process, which may crash, hang or need too much memory.
+    """Calls functions in a separate process, which may crash, hang or need too much memory.
 
-    FFmpeg, PDFium and Pillow parse untrusted bytes in C. A crash ends the process of the worker, not yours: you
-    get an `IsolatedWorkerError`, and the next call gets a new process.
+    FFmpeg, PDFium and Pillow parse untrusted bytes in C. A crash ends the worker's process, not yours: you get an
+    `IsolatedWorkerError`, and the next call gets a new process.
 
-    The first call starts a process, which takes some seconds to import torch and then also serves later calls. Calls
-    may come from several threads; with ``num_processes=1`` they wait for each other. A worker can be pickled, for
-    example as a part of a dataset, and used after a fork and in workers of a ``DataLoader``: every process has its own
-    children. The children end with the program, even if it is killed. Processes started by a function end with the
-    child that runs it. On Linux (x86-64 and AArch64), they cannot leave the session or the process group. On other
-    systems, processes that leave the group keep running.
+    The first call starts a process, which takes some seconds to import torch. The process then also serves later calls.
+    Calls may come from several threads; with ``num_processes=1`` they wait for each other. A worker can be pickled, for
+    example as a part of a dataset, and used after a fork and in workers of a ``DataLoader``, because every process has
+    its own children. The children end with the program, even if it is killed. If a function starts processes, they end
+    with the child that runs the function. On Linux (x86-64 and AArch64), they cannot leave its session or process
+    group. On other systems, processes that leave the group keep running.
 
     Results are data, never code: numbers, text, ``bytes``, ``None``, lists, tuples, dictionaries with plain keys,
-    tensors (on the CPU), numpy arrays, and frames, samples, metadata, subtitles and documents of this library. Return
-    your own classes as a tuple or a dictionary of their parts. Large tensors are returned in shared memory without a
-    copy. Exceptions of ``mediatensor.errors`` and of Python keep their types.
+    tensors (on the CPU), numpy arrays, and frames, samples, metadata, subtitles and documents of this library. To
+    return an object of your own class, return its parts as a tuple or a dictionary. Large tensors are returned in
+    shared memory without a copy. Exceptions of ``mediatensor.errors`` and of Python keep their types.
 
-    This is not a sandbox. The process runs as the same user and can read and write the same files. An attacker who
-    takes over the process has your permissions until it ends, except opening sockets (on Linux), and can falsify the
-    results of later calls (see ``max_calls``).
+    This is not a sandbox. The process runs as the same user, and can read and write the same files. An attacker who
+    takes over the process has your permissions until it ends, except that it cannot open sockets (on Linux). The
+    attacker can also falsify the results of later calls (see ``max_calls``).
 
     Args:
-        timeout_seconds: Time limit of a call including its result; ``None`` for no limit. The start of a process and
-            the imports of its first call do not count. Imports of later calls count.
-        max_memory_bytes: Maximum private memory that a call may allocate, and maximum bytes of a result; ``None`` for
-            no limit. Shared memory and the memory of started processes do not count. Linux counts the memory that a
-            call requests; on other systems the memory in use is checked twenty times a second.
-        num_processes: Maximum number of calls in parallel.
-        max_calls: Number of calls after which a process is replaced; ``None`` for never. With 1, no call can affect
+        timeout_seconds: Time limit of a call, including the transfer of its result; ``None`` means no limit. The start
+            of a process and the imports of its first call do not count; imports of later calls do.
+        max_memory_bytes: Largest private memory that a call may allocate, and largest size of a result, in bytes;
+            ``None`` means no limit. Shared memory and the memory of processes that the function starts do not count.
+            Linux counts the memory that a call requests. Other systems check the memory in use twenty times a second.
+        num_processes: Largest number of calls in parallel.
+        max_calls: Number of calls after which a process is replaced; ``None`` means never. With 1, no call can affect
             another, and each call waits for the start of a process.
-        allow_network: Whether the function may open sockets. ``False`` is enforced by the kernel on Linux (x86-64 and
-            AArch64), for sockets of every kind; on other systems it is not enforced.
+        allow_network: Whether the function may open sockets. On Linux (x86-64 and AArch64), the kernel enforces
+            ``False`` for sockets of every kind. On other systems, it is not enforced.
 
     Raises:
-        InvalidArgumentError: if an argument has a value that is not accepted.
+        InvalidArgumentError: if the value of an argument is not accepted.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -199,7 +199,7 @@ class IsolatedWorker(Closing):
         self._begin()
 
     def _begin(self) -> None:
-        """Set the initial state, which has no children, in a new object or in a forked process."""
+        """Set the initial state without children, for a new object or after a fork."""
         self._process_id = os.getpid()
         self._changed = threading.Condition()
         self._idle: list[Child] = []
@@ -216,22 +216,22 @@ class IsolatedWorker(Closing):
     def run(
         self, function: Callable[_Parameters, _Result], *args: _Parameters.args, **kwargs: _Parameters.kwargs
     ) -> _Result:
-        """Call a function in the isolated process.
+        """Call a function in an isolated process.
 
         Args:
-            function: A picklable function: defined at the top of a module, or a partial of one.
-            *args, **kwargs: Arguments of the function, which are pickled.
+            function: A picklable function: one defined at the top of a module, or a partial of one.
+            *args, **kwargs: Arguments of the function. They are pickled.
 
         Returns:
-            The result of the function. Containers and objects are new; tensors are writable.
+            The result of the function. Containers and objects are new, and tensors are writable.
 
         Raises:
-            IsolatedWorkerError: if the process crashed (``reason`` "crash"), needed too much time ("timeout") or memory
-                ("memory"), if the function raised an exception of another library's type ("exception"), or the process
+            IsolatedWorkerError: if the process crashed (``reason`` "crash"), took too much time ("timeout") or memory
+                ("memory"), the function raised an exception of another library's type ("exception"), or the process
                 sent an invalid result ("result").
             InvalidArgumentError: if the function or an argument cannot be pickled, or the result cannot be sent.
             ClosedError: if the worker is closed, even during the call.
-            Exception: any exception of the function.
+            Exception: any exception that the function raises.
         """
         if is_importing_main():
             raise InvalidArgumentError(
@@ -258,7 +258,7 @@ class IsolatedWorker(Closing):
         return result
 
     def close(self) -> None:
-        """End the processes, even during calls. Closing twice is allowed."""
+        """End the processes, even during calls. May be called twice."""
         self._is_closed = True
         self._renew_after_fork()
         with self._changed:
@@ -281,7 +281,7 @@ class IsolatedWorker(Closing):
             self._begin()
 
     def _take(self, slot: _Slot) -> Child:
-        """Return an idle or new child. Wait while ``num_processes`` calls run."""
+        """Return an idle or a new child. If ``num_processes`` calls are running, wait."""
         self._renew_after_fork()
         with self._changed:
             while len(self._slots) >= self._num_processes and not self._is_closed:

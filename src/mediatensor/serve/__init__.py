@@ -1,7 +1,7 @@
 """An HTTP service that reads images, PDF files and videos.
 
-Separate processes with time and memory limits read the uploads. An upload is deleted together with its job. The
-command ``mediatensor serve`` runs the service. It needs the extra ``serve``.
+Uploads are read in separate processes with time and memory limits. An upload is deleted together with its job. The
+command ``mediatensor serve`` runs the service, which needs the extra ``serve``.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ def create_app(
     """Return the service as an ASGI application, for uvicorn or another server.
 
     ``num_workers`` processes with loaded models read uploads. Another process renders images of pages and frames. A
-    process is replaced if it exceeds its time or memory limit, crashes, or works for a client that disconnected.
-    ``mediatensor serve`` also limits connections and slow clients, which an ASGI application cannot do.
+    process is replaced if it exceeds its time or memory limit, crashes, or works for a client that has disconnected.
+    ``mediatensor serve`` also limits connections and slow clients, which an ASGI application itself cannot do.
 
     Args:
-        token: Token that clients must send. ``None`` admits all clients that use an allowed host name.
+        token: Token that clients must send. By default, all clients that use an allowed host name are admitted.
         max_upload_bytes: Size limit of an upload.
-        max_stored_bytes: Total size limit of uploads and results; ``None`` for four times ``max_upload_bytes``.
-        timeout_seconds: Time limit for processing one upload.
+        max_stored_bytes: Limit of the total size of uploads and results; by default, four times ``max_upload_bytes``.
+        timeout_seconds: Time limit for processing an upload.
         max_memory_bytes: Memory limit of a worker process, in addition to the memory of its models.
         num_workers: Number of uploads that are read in parallel.
         keep_seconds: Time after which a finished job and its upload are deleted.
         allowed_hosts: Host names without port that requests may use, in addition to names of this machine such as
-            ``localhost``. With a token, numeric addresses are allowed as well.
-        folder: Folder that stores uploads and results; ``None`` for the system's temporary folder.
+            ``localhost``. With a token, numeric addresses are also allowed.
+        folder: Folder in which uploads and results are stored; by default, the system's temporary folder.
 
     Returns:
-        A FastAPI application; ``/openapi.json`` describes it.
+        A FastAPI application. It describes itself at ``/openapi.json``.
 
     Raises:
-        InvalidArgumentError: if an argument has a value that is not accepted.
+        InvalidArgumentError: if the value of an argument is not accepted.
         MissingDependencyError: if the packages of the extra ``serve`` are not installed.
 
     Example:
@@ -97,9 +97,9 @@ def create_app(
 
 
 def make_server(app: FastAPI, host: str, port: int, **options: Any) -> Server:
-    """Return a server for an application, with the connection and time limits of ``mediatensor serve``.
+    """Return a server for an application. It limits connections and times like ``mediatensor serve``.
 
-    The options are described in ``_server.py``.
+    ``_server.py`` describes the options.
 
     Raises:
         MissingDependencyError: if the packages of the extra ``serve`` are not installed.

@@ -1,4 +1,4 @@
-"""Conversion of errors to HTTP responses: a status, and JSON with the problem and advice."""
+"""Convert errors to HTTP responses: a status, and JSON that states the problem and advice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..errors import (
 
 
 class ServeError(Exception):
-    """The error of a refused request or a failed job; ``kind`` is a machine-readable name of the problem."""
+    """The error of a refused request or a failed job. ``kind`` is a name of the problem for programs."""
 
     def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class ServeError(Exception):
 
 
 def describe_error(error: ServeError) -> dict[str, Any]:
-    """Return the error as JSON.
+    """Return an error as JSON.
 
     >>> describe_error(ServeError(404, "UnknownJob", "There is no such job."))
     {'type': 'UnknownJob', 'message': 'There is no such job.'}
@@ -38,20 +38,20 @@ def describe_error(error: ServeError) -> dict[str, Any]:
 
 
 def stopping_error() -> ServeError:
-    """Return the error for clients that are waiting when the server stops."""
+    """Return the error for clients that are still waiting when the server stops."""
     return ServeError(
         503, "Stopping", "The server stops; send the request again when it is back.", {"Connection": "close"}
     )
 
 
 def answer_to(error: Exception, path: str, name: str) -> ServeError:
-    """Convert an error of the library to a `ServeError`; replace ``path`` by the upload's ``name`` in the message."""
+    """Convert an error of the library to a `ServeError` whose message has the upload's ``name`` for its ``path``."""
     message = _for_people(str(error).replace(path, repr(name))) or type(error).__name__
     return ServeError(_status(error), type(error).__name__, message)
 
 
 def _for_people(message: str) -> str:
-    """Remove advice for Python programmers from a message of the library.
+    """Remove advice that is meant for Python programmers from a message of the library.
 
     >>> _for_people("Page 0 (counted from 0) of x cannot be read: too large; if you trust the file, pass a larger "
     ...             "max_pixels, or None for no limit.")

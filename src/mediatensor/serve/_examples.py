@@ -1,4 +1,4 @@
-"""A generated page and a generated video, with which users can try the web page."""
+"""A generated page and a generated video, with which users can try out the web page."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _CAPTIONS: Final = (
 
 @functools.cache
 def example_file(name: str) -> bytes:
-    """Return the bytes of an example file; ``name`` is a key of `EXAMPLES`."""
+    """Return the bytes of an example file. ``name`` is a key of `EXAMPLES`."""
     return _draw_page() if name == "page.png" else _draw_video()
 
 
@@ -94,7 +94,7 @@ def _draw_video() -> bytes:
 
 
 def _draw_waves(share: float) -> Tensor:
-    """Draw coloured waves (3, H, W) of uint8; ``share`` is the position in the video from 0 to 1."""
+    """Draw coloured waves as uint8 (3, H, W). ``share`` is the position in the video, from 0 to 1."""
     rows = torch.linspace(-1, 1, _HEIGHT)[:, None]
     columns = torch.linspace(-1, 1, _WIDTH)[None] * _WIDTH / _HEIGHT
     turn = 2 * math.pi * share

@@ -1,4 +1,4 @@
-"""Access control: checks the host, origin and token of a request before all other processing."""
+"""Access control: check the host, origin and token of a request before anything else."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
-# After an early response, the rest of the request is read and discarded within these limits. Otherwise a client that is
-# still sending would not see the response.
+# After an early response, the rest of the request is read and discarded, within these limits. Otherwise, a client that
+# is still sending would not see the response.
 _LINGER_SECONDS = 2.0
 _LINGER_BYTES = 64 << 20
-# A connection is closed if the client does not read its response for this time.
+# If the client does not read its response for this time, its connection is closed.
 _UNREAD_SECONDS = 60.0
 
 
-# The page for a browser without the token. It is self-contained because stylesheets and scripts need the token, too.
+# The page for a browser without the token. Stylesheets and scripts would need the token, so the page has none.
 _ASK_FOR_TOKEN = """<!doctype html>
 <html lang="en">
 <head>
@@ -64,12 +64,12 @@ _ASK_FOR_TOKEN = """<!doctype html>
 
 
 def error_answer(error: ServeError) -> Response:
-    """Return the response to a refused request."""
+    """Return the response to a request that is refused."""
     return JSONResponse({"error": describe_error(error)}, error.status, error.headers)
 
 
 class Guard:
-    """Middleware that refuses unauthorized requests, and adds security headers to responses."""
+    """Middleware that refuses unauthorised requests, and adds security headers to responses."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -90,7 +90,7 @@ class Guard:
         await (answer or self._app)(scope, exchange.receive, exchange.send)
 
     def _first_answer(self, scope: Scope) -> Response | None:
-        """Return the login response, or ``None`` for an admitted request; raise `ServeError` to refuse the request."""
+        """Return the login response; ``None`` if the request is admitted. Raise `ServeError` to refuse the request."""
         headers = Headers(scope=scope)
         self._check_host(headers)
         _check_origin(headers)
@@ -128,7 +128,7 @@ class Guard:
         return False
 
     def _check_host(self, headers: Headers) -> None:
-        """Refuse unknown host names, to prevent DNS rebinding attacks."""
+        """Refuse unknown host names. This prevents DNS rebinding attacks."""
         name = _host_name(headers.get("host", ""))
         if name in self._hosts or (self._token is not None and _is_address(name)):
             return
@@ -145,7 +145,7 @@ def _token_in(query: bytes) -> str:
 
 
 def _check_origin(headers: Headers) -> None:
-    """Refuse browser requests that pages of another origin make."""
+    """Refuse requests that a browser makes for a page of another origin."""
     origin = headers.get("origin")
     if origin is not None:
         with suppress(ValueError):
@@ -179,17 +179,17 @@ def _is_address(name: str) -> bool:
 
 
 def _cookie_value(token: bytes) -> str:
-    """Return the cookie's value, a hash of the token, because other servers on the host also receive the cookie."""
+    """Return the cookie's value: a hash of the token, because other servers on the host also get the cookie."""
     return hmac.new(token, b"mediatensor serve: the cookie of the page", hashlib.sha256).hexdigest()
 
 
 class _Exchange:
-    """Wraps a request and its response: adds headers, and discards the rest of a request after an early response."""
+    """Wraps a request and its response. Adds headers, and after an early response discards the rest of the request."""
 
     def __init__(self, receive: Receive, send: Send, headers: Headers) -> None:
         self._receive, self._send = receive, send
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-        # A client with "Expect: 100-continue" has not sent its body yet.
+        # A client that sends "Expect: 100-continue" has not sent its body yet.
         self._is_read = not has_body or "expect" in headers
 
     async def receive(self) -> Message:
@@ -211,7 +211,7 @@ class _Exchange:
             await self._linger()
             message = {"type": "http.response.body", "body": b"", "more_body": False}
         try:
-            # Close the connection of a client that does not read, because unsent data stays in memory.
+            # If a client does not read, close its connection, because unsent data stay in memory.
             await asyncio.wait_for(self._send(message), _UNREAD_SECONDS)
         except TimeoutError:
             raise ConnectionAbortedError("The client does not read its answer.") from None

@@ -1,4 +1,4 @@
-"""Jobs with their options, progress and results, and a queue that serves clients in turn."""
+"""Jobs with their options, progress and results, and a queue in which clients take turns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Task = Literal["auto", "page", "video", "frames", "probe"]
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 
 _RETRY_SECONDS = 5
-# Minimum age of a finished job before it is evicted to free space, so that its result can be fetched.
+# A finished job is kept for at least this time, so that its result can be fetched, before it is evicted to free space.
 _MIN_KEEP_SECONDS = 60.0
 
 _MEDIA_TYPES = {
@@ -54,12 +54,13 @@ def media_type_of(name: str) -> str:
 
 
 class Client(NamedTuple):
-    """The sender of a request.
+    """The client that sent a request.
 
     Attributes:
-        owner: The unit that storage and job limits apply to: the IP address, which a client cannot choose. Clients on
-            this machine share one address; for them, the name that the client or a proxy sends is appended.
-        name: The name that the client or a proxy sent. Names with the same owner are served in turn.
+        owner: The unit to which storage and job limits apply. This is the IP address, which a client cannot choose.
+            Clients on this machine share one address, so for them the name that the client or a proxy sends is
+            appended.
+        name: The name that the client or a proxy sent. Clients with the same owner but different names take turns.
     """
 
     owner: str
@@ -68,22 +69,22 @@ class Client(NamedTuple):
 
 @dataclass(eq=False)
 class Job:
-    """One upload, and the state of its processing.
+    """One upload and the state of its processing.
 
     Attributes:
         name: The displayed name of the upload.
         folder: The folder of the upload and the results.
-        seconds_left: The remaining processing time.
+        seconds_left: The processing time that remains.
         progress: The finished share from 0 to 1; ``None`` if unknown.
         message: The current step.
-        facts: The kind and properties of the upload; empty until the upload was inspected.
+        facts: The kind and the properties of the upload; empty until it has been inspected.
         downloads: The names of the result files.
-        pages_left: The indices of unread pages.
-        failures: The errors of unreadable pages.
-        num_lost: The number of worker processes that this job crashed.
-        ended_at: The time at which the job ended, by ``time.monotonic``.
-        changed: Set at the next change of the job, see `show`.
-        jobs: All jobs, once this one is queued.
+        pages_left: The indices of the pages that have not been read.
+        failures: The errors of pages that could not be read.
+        num_lost: The number of worker processes that crashed because of this job.
+        ended_at: The time at which the job ended, from ``time.monotonic``.
+        changed: Set at the next change of the job; see `show`.
+        jobs: The queue that contains the job; ``None`` before the job is queued.
     """
 
     task: Task
@@ -109,7 +110,7 @@ class Job:
     jobs: Jobs | None = None
 
     def reserve(self, num_bytes: int) -> None:
-        """Reserve storage for more results; raise `ServeError` 413 if the job's owner has no space left."""
+        """Reserve storage for more results; raise `ServeError` 413 if the owner of the job has no space left."""
         assert self.jobs is not None
         try:
             self.jobs.make_room(self.client.owner, num_bytes)
@@ -126,7 +127,7 @@ class Job:
         return self.ended_at is not None
 
     def show(self, **changes: Any) -> None:
-        """Set attributes, and wake all tasks that wait for ``changed``."""
+        """Set attributes of the job, and wake all tasks that wait for ``changed``."""
         for name, value in changes.items():
             setattr(self, name, value)
         event, self.changed = self.changed, asyncio.Event()
@@ -150,7 +151,7 @@ class Job:
 
 
 class Arrival:
-    """An upload that is being received into ``folder``; ``num_bytes`` of storage are reserved for it."""
+    """An upload that is being received into ``folder``. ``num_bytes`` of storage are reserved for it."""
 
     def __init__(self, jobs: Jobs, client: Client, folder: Path) -> None:
         self._jobs = jobs
@@ -159,20 +160,20 @@ class Arrival:
         self.num_bytes = 0
 
     def reserve(self, num_bytes: int) -> None:
-        """Increase the reserved storage to ``num_bytes``; raise `ServeError` 429 or 503 if storage is full."""
+        """Increase the reserved storage to ``num_bytes``; raise `ServeError` 429 or 503 if the storage is full."""
         if num_bytes > self.num_bytes:
             self._jobs.make_room(self._client.owner, num_bytes - self.num_bytes)
             self.num_bytes = num_bytes
 
 
 class Jobs:
-    """All jobs of a server. All methods must be called in the event loop's thread."""
+    """All jobs of a server. All methods must be called in the thread of the event loop."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._settings = settings
         self._folder = folder
         self._jobs: dict[str, Job] = {}
-        # Waiting jobs by client owner, then by client name. Both dictionaries are in the order of turns.
+        # Waiting jobs by owner, then by name of the client. The order of both dictionaries is the order of turns.
         self._waiting: OrderedDict[str, OrderedDict[str, deque[Job]]] = OrderedDict()
         self._working: dict[Job, asyncio.Task[Any]] = {}
         self._arrivals: dict[Arrival, Client] = {}
@@ -188,7 +189,7 @@ class Jobs:
 
     @contextmanager
     def arrival(self, client: Client) -> Iterator[Arrival]:
-        """Make a folder for an upload that a ``with`` block receives; delete the folder if the block raises.
+        """Make a folder for an upload that is received in a ``with`` block. If the block raises, delete the folder.
 
         Raises:
             ServeError: 429 or 503 if too many jobs are waiting.
@@ -210,9 +211,9 @@ class Jobs:
             del self._arrivals[arrival]
 
     def make_room(self, owner: str, num_bytes: int) -> None:
-        """Ensure that an owner can store ``num_bytes`` more; evict the oldest finished jobs if needed.
+        """Make sure that an owner can store ``num_bytes`` more. If needed, evict the oldest finished jobs.
 
-        A finished job is evicted only to make room for its own owner, or for an owner that stores less than that owner.
+        A finished job is evicted only for its own owner, or for an owner that stores less than the job's owner.
 
         Raises:
             ServeError: 429 if the owner's share is full, 503 if the storage is full.
@@ -234,7 +235,7 @@ class Jobs:
         return max(self._settings.max_stored_bytes // 2, self._settings.max_upload_bytes)
 
     def _forget_oldest(self, owner: str) -> bool:
-        """Evict an owner's oldest finished job if it was kept for the minimum time; return whether it was evicted."""
+        """Evict an owner's oldest finished job if it has been kept for the minimum time; return whether this was done."""
         before = time.monotonic() - _MIN_KEEP_SECONDS
         for job in self._finished_jobs():
             if job.client.owner == owner and job.ended_at is not None and job.ended_at < before:
@@ -243,7 +244,7 @@ class Jobs:
         return False
 
     def _stored_bytes(self) -> Counter[str]:
-        """Return the number of bytes that each owner stores: uploads (also those being received) and results."""
+        """Return the number of bytes that each owner stores: uploads, even those being received, and results."""
         stored: Counter[str] = Counter()
         for job in self._jobs.values():
             stored[job.client.owner] += job.size_bytes + job.result_bytes
@@ -264,7 +265,7 @@ class Jobs:
         self._wait(job)
 
     def give_way(self, job: Job) -> None:
-        """Return a running job to the front of its client's queue; other clients have their turns first."""
+        """Return a running job to the front of its client's queue. Other clients have their turns first."""
         job.show(state="queued")
         self._wait(job, is_first=True)
 
@@ -276,11 +277,11 @@ class Jobs:
         self._update_messages()
 
     def _turns(self) -> Iterator[Job]:
-        """Return waiting jobs in the order in which `take` will return them if no job is added."""
+        """Return the waiting jobs in the order in which `take` would return them if no job were added."""
         return _interleave(_interleave(queues.values()) for queues in self._waiting.values())
 
     def _update_messages(self) -> None:
-        """Show in the message of each waiting job how many jobs precede it."""
+        """Update the message of each waiting job, which shows the number of jobs before it."""
         for place, job in enumerate(self._turns()):
             message = "waiting" if not place else f"waiting: {counted(place, 'job')} before this one"
             if not job.facts and job.message != message:
@@ -303,9 +304,9 @@ class Jobs:
             await self._has_waiting.wait()
 
     def has_to_wait(self, job: Job) -> bool:
-        """Return whether a job is a video while another video of its owner is running.
+        """Return whether a job is a video, and another video of its owner is running.
 
-        Documents give way after each page, but several videos of one owner could occupy all workers.
+        Documents give way after each page, but several videos of one owner could occupy all workers for a long time.
         """
         if self._settings.num_workers == 1 or not _takes_long(job):
             return False
@@ -328,7 +329,7 @@ class Jobs:
 
     @contextmanager
     def working(self, job: Job, task: asyncio.Task[Any]) -> Iterator[None]:
-        """In a ``with`` block, record the asyncio task that processes a job, so that `forget` can cancel it."""
+        """During a ``with`` block, record the asyncio task that processes a job, so that `forget` can cancel it."""
         self._working[job] = task
         try:
             yield
@@ -350,21 +351,21 @@ class Jobs:
             self.end(job, "failed", error=stopping_error())
 
     def forget(self, job: Job) -> None:
-        """Remove a job: cancel its task, and delete its upload and results."""
+        """Remove a job: cancel its task, and delete its upload and its results."""
         self._jobs.pop(job.id, None)
         self._leave_queue(job)
         self._update_messages()
         task = self._working.get(job)
         if task is not None:
             task.cancel()
-            # The cancelled task may still write into the folder.
+            # The cancelled task may still be writing into the folder.
             task.add_done_callback(lambda _: _delete(job.folder))
         else:
             _delete(job.folder)
         self.end(job, "cancelled")
 
     def forget_old(self) -> None:
-        """Evict expired jobs, and the oldest jobs if an owner or the server has too many finished jobs."""
+        """Evict expired jobs. If an owner or the server has too many finished jobs, also evict the oldest."""
         before = time.monotonic() - self._settings.keep_seconds
         for job in self._finished_jobs():
             if job.ended_at is not None and job.ended_at < before:
@@ -377,7 +378,7 @@ class Jobs:
             oldest = next(job for job in ended if job.client.owner == owner)
             ended.remove(oldest)
             self.forget(oldest)
-        # Delete files that a thread wrote after its job was removed.
+        # Delete files that a thread has written after its job was removed.
         known = {job.folder for job in (*self._jobs.values(), *self._working)}
         known |= {arrival.folder for arrival in self._arrivals}
         for folder in self._folder.glob("job-*"):
@@ -390,7 +391,7 @@ class Jobs:
 
 
 def _takes_long(job: Job) -> bool:
-    """Return whether a job keeps its worker until it ends, as videos do; documents give way after each page."""
+    """Return whether a job keeps its worker until it ends. Videos do; documents give way after each page."""
     return job.task in ("video", "frames", "probe") or job.facts.get("kind") == "video"
 
 
@@ -400,7 +401,7 @@ def _interleave(queues: Iterable[Iterable[Job]]) -> Iterator[Job]:
 
 
 def _delete(folder: Path) -> None:
-    """Delete a job's folder. Truncate the upload first, which frees its space even if a process has it open."""
+    """Delete a job's folder. The upload is truncated first, which frees its space even if a process has it open."""
     with suppress(OSError):
         os.truncate(folder / "upload", 0)
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""Processing of jobs in isolated processes.
+"""Process jobs in isolated processes.
 
-Other jobs may run between the pages of a document, but not within a video.
+Between the pages of a document, other jobs may run; a video is not interrupted.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ._work import media, pages
 
 logger = logging.getLogger("mediatensor.serve")
 
-# Time limit of one page. After it, the page fails and its process is ended.
+# Time limit of a page. When it is exceeded, the page fails and its process is ended.
 _PAGE_SECONDS = 120.0
-# A document fails after its pages crashed this many processes.
+# A document fails when this many processes have crashed at its pages.
 _MAX_LOST_PROCESSES = 3
 _PROGRESS_SECONDS = 0.3
 _PAUSE_SECONDS = 1.0
@@ -40,7 +40,7 @@ _Result = TypeVar("_Result")
 
 
 class Worker:
-    """Calls functions in an isolated process, and starts a new process after `end`."""
+    """Calls functions in an isolated process. After `end`, the next call starts a new process."""
 
     def __init__(self, max_seconds: float, max_memory_bytes: int) -> None:
         self._max_seconds = max_seconds
@@ -59,11 +59,11 @@ class Worker:
         *args: _Parameters.args,
         **kwargs: _Parameters.kwargs,
     ) -> _Result:
-        """Call a function with a time limit, one call at a time. Cancelling the call ends the process.
+        """Call a function with a time limit. Only one call runs at a time. Cancelling the call ends the process.
 
         Raises:
-            IsolatedWorkerError: if the call exceeds a time or memory limit, crashes, or `end` ended it.
-            Exception: whatever the function raises.
+            IsolatedWorkerError: if the call exceeds a time or memory limit, crashes, or is ended by `end`.
+            Exception: any exception that the function raises.
         """
         process, loop = self._process, asyncio.get_running_loop()
         running = loop.run_in_executor(self._thread, lambda: process.run(function, *args, **kwargs))
@@ -79,24 +79,24 @@ class Worker:
             raise IsolatedWorkerError("The isolated process was ended.", "crash") from error
         except asyncio.CancelledError:
             self.end()
-            # Wait for the process, because the caller deletes its files next.
+            # Wait until the process has ended, because the caller deletes its files next.
             await asyncio.wait({running})
             running.exception()
             raise
 
     def end(self) -> None:
-        """End the process immediately: the current call fails, and the next call uses a new process."""
+        """End the process immediately. The current call fails, and the next call starts a new process."""
         ended, self._process = self._process, self._new_process()
         ended.close()
 
     def close(self) -> None:
-        """End the process without replacement."""
+        """End the process for good."""
         self._process.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 async def serve_jobs(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Awaitable[None]]) -> None:
-    """Process jobs one after another, forever; ``warm_up`` loads the models before each job if the process is new."""
+    """Process jobs one after another, forever. Before a job, ``warm_up`` loads the models if the process is new."""
     while True:
         try:
             await _serve_next(jobs, worker, warm_up)
@@ -144,7 +144,7 @@ def _fail(jobs: Jobs, job: Job, error: BaseException | None) -> None:
 
 
 async def work_on(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> bool:
-    """Process a job until it is done or should wait for other jobs; return whether it is done."""
+    """Process a job until it is done or should wait for another job; return whether it is done."""
     job.show(state="running", message="" if job.facts else "opening")
     if job.task in ("probe", "frames"):
         function = media.probe if job.task == "probe" else media.decode_frames
@@ -173,7 +173,7 @@ async def _call(
     *args: _Parameters.args,
     **kwargs: _Parameters.kwargs,
 ) -> _Result:
-    """Call a function in the worker, limited by ``max_seconds`` and by the job's remaining time."""
+    """Call a function in the worker. The limit is ``max_seconds`` and the job's remaining time."""
     if job.seconds_left <= 0:
         raise IsolatedWorkerError("The job took too long.", "timeout")
     begin = time.monotonic()
@@ -241,7 +241,7 @@ def _page_file(folder: Path, number: int) -> Path:
 
 
 def _join_pages(job: Job) -> None:
-    """Join the stored pages into the result file."""
+    """Join the stored pages to the result file."""
     with open(job.folder / "result.json", "wb") as file:
         file.write(b'{"pages":[')
         for place, number in enumerate(job.facts["pages"]):
@@ -252,7 +252,7 @@ def _join_pages(job: Job) -> None:
 
 
 async def _write(job: Job, files: Mapping[str, bytes]) -> None:
-    """Write files into a job's folder."""
+    """Write files to the folder of a job."""
     job.reserve(sum(map(len, files.values())))
 
     def write() -> None:
@@ -263,7 +263,7 @@ async def _write(job: Job, files: Mapping[str, bytes]) -> None:
 
 
 async def _store(job: Job, files: Mapping[str, bytes]) -> None:
-    """Write results, which clients can download."""
+    """Write results, which clients can then download."""
     await _write(job, files)
     job.downloads = (*job.downloads, *files)
 
@@ -281,11 +281,11 @@ async def _read_video(job: Job, worker: Worker) -> None:
 
 
 async def _watch(job: Job) -> None:
-    """Copy the progress that the worker process writes to a file into ``job.progress``."""
+    """Copy the job's progress, which the worker process writes to a file, to ``job.progress``."""
     while True:
         await asyncio.sleep(_PROGRESS_SECONDS)
         with suppress(OSError, ValueError):
-            # A compromised process may have replaced the file, for example by a pipe that blocks.
+            # A compromised process may have replaced the file, for example with a pipe that blocks the reader.
             descriptor = os.open(job.folder / "progress", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
             with os.fdopen(descriptor, "rb") as file:
                 share = float(file.read(_MAX_PROGRESS_BYTES))

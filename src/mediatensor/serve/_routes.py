@@ -36,13 +36,13 @@ _FILE_OF_ANSWER = {
     "text": "text.txt", "markdown": "text.md", "pdf": "searchable.pdf", "csv": "tables.csv", "srt": "captions.srt",
     "vtt": "captions.vtt", "zip": "frames.zip", "json": "result.json",
 }  # fmt: skip
-# Media types that browsers may display. None of them can contain scripts.
+# Media types that browsers may display. They cannot contain scripts.
 _SHOWN_TYPES = {
     *(f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "avif", "bmp")),
     *(f"video/{name}" for name in ("mp4", "quicktime", "webm", "x-matroska", "ogg")),
 }
 _STILL_HERE_SECONDS = 15.0
-# Changes within this time are sent as one event.
+# Changes within this time are sent as a single event.
 _EVENT_SECONDS = 0.1
 _Responses: TypeAlias = dict[int | str, dict[str, Any]]
 
@@ -93,7 +93,7 @@ def application(settings: Settings) -> FastAPI:
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:
-    """Return the response to an error of a route, of starlette, or of FastAPI."""
+    """Return the response to an error that a route, starlette or FastAPI has raised."""
     if isinstance(error, HTTPException):
         names = {404: "NotFound", 405: "MethodNotAllowed"}
         kind = names.get(error.status_code, "HTTPError")
@@ -106,7 +106,7 @@ async def _answer_error(_: Request, error: Exception) -> Response:
 
 
 class _File(FileResponse):
-    """A file response; an invalid range is reported with this interface's error JSON."""
+    """A file response that reports an invalid range with the error JSON of this interface."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = Headers(scope=scope).get("range", "")
@@ -194,7 +194,7 @@ def _add_calls(app: FastAPI, service: Service) -> None:
 
 
 def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[str, Any]:
-    """Validate form fields as options, with defaults for empty fields; raise `ServeError` 400 for an invalid value."""
+    """Validate form fields as options; empty fields mean the default. Raise `ServeError` 400 for an invalid value."""
     try:
         return options.model_validate({name: text for name, text in given.items() if text}).model_dump()
     except ValidationError as error:
@@ -209,7 +209,7 @@ def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[s
 
 
 def _add_files(options: dict[str, Any]) -> dict[str, Any]:
-    """Add the names of the result files to the options."""
+    """Return the options with the names of the result files added."""
     answer = _FILE_OF_ANSWER[options.get("answer", "json")]
     if answer == "tables.csv":
         options["tables"] = True
@@ -217,7 +217,7 @@ def _add_files(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(service: Service, job: Job, name: str) -> Response:
-    """Return a response with a result file; the job is removed after the response is sent."""
+    """Return a response with a result file. When it has been sent, the job is removed."""
     forget = BackgroundTask(service.jobs.forget, job)
     if name == "tables.csv" and name not in job.downloads:
         return Response(b"", media_type="text/csv", background=forget)  # the document has no tables
@@ -225,7 +225,7 @@ def _answer(service: Service, job: Job, name: str) -> Response:
 
 
 def _form(options: type[BaseModel]) -> dict[str, Any]:
-    """Return the OpenAPI description of a form with a file and options."""
+    """Return the OpenAPI description of a form that has a file and options."""
     schema = options.model_json_schema()
     file = {"type": "string", "format": "binary", "description": "An image, a PDF file, or a video."}
     properties = {"file": file, **{name: _as_form(one) for name, one in schema.get("properties", {}).items()}}
@@ -234,7 +234,7 @@ def _form(options: type[BaseModel]) -> dict[str, Any]:
 
 
 def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove null from an option's schema, because forms omit the field instead."""
+    """Remove null from the schema of an option. Forms omit the field instead."""
     if "anyOf" in schema:
         (non_null,) = (choice for choice in schema["anyOf"] if choice.get("type") != "null")
         schema = {**{key: value for key, value in schema.items() if key != "anyOf"}, **non_null}
@@ -390,7 +390,7 @@ def _of_kind(job: Job, kind: str) -> Job:
 
 async def _events(job: Job) -> AsyncIterator[str]:
     while True:
-        # Read the state before sending, because the job may change while an event is being sent.
+        # Read the state before sending, because the job may change during the send.
         changed, is_ended = job.changed, job.is_ended
         name = job.state if is_ended else "progress"
         yield f"event: {name}\ndata: {json.dumps(job.describe())}\n\n"

@@ -1,4 +1,4 @@
-"""A uvicorn server for the application, with connection and time limits."""
+"""A uvicorn server for the application that limits connections and times."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ._errors import stopping_error
 from ._guard import error_answer
 from ._settings import LOOPBACK
 
-#: Maximum number of connections: in total, and from one address other than this machine.
+#: Largest number of connections: in total, and from one address other than this machine.
 MAX_CONNECTIONS = 256
 MAX_CONNECTIONS_OF_ONE = 64
 
-# Time limits in seconds: for the head of a request, and between two requests of a connection.
+# Time limits in seconds: for the head of a request, and between two requests of the same connection.
 _HEAD_SECONDS = 15.0
 _KEEP_ALIVE_SECONDS = 5
 _MAX_HEAD_BYTES = 32 << 10
@@ -29,7 +29,7 @@ _SHUTDOWN_SECONDS = 3
 
 
 class _Protocol(H11Protocol):
-    """A connection, closed if there are too many connections or a request head arrives too slowly."""
+    """A connection. It is closed if there are too many connections, or if the head of a request arrives too slowly."""
 
     head_seconds: float
     max_connections: int
@@ -77,7 +77,7 @@ def _address(protocol: Any) -> str:
 
 
 class _Server(Server):
-    """A server that runs the application's lifespan itself, so that errors at the start are raised."""
+    """A server that runs the application's lifespan itself, so that errors during the start are raised."""
 
     def __init__(self, app: FastAPI, config: Config, when_started: Callable[[], object]) -> None:
         super().__init__(config)
@@ -95,7 +95,7 @@ class _Server(Server):
             raise
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Clients that wait for jobs get an error response now.
+        # Send an error response now to clients that wait for jobs.
         if (service := getattr(self._app.state, "service", None)) is not None:
             service.stop()
         await super().shutdown(sockets)
@@ -105,7 +105,7 @@ class _Server(Server):
 
 
 def _answer_cancelled(app: ASGIApp) -> ASGIApp:
-    """Wrap the application: a request that is cancelled when the server stops gets an error response."""
+    """Wrap the application so that a request that is cancelled when the server stops gets an error response."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
@@ -133,10 +133,10 @@ def make_server(
     max_connections: int = MAX_CONNECTIONS,
     when_started: Callable[[], object] = lambda: None,
 ) -> Server:
-    """Return a server for an application; its ``run()`` serves until a signal stops the process.
+    """Return a server for an application. Its ``run()`` serves until a signal stops the process.
 
     ``head_seconds`` limits the time for receiving the head of a request. ``when_started`` is called when the server
-    accepts requests.
+    starts to accept requests.
     """
     limits = {"head_seconds": head_seconds, "max_connections": max_connections}
     return _Server(
@@ -149,7 +149,7 @@ def make_server(
             ws="none",
             lifespan="off",  # _Server runs the lifespan
             log_config=None,
-            # URLs contain tokens and job identifiers, which must not be logged.
+            # URLs contain tokens and identifiers of jobs, which must not be logged.
             access_log=False,
             server_header=False,
             proxy_headers=False,

@@ -1,4 +1,4 @@
-"""The running service: its folder, jobs and worker processes, and the handling of uploads."""
+"""The running service: its folder, its jobs and worker processes, and the reception of uploads."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from ._work import pages
 
 logger = logging.getLogger("mediatensor.serve")
 
-# Time limit of rendering an image, which usually takes a fraction of a second.
+# Time limit for rendering an image, which usually takes a fraction of a second.
 _PICTURE_SECONDS = 30.0
 _MAX_PICTURES_WAITING = 64
 _LOOK_SECONDS = 5.0
-# Time limit of loading the models.
+# Time limit for loading the models.
 _START_SECONDS = 300.0
-# Reading options of `/ocr` and of the web page. Their models are loaded before the first upload.
+# Options for reading that `/ocr` and the web page use. Their models are loaded before the first upload.
 _WARM: tuple[dict[str, Any], ...] = ({}, {"layout": True, "tables": True, "fields": "all"})
 
 _MAX_CLIENT_CHARACTERS = 64
-# Limits of one client: images being rendered or waiting, and bytes of images it has not read yet.
+# Limits of one client: images that are waiting or being rendered, and bytes of images that it has not read yet.
 _MAX_PICTURES_OF_ONE = 16
 _MAX_PICTURE_BYTES_OF_ONE = 64 << 20
 _CHUNK_BYTES = 1 << 16
@@ -56,7 +56,7 @@ class Service:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the service's worker processes in an ``async with`` block."""
+        """Run the service's worker processes during an ``async with`` block."""
         settings = self.settings
         with _run_folder(settings.folder) as folder:
             self.jobs = Jobs(settings, folder)
@@ -91,13 +91,13 @@ class Service:
             self.jobs.forget_old()
 
     def stop(self) -> None:
-        """End all jobs, answer waiting clients, and refuse new requests."""
+        """End all jobs, send responses to waiting clients, and refuse new requests."""
         self.jobs.stop()
         for task in self._tasks:
             task.cancel()
 
     async def accept(self, request: Request, check: Callable[[Mapping[str, str]], tuple[Task, dict[str, Any]]]) -> Job:
-        """Receive an upload and queue its job; ``check`` converts form fields to the task and its options."""
+        """Receive an upload, and queue its job. ``check`` converts the form fields to the task and its options."""
         client = client_of(request)
         with self.jobs.arrival(client) as arrival:
             upload = await receive(request, arrival, self.settings.max_upload_bytes)
@@ -115,7 +115,7 @@ class Service:
         return job
 
     async def wait_for(self, job: Job, request: Request) -> None:
-        """Wait until a job is done. If it fails or its client disconnects, remove it and raise `ServeError`."""
+        """Wait until a job is done. If it fails or the client disconnects, remove the job and raise `ServeError`."""
         gone = asyncio.create_task(_is_gone(request))
         try:
             while not job.is_ended:
@@ -138,7 +138,7 @@ class Service:
     async def draw(
         self, request: Request, job: Job, media_type: str, function: Callable[..., bytes], *args: Any
     ) -> Response:
-        """Return a response with an image of an upload, rendered by a function of `_work`."""
+        """Return a response with an image of an upload, which a function of `_work` renders."""
         owner = client_of(request).owner
         if (
             self._num_pictures.total() >= _MAX_PICTURES_WAITING
@@ -158,7 +158,7 @@ class Service:
         return StreamingResponse(self._sent(owner, data), media_type=media_type, headers=headers)
 
     async def _sent(self, owner: str, data: bytes) -> AsyncIterator[bytes]:
-        """Yield an image in parts, and count its bytes as unread until the client has received all parts."""
+        """Yield an image in parts. Its bytes count as unread until the client has received all parts."""
         self._num_unread_bytes[owner] += len(data)
         try:
             for start in range(0, len(data), _CHUNK_BYTES):
@@ -188,9 +188,9 @@ def media_path(job: Job, name: str) -> Path:
 
 @contextmanager
 def _run_folder(parent: Path | None) -> Iterator[Path]:
-    """Make a private folder for a server's uploads and results, in ``parent`` or the system's temporary folder.
+    """Make a private folder for a server's uploads and results. It is in ``parent`` or the system's temporary folder.
 
-    A killed server does not delete its folder. The next server deletes the folder, because its lock is then free.
+    A killed server leaves its folder. The next server deletes this folder, because nobody holds its lock any more.
 
     Raises:
         WriteError: if the folder cannot be made, or would not be private.

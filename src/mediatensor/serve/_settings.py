@@ -13,7 +13,7 @@ from ..errors import InvalidArgumentError
 #: Default size limit of an upload.
 DEFAULT_MAX_UPLOAD_BYTES = 1 << 30
 
-#: Default time limit for processing one job.
+#: Default time limit for processing a job.
 DEFAULT_TIMEOUT_SECONDS = 600.0
 
 #: Default time for which a finished job is kept.
@@ -22,18 +22,18 @@ DEFAULT_KEEP_SECONDS = 1800.0
 #: Default number of uploads that are read in parallel.
 DEFAULT_NUM_WORKERS = 2
 
-#: Maximum number of waiting jobs and uploads being received: of all clients, and of one client.
+#: Largest number of jobs that are waiting and uploads that are being received: of all clients, and of one client.
 MAX_QUEUED_JOBS = 64
 MAX_QUEUED_JOBS_OF_ONE = 32
 
-#: Addresses of clients on this machine, such as browsers, and of all clients behind a proxy.
+#: Addresses of clients on this machine, such as browsers. Behind a proxy, all clients have one of them.
 LOOPBACK = ("127.0.0.1", "::1")
 
-#: Maximum number of finished jobs that are kept: of all clients, and of one client.
+#: Largest number of finished jobs that are kept: of all clients, and of one client.
 MAX_KEPT_JOBS = 256
 MAX_KEPT_JOBS_OF_ONE = 128
 
-#: Maximum number of pages in a document, and of frames in one request.
+#: Largest number of pages in a document, and of frames in a request.
 MAX_PAGES = 2000
 MAX_FRAMES = 256
 
@@ -56,7 +56,7 @@ class Settings:
 
 
 def check_token(token: Any) -> str | None:
-    """Check that a token, if one is given, is a valid bearer token (RFC 6750)."""
+    """Return a token; raise if it is not a valid bearer token (RFC 6750). ``None`` means no token."""
     if token is None:
         return None
     pattern = rf"[\w.~+/=-]{{{_MIN_TOKEN_CHARACTERS},}}"

@@ -1,4 +1,4 @@
-"""Receive an upload: a multipart form with one file and options, within size and time limits."""
+"""Receive an upload, a multipart form with one file and options, within size and time limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from ._errors import ServeError
 from ._jobs import Arrival
 
-#: Size limit of a form without its file, that is, of boundaries, headers and options.
+#: Size limit of a form without its file: boundaries, headers and options.
 MAX_FORM_BYTES = 1 << 18
 
 _MAX_OPTIONS = 64
@@ -25,20 +25,20 @@ _MAX_HEADER_BYTES = 4096
 _MAX_NAME_CHARACTERS = 200
 _UNNAMED = "upload"
 
-# A client is disconnected if it sends nothing for _SILENT_SECONDS, is slower than _MIN_BYTES_PER_SECOND after
-# _PATIENT_SECONDS, or takes longer than _MAX_SECONDS in total, because it occupies a connection and a queue place.
+# A client occupies a connection and a place in the queue. It is disconnected if it sends nothing for _SILENT_SECONDS,
+# is slower than _MIN_BYTES_PER_SECOND after _PATIENT_SECONDS, or takes longer than _MAX_SECONDS in total.
 _SILENT_SECONDS = 20.0
 _PATIENT_SECONDS = 30.0
 _MIN_BYTES_PER_SECOND = 4096
 _MAX_SECONDS = 3600.0
 
-# Characters to remove from displayed names: control characters, surrogates, and bidirectional controls.
+# Characters that are removed from displayed names: control characters, surrogates, and bidirectional controls.
 _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass
 class Upload:
-    """A received form: the displayed name and the size of its file, and all other fields."""
+    """A form that was received: the displayed name and the size of its file, and all other fields."""
 
     name: str = _UNNAMED
     size_bytes: int = 0
@@ -55,7 +55,7 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
         raise ServeError(
             400, "BadRequest", 'Send a form, multipart/form-data, with the file as "file" and options as other fields.'
         )
-    # Reserve storage as bytes arrive, so that a client cannot block storage with a large Content-Length.
+    # Reserve storage as bytes arrive. Otherwise, a client could block storage with a large Content-Length.
     with open(arrival.folder / "upload", "xb", buffering=0) as file:
         form = _Form(file, max_upload_bytes)
         try:
@@ -86,7 +86,7 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
 
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:
-    """Yield the body of a request; raise `ServeError` if the client is too slow or disconnects."""
+    """Yield the body of a request in parts; raise `ServeError` if the client is too slow or disconnects."""
     begin, received = time.monotonic(), 0
     stream = request.stream()
     while True:
@@ -187,7 +187,7 @@ class _Form:
             return
         text = self._text.decode(errors="replace")
         given = self.upload.options
-        # Join the values of a repeated field, which is how forms send lists.
+        # If a field is repeated, which is how forms send lists, join its values.
         given[self._field] = f"{given[self._field]},{text}" if self._field in given else text
 
     def _end(self) -> None:
@@ -195,7 +195,7 @@ class _Form:
 
 
 def shown_name(name: str) -> str:
-    r"""Return a file name without folders and invisible characters; the result is never a path.
+    r"""Return the name of a file without folders and invisible characters. The result is never a path.
 
     >>> shown_name("../../etc/passwd"), shown_name("C:\\scans\\page 1.png"), shown_name("..")
     ('passwd', 'page 1.png', 'upload')

@@ -1,5 +1,5 @@
-"""Functions that an isolated process calls to inspect, read and render an upload.
+"""Inspect, read and render an upload: functions that an isolated process calls.
 
-All functions take paths and plain values, and return numbers, or the bytes of JSON, images and files. A process loads
-models once, and keeps the last opened document open.
+All functions take paths and plain values. They return numbers, or the bytes of JSON, images and files. A process loads
+each model once, and keeps the last opened document open.
 """

@@ -1,4 +1,4 @@
-"""Functions that inspect uploads, read text in videos, and return video frames as images."""
+"""Inspect uploads, read text in videos, and return frames of videos as images."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from ...frames import Frame
 from .pages import Options, as_json, box_of, finite, jpeg_of, open_pages, png_of
 
 _NUM_HEAD_BYTES = 4096
-# Animated images are read as pages, unless the client requests a video.
+# Animated images are read as pages, unless the client requests that they are read as videos.
 _ANIMATED = ("gif", "webp", "avif")
 _TYPES_OF_BROWSERS = ("png", "jpeg", "gif", "webp", "avif", "bmp")
 _PROGRESS_SECONDS = 0.25
-# Tolerance for times that clients rounded.
+# Tolerance for times that clients have rounded.
 _ROUNDED_SECONDS = 0.01
 
 
 def inspect(path: str, options: Options) -> dict[str, Any]:
-    """Open an upload and return its properties.
+    """Open an upload; return its properties.
 
     Options are ``kind`` (``"pages"``, ``"video"``, or ``None`` for either), ``max_pages``, and options of `read_page`.
-    The selected page indices are in ``pages``.
+    The result has the indices of the selected pages as ``pages``.
     """
     with open(path, "rb") as file:
         head = file.read(max(NUM_SNIFFED_BYTES, _NUM_HEAD_BYTES))
@@ -69,7 +69,7 @@ def inspect(path: str, options: Options) -> dict[str, Any]:
 
 
 def probe(path: str, options: Options) -> dict[str, bytes]:
-    """Return ``result.json``, which describes a media file. ``scan``, on by default, also scans video packets."""
+    """Return ``result.json``, which describes a media file. By default (``scan``), packets of the video are scanned."""
     try:
         return {"result.json": as_json(_probe(path, scan=bool(options.get("scan", True))))}
     except OpenError:
@@ -77,14 +77,14 @@ def probe(path: str, options: Options) -> dict[str, bytes]:
 
 
 def _probe(path: str, *, scan: bool) -> dict[str, Any]:
-    """Return the JSON object of ``mediatensor probe --json`` without the file name."""
+    """Return the JSON object that ``mediatensor probe --json`` prints, without the file name."""
     contents: dict[str, Any] = to_json(collect(path, None, scan=scan))
     del contents["file"]
     return contents
 
 
 def _open_video(path: str) -> VideoDecoder:
-    """Open a decoder; if this fails, raise an `OpenError` that is worded for the client."""
+    """Open a decoder. If this fails, raise an `OpenError` whose message is written for the client."""
     try:
         return VideoDecoder(Path(path))
     except OpenError:
@@ -123,7 +123,7 @@ def _type_of_video(head: bytes) -> str:
 
 
 def _choose_pages(ranges: str | None, num_pages: int, most: int) -> list[int]:
-    """Return page indices from 0 for ranges such as ``"1-3,7,10-"``, which count from 1.
+    """Return indices of pages from 0, given ranges such as ``"1-3,7,10-"``, which count from 1.
 
     >>> _choose_pages("2-3,5-,3", 6, 100), _choose_pages(None, 2, 100)
     ([1, 2, 4, 5], [0, 1])
@@ -146,7 +146,7 @@ def _choose_pages(ranges: str | None, num_pages: int, most: int) -> list[int]:
 
 
 def read_video(path: str, progress_path: str, options: Options) -> dict[str, bytes]:
-    """Read the text in a video, and write the finished share to ``progress_path`` meanwhile; return files by name."""
+    """Read the text in a video; return files by name. Meanwhile, write the finished share to ``progress_path``."""
     predictor = _video_reader(tuple(options.get("languages") or ()), options.get("region"))
     with _open_video(path) as decoder:
         facts, total = decoder.metadata, max(len(decoder), 1)
@@ -217,7 +217,7 @@ def _describe_track(track: Any) -> dict[str, Any]:
 
 
 def frame_picture(path: str, seconds: float | None, max_width: int | None) -> bytes:
-    """Return a JPEG of the frame shown at a time in seconds; ``None`` selects the first frame."""
+    """Return a JPEG of the frame that is shown at a time; ``None`` means the first frame."""
     decoder = _open_cached(path)
     facts = decoder.metadata
     begin, end = facts.begin_stream_seconds or 0.0, facts.end_stream_seconds or 0.0
@@ -231,7 +231,7 @@ def frame_picture(path: str, seconds: float | None, max_width: int | None) -> by
 
 
 def decode_frames(path: str, options: Options) -> dict[str, bytes]:
-    """Return ``result.json`` with frames as data URLs, or ``frames.zip``; the options are in `FramesOptions`."""
+    """Return ``result.json`` with frames as data URLs, or ``frames.zip``. `FramesOptions` describes the options."""
     with _open_video(path) as decoder:
         decoded = [decoder.get_frame_at(index) for index in options["indices"]]
         decoded += [decoder.get_frame_played_at(seconds) for seconds in options["seconds"]]

@@ -1,4 +1,4 @@
-"""Functions that read and render pages, and write documents in other formats."""
+"""Read and render pages, and write documents in other formats."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from ...ocr.io import Page, Pages, Table, Word
     from ...ocr.models.predictor import OCRPredictor
 
-#: Options of the interface by name.
+#: Options of the HTTP interface, by name.
 Options = Mapping[str, Any]
 
 _JPEG_QUALITY = 90
-# Encode fast rather than small, because browsers are on the same machine or network.
+# Encode fast rather than small, because browsers usually are on the same machine or network.
 _PNG_COMPRESSION = 1
 _DIGITS = 6
 
-# Files that `write_document` can write, with their `Document.export_as` formats.
+# Files that `write_document` can write, and their formats in `Document.export_as`.
 _FORMATS = {
     "text.txt": "text",
     "text.md": "markdown",
@@ -39,7 +39,7 @@ _FORMATS = {
     "searchable.pdf": "pdf",
 }
 
-# Number of loaded readers: two for the default options of the service, one for other options.
+# Number of readers that stay loaded: two for the default options of the service, one for other options.
 _MAX_READERS = 3
 
 _READER_OPTIONS = (
@@ -48,11 +48,11 @@ _READER_OPTIONS = (
 
 
 def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
-    """Read the page of an upload with a number, counted from 0.
+    """Read the page with a certain number, counted from 0, of an upload.
 
     Returns:
-        ``page``, the JSON of the HTTP interface, and ``export``, the JSON of `Page.export`. A straightened page also
-        has ``picture``, a PNG, because that image is not in the file.
+        Files by name: ``page``, the JSON of the HTTP interface, and ``export``, the JSON of `Page.export`. For a
+        straightened page, also ``picture``, a PNG, because this image is not in the upload.
     """
     pages, reader = open_pages(path, options), page_reader(options)
     source = pages.select([number]) if options.get("text_layer") else [pages[number]]
@@ -127,7 +127,7 @@ def describe_page(page: Page) -> dict[str, Any]:
 
 
 def _words(page: Page) -> list[dict[str, Any]]:
-    """Return all words in reading order; a table's words precede the first block that starts below the table's top."""
+    """Return all words in reading order. A table's words precede the first block that starts below the table's top."""
     waiting = [table for table in page.tables if any(cell.words for cell in table.cells)]
     ordered: list[list[list[Word]]] = []
     for block in page.blocks:
@@ -160,7 +160,7 @@ def _table_lines(table: Table) -> list[list[Word]]:
 
 
 def open_pages(path: str, options: Options) -> Pages:
-    """Open the pages of an upload. The last opened upload stays open."""
+    """Open the pages of an upload. The upload stays open until another one is opened."""
     return _open_path(path, float(options.get("dpi") or 144.0), options.get("password") or None)
 
 
@@ -188,7 +188,7 @@ def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
     if options["languages"]:
         if unknown := sorted(set(options["languages"]) - set(VOCABS)):
             raise InvalidArgumentError(f"languages={','.join(unknown)}: there are {', '.join(sorted(VOCABS))}.")
-        # The vocabulary needs a space to separate words.
+        # The vocabulary needs a space, which separates words.
         more["vocab"] = "".join(dict.fromkeys("".join(VOCABS[name] for name in options["languages"]))) + " "
     return ocr_predictor(
         pretrained=True,
@@ -204,10 +204,10 @@ def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
 
 
 def write_document(path: str, folder: str, wanted: Sequence[str], options: Options) -> dict[str, bytes]:
-    """Convert a document, whose pages were already read, to other formats; return the contents of files by name.
+    """Convert a document to other formats; return the contents of files by name. Its pages must have been read already.
 
-    ``folder`` has the results of `read_page` as NUMBER.export.json and NUMBER.png. ``wanted`` are names of files; files
-    of tables are omitted if the document has no tables.
+    ``folder`` has the results of `read_page` as NUMBER.export.json and NUMBER.png. ``wanted`` are names of files. Files
+    of tables are left out if the document has no tables.
     """
     from ...ocr.io import Document
     from ...ocr.io import Page as PageElement
@@ -243,7 +243,7 @@ def _picture(path: Path) -> NDArray[np.uint8]:
 
 
 def page_picture(path: str, folder: str, number: int, options: Options, max_width: int | None) -> bytes:
-    """Return a PNG of a page as OCR saw it; straightened pages are in ``folder``, see `write_document`."""
+    """Return a PNG of a page as OCR saw it. Images of straightened pages are in ``folder``; see `write_document`."""
     straightened = Path(folder) / f"{number:06d}.png"
     if options.get("straighten") and straightened.is_file():
         return png_of(_picture(straightened), max_width)
@@ -251,7 +251,7 @@ def page_picture(path: str, folder: str, number: int, options: Options, max_widt
 
 
 def warm_up(num_threads: int, options: Sequence[Options]) -> bool:
-    """Set the number of torch threads, and load the models for these options before the first upload arrives."""
+    """Set the number of torch's threads. Before the first upload arrives, load the models for these options."""
     torch.set_num_threads(num_threads)
     for one in options:
         page_reader(one)
@@ -259,7 +259,7 @@ def warm_up(num_threads: int, options: Sequence[Options]) -> bool:
 
 
 def as_json(value: Any) -> bytes:
-    """Encode JSON in UTF-8. Lone surrogates, which text from files may contain, become question marks."""
+    """Encode JSON in UTF-8. Lone surrogates, which text from files may contain, are replaced by question marks."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(errors="replace")
 
 
@@ -273,7 +273,7 @@ def finite(value: float | None) -> float | None:
 
 
 def box_of(geometry: Any) -> list[float]:
-    """Return the axis-aligned box [left, top, right, bottom] around corners, in relative coordinates.
+    """Return the axis-aligned box [left, top, right, bottom] that encloses the corners, in relative coordinates.
 
     >>> box_of(((0.1, 0.2), (0.5, 0.25)))
     [0.1, 0.2, 0.5, 0.25]
@@ -283,7 +283,7 @@ def box_of(geometry: Any) -> list[float]:
 
 
 def polygon_of(geometry: Any) -> list[list[float]]:
-    """Return the four relative corners, starting at the top left, clockwise in reading direction.
+    """Return the four corners in relative coordinates, clockwise from the top left one as seen in reading direction.
 
     >>> polygon_of(((0.1, 0.2), (0.5, 0.25)))
     [[0.1, 0.2], [0.5, 0.2], [0.5, 0.25], [0.1, 0.25]]
@@ -296,12 +296,12 @@ def polygon_of(geometry: Any) -> list[list[float]]:
 
 
 def png_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
-    """Encode an image, uint8 (H, W, 3), as PNG; reduce it to ``max_width`` pixels if it is wider."""
+    """Encode an image, uint8 (H, W, 3), as PNG. If it is wider than ``max_width`` pixels, reduce it first."""
     return _encode(pixels, max_width, "PNG", compress_level=_PNG_COMPRESSION)
 
 
 def jpeg_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
-    """Encode an image, uint8 (H, W, 3), as JPEG; reduce it to ``max_width`` pixels if it is wider."""
+    """Encode an image, uint8 (H, W, 3), as JPEG. If it is wider than ``max_width`` pixels, reduce it first."""
     return _encode(pixels, max_width, "JPEG", quality=_JPEG_QUALITY)
 
 
