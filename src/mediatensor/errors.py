@@ -1,6 +1,6 @@
-"""The exceptions of mediatensor, one type for each condition.
+"""The exceptions of mediatensor. There is one type for each condition.
 
-Each type also derives from the built-in exceptions that other libraries raise for the same condition, so existing
+Each type is also derived from the built-in exceptions that other libraries raise for the same condition. So existing
 ``except`` clauses keep working:
 
 >>> from mediatensor.errors import OutOfRangeError
@@ -38,11 +38,11 @@ __all__ = [
 
 
 class MediaTensorError(Exception):
-    """Base class of every exception that mediatensor raises on purpose."""
+    """Base class of all exceptions that mediatensor raises deliberately."""
 
 
 class InvalidArgumentError(MediaTensorError, ValueError, TypeError, AssertionError, RuntimeError):
-    """An argument has a value or type that is not accepted. The message names the argument and accepted values.
+    """The value or the type of an argument is not accepted. The message names the argument and what is accepted.
 
     For such arguments, torchcodec raises ValueError, TypeError or RuntimeError, and docTR raises ValueError, TypeError
     or AssertionError.
@@ -50,11 +50,11 @@ class InvalidArgumentError(MediaTensorError, ValueError, TypeError, AssertionErr
 
 
 class OutOfRangeError(MediaTensorError, IndexError, ValueError, RuntimeError):
-    """A frame index or a time lies outside the stream."""
+    """A frame index or a time is outside the stream."""
 
 
 class SourceTypeError(MediaTensorError, TypeError, RuntimeError):
-    """The source has a type that cannot be read, or lacks a method that is needed for reading."""
+    """The source has a type that cannot be read, or lacks a method that reading needs."""
 
 
 class OpenError(MediaTensorError, ValueError, RuntimeError):
@@ -66,31 +66,31 @@ class SourceNotFoundError(OpenError, FileNotFoundError):
 
 
 class ReadError(MediaTensorError, OSError, RuntimeError):
-    """Reading the source failed: an I/O error, a closed file, or a ``read`` that breaks its contract."""
+    """Reading the source failed, for example because of an I/O error, a closed file, or a faulty ``read`` method."""
 
 
 class StreamError(MediaTensorError, ValueError, RuntimeError):
-    """The requested stream does not exist, is of another type, or has nothing to decode."""
+    """The requested stream does not exist, is of another type, or has nothing that can be decoded."""
 
 
 class DecodeError(MediaTensorError, IndexError, RuntimeError):
-    """A frame in the index could not be decoded. The message names the frame."""
+    """A frame in the index, or other data, could not be decoded. For a frame, the message names it."""
 
 
 class DeviceError(MediaTensorError, RuntimeError):
-    """A device cannot decode a stream, or stopped midway. The message has the reason and an alternative."""
+    """A device cannot decode a stream, or failed while decoding. The message states the reason and an alternative."""
 
 
 class EncodeError(MediaTensorError, RuntimeError):
-    """Encoding failed: a codec or container rejected data, or encoder methods were called in the wrong order."""
+    """Encoding failed: a codec or container rejected data, or methods of an encoder were called in the wrong order."""
 
 
 class WriteError(MediaTensorError, OSError, RuntimeError):
-    """The encoded media could not be written: a path that cannot be opened, a full disk, a ``write`` that raised."""
+    """Encoded media or another file could not be written: an unusable path, a full disk, a ``write`` that raised."""
 
 
 class PageError(MediaTensorError, ValueError, RuntimeError):
-    """A page of a document cannot be read or rendered. The message names the page. Other pages are not affected."""
+    """A page of a document cannot be read or rendered. The message names the page. Other pages can still be read."""
 
 
 class WeightsError(MediaTensorError, ValueError, RuntimeError):
@@ -98,19 +98,19 @@ class WeightsError(MediaTensorError, ValueError, RuntimeError):
 
 
 class WeightsNotFoundError(WeightsError, FileNotFoundError):
-    """Model weights are not on this machine. The message names the package to install or the file to add."""
+    """Model weights are missing on this machine. The message names the package to install or the file to add."""
 
 
 class TooManyFailuresError(MediaTensorError, RuntimeError):
-    """More consecutive files of a dataset failed than its error policy allows. The last failure is the cause."""
+    """More consecutive files of a dataset failed than the error policy allows. The last failure is the cause."""
 
 
 class TrainingError(MediaTensorError, RuntimeError):
-    """Training cannot continue. Its results so far are kept."""
+    """Training cannot continue. The results so far are kept."""
 
 
 class SizeChangeError(DecodeError, ValueError):
-    """Frames of one batch have different sizes. The message names the first frame that differs."""
+    """Frames of one batch have different sizes. The message names the first frame whose size differs."""
 
 
 class FrameIndexError(MediaTensorError, ValueError, RuntimeError):
@@ -122,12 +122,12 @@ class ClosedError(MediaTensorError, ValueError, RuntimeError):
 
 
 class IsolatedWorkerError(MediaTensorError, RuntimeError):
-    """The isolated process did not finish a call. The next call gets a new process.
+    """An isolated process did not finish a call. The next call gets a new process.
 
     Attributes:
         reason: ``"crash"`` (the process ended), ``"timeout"``, ``"memory"``, ``"exception"`` (the function raised an
-            exception type from outside ``mediatensor.errors`` and Python) or ``"result"`` (the process sent a malformed
-            result).
+            exception whose type is neither in ``mediatensor.errors`` nor in Python) or ``"result"`` (the process sent a
+            malformed result).
 
     Example:
         >>> from mediatensor.errors import IsolatedWorkerError
@@ -148,4 +148,4 @@ class MissingDependencyError(MediaTensorError, ImportError):
 
 
 class DamageWarning(UserWarning):
-    """A video is damaged, and its frames are returned as the codec decodes them; see ``on_error`` of `VideoDecoder`."""
+    """A video is damaged. Its frames are returned as the codec decodes them; see ``on_error`` of `VideoDecoder`."""

@@ -1,4 +1,4 @@
-"""Results of decoding: `Frame` and `FrameBatch`, `AudioSamples` and `AudioSamplesBatch`, and `AudioVideoClip`."""
+"""The results of decoding: `Frame`, `FrameBatch`, `AudioSamples`, `AudioSamplesBatch` and `AudioVideoClip`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .errors import InvalidArgumentError
 __all__ = ["AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "FrameBatch", "ReplacedFrame"]
 
 
-# Represents ``False`` for every frame.
+# Shared value that means ``False`` for every frame.
 _NOT_DAMAGED = torch.tensor(False, device="cpu")
 
 
 class _Result:
-    """A base of dataclasses that print one indented line for each field, with only the shape of the data."""
+    """A base class of dataclasses. They are printed with an indented line for each field; of data, only the shape."""
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__}:"]
@@ -58,31 +58,31 @@ def _sample_rate(sample_rate: Any) -> int:
 
 
 def _on_cpu(key: Any) -> Any:
-    """Move tensors in a key to the CPU, because the times are on the CPU."""
+    """Move tensors in a key to the CPU, because times are on the CPU."""
     if isinstance(key, Tensor):
         return key.cpu()
     return type(key)(_on_cpu(part) for part in key) if type(key) in (list, tuple) else key
 
 
 def _rows(data: Tensor, key: Any, key_on_cpu: Any) -> Tensor:
-    """Return the rows that a key selects. Data on a device accept keys on any device."""
+    """Return the rows that a key selects. If data are on a device, the key may be on any device."""
     return data[key_on_cpu if data.device.type == "cpu" else key]
 
 
 @dataclass(frozen=True)
 class ReplacedFrame:
-    """A report of a hole, or of a damaged or undecodable frame and its treatment by the error policy.
+    """A report of a damaged or undecodable frame and how the error policy treated it, or of a hole.
 
-    In a hole, the codec returned no frames, so missing frames have no index. A hole is reported with the first frame
-    after it, which is returned as usual: ``used_index`` equals ``index``.
+    In a hole, the codec returned no frames, so the missing frames have no index. The report of a hole refers to the
+    first frame after it. This frame is returned as usual, so ``used_index`` equals ``index``.
 
     Attributes:
         index: Index of the requested frame.
-        reason: Why the frame could not be decoded, or a description of the hole, as a sentence.
-        position: Position of the frame in the flattened batch, or the position it would have had under
-            ``on_error="skip"``.
-        used_index: Index of the frame returned instead; ``None`` if the frame was left out.
-        num_missing: Number of packets in a hole that gave no frame; otherwise 0.
+        reason: Sentence that says why the frame could not be decoded, or that describes the hole.
+        position: Position of the frame in the flattened batch. Under ``on_error="skip"``, the position that it would
+            have.
+        used_index: Index of the frame that was returned instead; ``None`` if the frame was left out.
+        num_missing: Number of packets in a hole that gave no frame. If this is not a hole, 0.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -109,7 +109,7 @@ class Frame(_Result):
         data: 3-D tensor, (C, H, W) or (H, W, C).
         pts_seconds: Presentation time in seconds.
         duration_seconds: Time for which the frame is shown, in seconds.
-        replaced: Reports of a frame replaced under ``on_error="nearest"``, and of holes.
+        replaced: A report if the frame was replaced under ``on_error="nearest"``, and reports of holes.
         is_damaged: Whether the codec flags the frame as damaged.
 
     Raises:
@@ -144,7 +144,7 @@ class Frame(_Result):
         return iter((self.data, self.pts_seconds, self.duration_seconds))
 
     def to(self, *args: Any, **kwargs: Any) -> Frame:
-        """Return the frame with ``data.to(*args, **kwargs)``.
+        """Return a frame with ``data.to(*args, **kwargs)``.
 
         Example:
             >>> import torch
@@ -155,11 +155,11 @@ class Frame(_Result):
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> Frame:
-        """Return the frame with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
+        """Return a frame with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
-        """Show the frame, in a window or below the cell of a notebook. Needs the extra ``plot``.
+        """Show the frame in a window or, in a notebook, below the cell. Needs the extra ``plot``.
 
         Raises:
             MissingDependencyError: if matplotlib is not installed.
@@ -182,14 +182,15 @@ class Frame(_Result):
 class FrameBatch(_Result):
     """Decoded video frames with their times.
 
-    ``len(batch)`` is the size of the first dimension. Iteration and indexing return `FrameBatch` objects. An index
-    applies to the data and to both times, and its tensors may be on any device.
+    ``len(batch)`` is the size of the first dimension. Iteration and indexing return `FrameBatch` objects. An index is
+    applied to the data and to both times. Tensors in an index may be on any device.
 
     Attributes:
         data: Tensor of at least 3 dimensions, (..., C, H, W) or (..., H, W, C).
         pts_seconds: Presentation times in seconds, float64 on the CPU, of shape ``data.shape[:-3]``.
         duration_seconds: Durations in seconds, of the same dtype, device and shape.
-        replaced: Reports of frames left out under ``on_error="skip"`` or replaced under ``"nearest"``, and of holes.
+        replaced: Reports of frames that were left out under ``on_error="skip"`` or replaced under ``"nearest"``, and of
+            holes.
         is_damaged: Whether the codec flags each frame as damaged, bool on the CPU, of the same shape as the times.
 
     Raises:
@@ -211,7 +212,7 @@ class FrameBatch(_Result):
 
     def __post_init__(self) -> None:
         _check_dimensions(self.data, "at least 3-dimensional", 3)
-        # Callers pass times as float32 tensors or lists. They are stored as float64 on the CPU.
+        # Callers may pass times as lists or float32 tensors. They are stored as float64 on the CPU.
         self.pts_seconds = _numbers("pts_seconds", self.pts_seconds)
         self.duration_seconds = _numbers("duration_seconds", self.duration_seconds)
         leading = self.data.shape[:-3]
@@ -231,7 +232,7 @@ class FrameBatch(_Result):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        # Each tensor that is sent between processes costs a handle of shared memory.
+        # Each tensor that is sent between processes needs a handle of shared memory, so send as few as possible.
         state = dict(vars(self))
         if not self.is_damaged.any():
             del state["is_damaged"]
@@ -271,7 +272,7 @@ class FrameBatch(_Result):
         )
 
     def to(self, *args: Any, **kwargs: Any) -> FrameBatch:
-        """Return the batch with ``data.to(*args, **kwargs)``. The times stay float64 on the CPU.
+        """Return a batch with ``data.to(*args, **kwargs)``. The times stay float64 on the CPU.
 
         Example:
             >>> import torch
@@ -283,11 +284,11 @@ class FrameBatch(_Result):
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> FrameBatch:
-        """Return the batch with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
+        """Return a batch with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
-        """Show up to sixteen frames with their times, as `Frame.show` does. Needs the extra ``plot``.
+        """Show up to sixteen frames with their times; see `Frame.show`. Needs the extra ``plot``.
 
         Raises:
             InvalidArgumentError: if there is no frame.
@@ -312,7 +313,7 @@ class AudioSamples(_Result):
     """Decoded audio samples.
 
     Attributes:
-        data: 2-D float tensor (channels, samples) in [-1, 1], or beyond in some cases, see `AudioDecoder`.
+        data: 2-D float tensor (channels, samples) in [-1, 1]. `AudioDecoder` describes when values exceed this range.
         pts_seconds: Time of the first sample in seconds.
         duration_seconds: Length in seconds.
         sample_rate: Samples per second.
@@ -346,7 +347,7 @@ class AudioSamples(_Result):
         return iter((self.data, self.pts_seconds, self.duration_seconds, self.sample_rate))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamples:
-        """Return the samples with ``data.to(*args, **kwargs)``.
+        """Return samples with ``data.to(*args, **kwargs)``.
 
         Example:
             >>> import torch
@@ -357,11 +358,11 @@ class AudioSamples(_Result):
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioSamples:
-        """Return the samples with their data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
+        """Return samples with their data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
-        """Draw the wave of each channel over time, like `Frame.show`. Needs the extra ``plot``.
+        """Draw the waveform of each channel; see `Frame.show`. Needs the extra ``plot``.
 
         Raises:
             MissingDependencyError: if matplotlib is not installed.
@@ -384,16 +385,16 @@ class AudioSamples(_Result):
 class AudioSamplesBatch(_Result):
     """Audio clips of equal length.
 
-    ``len(batch)`` is the number of clips. Iteration and integer indices return `AudioSamples`. Other indices (slice,
-    list, tensor) return an `AudioSamplesBatch`.
+    ``len(batch)`` is the number of clips. Iteration and integer indices return `AudioSamples`. All other indices
+    (slice, list, tensor) return an `AudioSamplesBatch`.
 
     Attributes:
-        data: 3-D float tensor (clips, channels, samples) of full scale 1, as in `AudioSamples`.
+        data: 3-D float tensor (clips, channels, samples) with full scale 1, as in `AudioSamples`.
         pts_seconds: Times of the first samples in seconds, float64 on the CPU, (clips,).
         duration_seconds: Lengths in seconds, of the same dtype, device and shape.
         sample_rate: Samples per second of all clips.
         num_valid_samples: Number of samples at the start of each clip that come from the stream, int64 on the CPU,
-            (clips,). The rest is padding.
+            (clips,). The rest of the clip is padding.
 
     Raises:
         InvalidArgumentError: if ``data`` is not 3-dimensional or another field is not of shape (clips,).
@@ -450,7 +451,7 @@ class AudioSamplesBatch(_Result):
         return AudioSamplesBatch(data, pts_seconds, duration_seconds, self.sample_rate, self.num_valid_samples[on_cpu])
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamplesBatch:
-        """Return the batch with ``data.to(*args, **kwargs)``. The other fields stay on the CPU.
+        """Return a batch with ``data.to(*args, **kwargs)``. All other fields stay on the CPU.
 
         Example:
             >>> import torch
@@ -463,7 +464,7 @@ class AudioSamplesBatch(_Result):
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioSamplesBatch:
-        """Return the batch with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
+        """Return a batch with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
 
@@ -507,7 +508,7 @@ class AudioVideoClip(_Result):
         return iter((self.frames, self.samples))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioVideoClip:
-        """Return the clip with ``to(*args, **kwargs)`` applied to its frames and samples.
+        """Return a clip after applying ``to(*args, **kwargs)`` to its frames and its samples.
 
         Example:
             >>> import torch
@@ -519,5 +520,5 @@ class AudioVideoClip(_Result):
         return replace(self, frames=self.frames.to(*args, **kwargs), samples=self.samples.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioVideoClip:
-        """Return the clip with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
+        """Return a clip with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, frames=self.frames.pin_memory(), samples=self.samples.pin_memory())

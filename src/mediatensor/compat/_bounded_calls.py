@@ -1,4 +1,4 @@
-"""Decoder calls with a time limit."""
+"""Call decoders with a time limit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Result = TypeVar("Result")
 
 
 class BoundedCalls(Generic[Decoder]):
-    """Calls functions on an open decoder, either in this process or, with a time limit, in a separate process.
+    """Calls functions with an open decoder: in this process or, with a time limit, in a separate process.
 
-    ``make`` returns the decoder. With a time limit, ``make`` and all functions must be picklable.
+    ``make`` returns the decoder. If there is a time limit, ``make`` and all functions must be picklable.
     """
 
     def __init__(self, make: Callable[[], Decoder], timeout_seconds: float | None) -> None:
@@ -25,11 +25,11 @@ class BoundedCalls(Generic[Decoder]):
         self._decoder = make() if self._worker is None else None
 
     def run(self, function: Callable[[Decoder], Result]) -> Result:
-        """Return ``function(decoder)``. After an `IsolatedWorkerError`, the next call uses a new process."""
+        """Return ``function(decoder)``. After an `IsolatedWorkerError`, the next call starts a new process."""
         if self._worker is None:
             assert self._decoder is not None
             return function(self._decoder)
-        # Send `make` only once to each process, because it may contain a whole file.
+        # Send `make` only once to each process, because it may contain a file.
         result = self._worker.run(_run_on_kept, function)
         if result is None:
             result = self._worker.run(_run_on_kept, function, self._make)
@@ -43,13 +43,13 @@ class BoundedCalls(Generic[Decoder]):
 
 
 def check_timeout(timeout_seconds: float | None) -> None:
-    """Raise `InvalidArgumentError` unless a time limit is ``None`` or a positive number."""
+    """Raise `InvalidArgumentError` unless a time limit is a positive number or ``None``."""
     if timeout_seconds is not None and not real_number("timeout_seconds", timeout_seconds) > 0:
         raise InvalidArgumentError(f"timeout_seconds must be positive, or None for no limit (got {timeout_seconds}).")
 
 
 def run_bounded(function: Callable[[], Result], timeout_seconds: float | None) -> Result:
-    """Return ``function()``. With a time limit, ``function`` must be picklable and runs in a separate process."""
+    """Return ``function()``. With a time limit, it runs in a separate process, and ``function`` must be picklable."""
     worker = _worker(timeout_seconds)
     if worker is None:
         return function()
@@ -64,7 +64,7 @@ def _worker(timeout_seconds: float | None) -> IsolatedWorker | None:
     return IsolatedWorker(timeout_seconds=timeout_seconds, max_memory_bytes=None, allow_network=True)
 
 
-# The open decoder, in the separate process. Each process serves one reader.
+# The open decoder in a separate process. Each process serves a single reader.
 _kept: list[Any] = []
 
 

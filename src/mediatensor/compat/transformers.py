@@ -1,7 +1,8 @@
-"""Video and audio reading for Hugging Face transformers.
+"""Read video and audio for Hugging Face transformers.
 
-`register` makes processors and chat templates read video and audio with this library. `load_video` and `load_audio`
-have transformers' arguments and results. The page "Coming from transformers and vLLM" lists the differences.
+`register` makes transformers' processors and chat templates read video and audio with this library. `load_video` and
+`load_audio` have the arguments and results of transformers' functions. The page "Coming from transformers and vLLM"
+lists the differences.
 
 >>> from mediatensor.compat import transformers
 >>> frames, metadata = transformers.load_video("video.mp4", fps=2)
@@ -37,7 +38,7 @@ from ._bounded_calls import BoundedCalls, check_timeout, run_bounded
 __all__ = ["VideoMetadata", "load_audio", "load_video", "read_video", "register", "unregister"]
 
 _NAME = "mediatensor"
-#: Frame layout by backend name: NCHW for backends that return tensors, NHWC for numpy arrays.
+#: Layout of frames by name of backend: NCHW for backends that return tensors, NHWC for numpy arrays.
 _LAYOUTS = {
     _NAME: "NCHW",
     "torchcodec": "NCHW",
@@ -46,7 +47,7 @@ _LAYOUTS = {
     "decord": "NHWC",
     "opencv": "NHWC",
 }
-#: Backends that compute rate and duration from the frames, as torchcodec does, instead of reading the header.
+#: Backends that compute rate and duration from the frames, as in torchcodec. The others read the header.
 _BY_CONTENT = frozenset((_NAME, "torchcodec"))
 #: Whether a backend mixes audio to the mean of all channels. FFmpeg mixes stereo to 0.707 times the sum.
 _IS_MEAN = {
@@ -62,7 +63,7 @@ _URLS = ("http://", "https://")
 
 @dataclass
 class VideoMetadata(Mapping[str, Any]):
-    """Metadata of a video, as attributes and as a mapping, like the class of this name in transformers.
+    """Metadata of a video, as attributes and as a mapping; like the class with this name in transformers.
 
     Attributes:
         total_num_frames: Number of frames in the whole video.
@@ -116,13 +117,13 @@ class VideoMetadata(Mapping[str, Any]):
 
     @property
     def sampled_fps(self) -> float:
-        """Frame rate of the returned frames; 24 if it is unknown."""
+        """Frame rate of the returned frames. If it is unknown, 24."""
         if self.frames_indices is None or self.fps is None:
             return self.fps or 24
         return len(self.frames_indices) / self.total_num_frames * self.fps
 
     def update(self, values: Mapping[str, Any]) -> None:
-        """Set attributes from a mapping of names to values.
+        """Set the attributes that a mapping names.
 
         Example:
             >>> from mediatensor.compat.transformers import VideoMetadata
@@ -151,27 +152,28 @@ def load_video(
     Args:
         video: A path or URL, the bytes of a file, or a file object. From a URL, only the bytes that the frames need are
             fetched. Decoded frames (arrays, tensors, lists of images) are returned unchanged.
-        num_frames: Number of frames, spread evenly over the video; ``None`` for all frames.
-        fps: Frames per second, instead of ``num_frames``.
-        backend: ``"mediatensor"``, or a backend of transformers whose result type to return: tensors for
+        num_frames: Number of frames, spread evenly over the video; ``None`` means all frames.
+        fps: Frames per second, as an alternative to ``num_frames``.
+        backend: ``"mediatensor"``, or a backend of transformers. It determines only the type of the result: tensors for
             ``"torchcodec"`` and ``"torchvision"``, numpy arrays for ``"pyav"``, ``"decord"`` and ``"opencv"``. The
             decoder is always this library.
-        sample_indices_fn: ``sample_indices_fn(metadata=..., **kwargs)`` returns the indices of the frames, instead of
-            ``num_frames`` and ``fps``.
-        timeout_seconds: Time limit of each of two steps, reading the header and decoding, in a separate process;
-            ``None`` for no limit. Not in transformers.
+        sample_indices_fn: Function that is called as ``sample_indices_fn(metadata=..., **kwargs)`` and returns the
+            indices of the frames, as an alternative to ``num_frames`` and ``fps``.
+        timeout_seconds: Time limit for each of two steps, reading the header and decoding, which then happen in a
+            separate process; ``None`` means no limit. Not in transformers.
         **kwargs: Arguments for ``sample_indices_fn``. ``device="cuda"`` also selects decoding on a GPU.
 
     Returns:
-        Frames of uint8, as a tensor (N, 3, H, W) or an array (N, H, W, 3), and a `VideoMetadata`, of transformers' own
-        class if transformers was imported. For decoded input, the input and a list of ``None``.
+        Frames of uint8, as a tensor (N, 3, H, W) or an array (N, H, W, 3), and a `VideoMetadata`. If transformers has
+        been imported, the latter is an instance of transformers' own class. For decoded input, the input and a list of
+        ``None``.
 
     Raises:
         InvalidArgumentError: if arguments contradict each other, or the video has fewer frames than ``num_frames``.
         OutOfRangeError: if ``sample_indices_fn`` returns an index that the video does not have.
         OpenError, ReadError, StreamError: if the video cannot be read.
         DecodeError: if one of the frames cannot be decoded.
-        IsolatedWorkerError: if a step took longer than ``timeout_seconds``.
+        IsolatedWorkerError: if a step takes longer than ``timeout_seconds``.
 
     Example:
         >>> from mediatensor.compat.transformers import load_video
@@ -211,17 +213,18 @@ def read_video(
     """Read the frames that a function selects, like the functions in ``transformers.video_utils.VIDEO_DECODERS``.
 
     Args:
-        video_path: A path or URL, the bytes of a file, or a file object, which is read to the end.
-        sample_indices_fn: ``sample_indices_fn(metadata=..., **kwargs)`` returns the indices of the frames.
-        backend: Selects the result type, as for `load_video`.
-        timeout_seconds: Time limit of each of the two steps, as for `load_video`.
-        **kwargs: Arguments for ``sample_indices_fn``. ``device`` also selects the decoding device.
+        video_path: A path or URL, the bytes of a file, or a file object, which is read to its end.
+        sample_indices_fn: Function that is called as ``sample_indices_fn(metadata=..., **kwargs)`` and returns the
+            indices of the frames.
+        backend: Determines the type of the result; see `load_video`.
+        timeout_seconds: Time limit for each of the two steps; see `load_video`.
+        **kwargs: Arguments for ``sample_indices_fn``. ``device`` also selects the device that decodes.
 
     Returns:
-        The frames and a `VideoMetadata`, as for `load_video`.
+        The frames and a `VideoMetadata`; see `load_video`.
 
     Raises:
-        MediaTensorError: as for `load_video`.
+        MediaTensorError: see `load_video`.
 
     Example:
         >>> from mediatensor.compat.transformers import read_video
@@ -234,7 +237,7 @@ def read_video(
     source = bytes(video_path.read()) if hasattr(video_path, "read") else video_path
     device = kwargs.get("device") or "cpu"
     with closing(BoundedCalls(partial(_decoder, source, str(device), _LAYOUTS[backend]), timeout_seconds)) as calls:
-        # Transformers checks the type of metadata, so if it is imported, use its own class.
+        # Transformers checks the type of metadata. If it is imported, use its own class.
         metadata_type = getattr(sys.modules.get("transformers.video_utils"), "VideoMetadata", VideoMetadata)
         metadata = metadata_type(video_backend=backend, **calls.run(partial(_describe, backend in _BY_CONTENT)))
         indices = sample_indices_fn(metadata=metadata, **kwargs)
@@ -244,7 +247,7 @@ def read_video(
 
 
 def _evenly(metadata: Any, *, num_frames: int | None, fps: float | None, **_: Any) -> Any:
-    """Return indices spread evenly over the video, with the rounding of transformers."""
+    """Return indices spread evenly over the video, rounded as in transformers."""
     total = metadata.total_num_frames
     if num_frames is None and fps is not None:
         if not metadata.fps:
@@ -289,16 +292,16 @@ def _describe(by_content: bool, decoder: VideoDecoder) -> dict[str, Any]:
 def load_audio(
     audio: Any, sampling_rate: int = 16_000, timeout: float | None = None, backend: str = "mediatensor"
 ) -> NDArray[np.float32]:
-    """Read the audio of a file as one channel, like ``transformers.audio_utils.load_audio``.
+    """Read the audio of a file as a single channel, like ``transformers.audio_utils.load_audio``.
 
     Args:
         audio: A path or URL of audio or video, the bytes of a file, or a file in base64, with or without a ``data:``
             prefix. An array is returned unchanged.
         sampling_rate: Samples per second of the result.
-        timeout: Time limit of the whole call in a separate process; ``None`` for no limit.
-        backend: ``"mediatensor"``, or a backend of transformers whose channel mix to use. ``"torchcodec"`` and
-            ``"auto"`` mix stereo to 0.707 times the sum of left and right, like FFmpeg. ``"soundfile"``, ``"librosa"``
-            and ``"torchaudio"`` mix to the mean. The decoder is always this library.
+        timeout: Time limit for the whole call, which then runs in a separate process; ``None`` means no limit.
+        backend: ``"mediatensor"``, or a backend of transformers. It determines only how channels are mixed.
+            ``"torchcodec"`` and ``"auto"`` mix stereo to 0.707 times the sum of left and right, like FFmpeg.
+            ``"soundfile"``, ``"librosa"`` and ``"torchaudio"`` mix to the mean. The decoder is always this library.
 
     Returns:
         Samples (N,) of float32.
@@ -307,7 +310,7 @@ def load_audio(
         InvalidArgumentError: if an argument is invalid, or ``audio`` is neither a file nor base64.
         OpenError, ReadError, StreamError: if the source cannot be read, or has no audio.
         DecodeError: if the audio cannot be decoded.
-        IsolatedWorkerError: if the call took longer than ``timeout``.
+        IsolatedWorkerError: if the call takes longer than ``timeout``.
 
     Example:
         >>> from mediatensor.compat.transformers import load_audio
@@ -353,7 +356,7 @@ def _mono(source: Any, sampling_rate: int, is_mean: bool) -> Tensor:
     return AudioDecoder(source, sample_rate=sampling_rate, num_channels=1).get_all_samples().data[0]
 
 
-#: Callbacks that undo the changes to transformers; guarded by the lock.
+#: Callbacks that undo the changes to transformers. The lock guards them.
 _changes = ExitStack()
 _lock = ForkSafeLock()
 
@@ -365,18 +368,18 @@ _AUDIO_MODULES = ("audio_utils", "processing_utils", "feature_extraction_sequenc
 def register(
     *, in_processors: bool = True, in_place_of: Sequence[str] = (), timeout_seconds: float | None = None
 ) -> None:
-    """Make transformers read video and audio with this library in this process, until `unregister` is called.
+    """Make transformers read video and audio with this library, in this process, until `unregister` is called.
 
     ``transformers.video_utils.load_video(..., backend="mediatensor")`` and ``VIDEO_DECODERS["mediatensor"]`` then work.
-    Another call replaces the arguments of the previous call.
+    The arguments of another call replace those of the previous one.
 
     Args:
         in_processors: Whether video processors, feature extractors and chat templates read paths and URLs with this
-            library. Then torchcodec and soundfile need not be installed.
+            library. If so, torchcodec and soundfile need not be installed.
         in_place_of: Backends of ``load_video`` that this library replaces: ``"torchcodec"``, ``"pyav"``, ``"decord"``,
-            ``"opencv"``, ``"torchvision"``. They need not be installed; results have the type that the
-            replaced backend returns.
-        timeout_seconds: Time limit of each step of reading a file, as for `load_video`.
+            ``"opencv"``, ``"torchvision"``. They need not be installed. Results have the same type as from the replaced
+            backend.
+        timeout_seconds: Time limit for each step of reading a file; see `load_video`.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.
@@ -435,7 +438,7 @@ def _put(mapping: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _replace(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
-    """Replace a function of a class or module by ``made(original)``, if the function exists."""
+    """Replace a function of a class or module by ``made(original)``. If there is no such function, do nothing."""
     if name in vars(owner):
         original = vars(owner)[name]
         _changes.callback(setattr, owner, name, original)
@@ -474,7 +477,7 @@ def _audio_loader(timeout_seconds: float | None, original: Any) -> Any:
 
 def _fetch_videos(timeout_seconds: float | None) -> Any:
     def fetch_videos(self: Any, video_url_or_urls: Any, sample_indices_fn: Callable[..., Any] | None = None) -> Any:
-        """Return the frames and metadata of a path or URL, or of each path or URL in a list."""
+        """Return the frames and metadata of a path or URL; for a list, of each path or URL in it."""
         if isinstance(video_url_or_urls, list):
             videos = [self.fetch_videos(video, sample_indices_fn=sample_indices_fn) for video in video_url_or_urls]
             return list(zip(*videos, strict=True))

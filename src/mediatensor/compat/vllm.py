@@ -1,7 +1,7 @@
-"""A video loader for vLLM, with the protocol of its ``VIDEO_LOADER_REGISTRY``.
+"""A video loader for vLLM that implements the protocol of its ``VIDEO_LOADER_REGISTRY``.
 
-If this library is installed, vLLM calls `register`; ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` selects the loader.
-Because videos are untrusted, separate processes with time and memory limits decode them.
+If this library is installed, vLLM calls `register`. ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` then selects the loader.
+Videos are untrusted, so they are decoded in separate processes with time and memory limits.
 
 >>> from pathlib import Path
 >>> from mediatensor.compat.vllm import VideoLoader
@@ -44,12 +44,12 @@ from ._bounded_calls import check_timeout
 
 __all__ = ["DEFAULT_TIMEOUT_SECONDS", "VideoLoader", "VideoSource", "VideoTarget", "register"]
 
-#: Default time limit of each step of reading a video.
+#: Default time limit for each step of reading a video.
 DEFAULT_TIMEOUT_SECONDS = 60.0
 
 _NAME = "mediatensor"
 
-#: Maximum number of processes: by default, vLLM loads this many media files in parallel.
+#: Largest number of processes: vLLM's default number of media files that it loads in parallel.
 _MAX_PROCESSES = 8
 
 
@@ -76,9 +76,9 @@ class VideoTarget(NamedTuple):
     """Limits that select frames, with the fields of vLLM's ``VideoTargetMetadata``.
 
     Attributes:
-        num_frames: Maximum number of frames; -1 for no limit.
-        fps: Maximum number of frames per second; -1 for no limit.
-        max_duration: Maximum duration in seconds, which only some loaders use.
+        num_frames: Largest number of frames; -1 means no limit.
+        fps: Largest number of frames per second; -1 means no limit.
+        max_duration: Largest duration in seconds. Only some loaders use it.
 
     Example:
         >>> from mediatensor.compat.vllm import VideoTarget
@@ -92,7 +92,7 @@ class VideoTarget(NamedTuple):
 
 
 class VideoLoader:
-    """A video loader for vLLM, which `register` adds to vLLM. Its methods also work without vLLM.
+    """A video loader for vLLM. `register` adds it to vLLM; its methods also work without vLLM.
 
     Example:
         >>> from pathlib import Path
@@ -102,19 +102,19 @@ class VideoLoader:
         (10, 360, 640, 3)
     """
 
-    #: The loader of vLLM that selects the frames; ``None`` if this class selects them.
+    #: The loader of vLLM that selects the frames; ``None`` if this class does.
     _sampling: ClassVar[Any] = None
     _timeout_seconds: ClassVar[float | None] = DEFAULT_TIMEOUT_SECONDS
 
     @classmethod
     def compute_frames_index_to_sample(cls, source: VideoSource, target: VideoTarget, **kwargs: Any) -> list[int]:
-        """Return frame indices spread evenly from the first to the last frame, like vLLM's loader "opencv".
+        """Return indices of frames spread evenly from the first to the last frame, like vLLM's loader "opencv".
 
         Args:
             source: The video.
-            target: The limits. The number of frames is the lower of the limits by ``num_frames`` and ``fps``, but at
-                least one.
-            **kwargs: Arguments for the loader that `register` selected with ``sampling``.
+            target: The limits. The number of frames is the lower one of the limits by ``num_frames`` and by ``fps``,
+                but at least one.
+            **kwargs: Arguments for the loader that was selected by ``sampling`` in `register`.
 
         Example:
             >>> from mediatensor.compat.vllm import VideoLoader, VideoSource, VideoTarget
@@ -144,28 +144,29 @@ class VideoLoader:
         backend: str | None = None,
         **kwargs: Any,
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-        """Read frames of a video.
+        """Read frames of a video from the bytes of its file.
 
         Args:
             data: The bytes of a file.
-            num_frames: Maximum number of frames; -1 for no limit. Here and for ``fps`` and ``max_duration``,
+            num_frames: Largest number of frames; -1 means no limit. For this argument, ``fps`` and ``max_duration``,
                 ``None`` means the default of the loader that selects the frames. The default of this class is -1.
-            fps: Maximum number of frames per second; -1 (the default of this class) for no limit.
-            max_duration: Maximum duration in seconds, which only some loaders use. The default of this class is 300.
-            frame_recovery: Whether the nearest frame replaces a frame that cannot be decoded. Otherwise the frame is
-                omitted, with a warning.
-            timeout_seconds: Time limit of each of two steps, reading the header and decoding. ``None`` decodes in this
-                process, which a damaged video may crash. ``"default"`` is the value given to `register`.
-            backend: Has no effect; accepted because vLLM's other loaders have it.
+            fps: Largest number of frames per second; -1, the default of this class, means no limit.
+            max_duration: Largest duration in seconds. Only some loaders use it. The default of this class is 300.
+            frame_recovery: Whether a frame that cannot be decoded is replaced by the nearest frame. Otherwise it is
+                left out, with a warning.
+            timeout_seconds: Time limit for each of two steps, reading the header and decoding. ``None`` decodes in this
+                process, which a damaged video may crash. ``"default"`` means the value passed to `register`.
+            backend: Has no effect. It is accepted because vLLM's other loaders have it.
             **kwargs: Arguments for the loader that selects the frames.
 
         Returns:
             Frames (N, H, W, 3) of uint8, and a dictionary for vLLM's processors: ``total_num_frames``, ``fps``,
-            ``duration``, ``video_backend``, ``frames_indices``, and ``do_sample_frames``, true if these are all frames.
+            ``duration``, ``video_backend``, ``frames_indices``, and ``do_sample_frames``, which is true if these are
+            all frames.
 
         Raises:
             OpenError: if the bytes are not a video, no frame can be decoded, or decoding exceeds a limit. It is a
-                ``ValueError``, which vLLM expects.
+                ``ValueError``, as vLLM expects.
             InvalidArgumentError: if another argument is invalid.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
@@ -202,7 +203,7 @@ class VideoLoader:
 
 
 def _target(given: Mapping[str, Any], sampling: Any) -> VideoTarget:
-    """Return the limits; missing values become the defaults of the loader that selects the frames."""
+    """Return the limits. Missing values become the defaults of the loader that selects the frames."""
     defaults: dict[str, Any] = {"num_frames": -1, "fps": -1, "max_duration": 300}
     if sampling is not None:
         parameters = inspect.signature(sampling.load_bytes).parameters
@@ -224,16 +225,17 @@ def register(
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS,
     registry: Any = None,
 ) -> type[VideoLoader]:
-    """Make this library a video loader of vLLM, selected by ``VLLM_VIDEO_LOADER_BACKEND=mediatensor``.
+    """Make this library a video loader of vLLM. ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` selects it.
 
-    vLLM calls this function as a plugin with the default arguments. For other values, call it in your own plugin.
+    vLLM calls this function, as a plugin, with the default arguments. To pass others, call it in your own plugin.
 
     Args:
         name: The name of the loader.
-        sampling: A loader of vLLM that selects the frames, such as ``"qwen3_vl"``; ``None`` for evenly spaced frames.
+        sampling: A loader of vLLM that selects the frames, such as ``"qwen3_vl"``. By default, frames are evenly
+            spaced.
         video_processor: Processors of transformers for which vLLM uses this loader by default.
-        timeout_seconds: Time limit of each step of reading a video, as for `VideoLoader.load_bytes`.
-        registry: vLLM's ``VIDEO_LOADER_REGISTRY``; ``None`` to find it.
+        timeout_seconds: Time limit for each step of reading a video; see `VideoLoader.load_bytes`.
+        registry: vLLM's ``VIDEO_LOADER_REGISTRY``. By default, it is found in vLLM.
 
     Returns:
         The registered class.
@@ -273,19 +275,19 @@ def register(
     return made
 
 
-# Decoding of untrusted videos, in processes that all requests share
+# Decoding of untrusted videos in processes that all requests share
 
 
 @cache
 def _worker(timeout_seconds: float) -> IsolatedWorker:
-    """Return the process pool that all loaders with this time limit share."""
+    """Return the pool of processes that all loaders with this time limit share."""
     return IsolatedWorker(timeout_seconds=timeout_seconds, num_processes=min(_MAX_PROCESSES, os.cpu_count() or 1))
 
 
 class OpenedVideo:
-    """The video of one request. With a time limit of each step, it is opened in a separate process.
+    """The video of one request. If steps have a time limit, the video is opened in a separate process.
 
-    If ``is_nearest``, the nearest frame replaces a frame that cannot be decoded.
+    If ``is_nearest``, a frame that cannot be decoded is replaced by the nearest frame.
     """
 
     def __init__(self, data: bytes, timeout_seconds: float | None, is_nearest: bool) -> None:
@@ -298,7 +300,7 @@ class OpenedVideo:
         return VideoSource(*self._run(_describe, self._call, self._data, self._is_nearest))
 
     def frames(self, indices: list[int]) -> tuple[NDArray[np.uint8], list[int]]:
-        """Return the frames and their indices, both without frames that could not be decoded."""
+        """Return frames and their indices. Frames that could not be decoded are left out of both."""
         result = self._run(_frames_at, self._call, None, self._is_nearest, indices)
         if result is None:  # this process did not run the first step and has no open video
             result = self._run(_frames_at, self._call, self._data, self._is_nearest, indices)
@@ -314,7 +316,7 @@ class OpenedVideo:
 
 
 class _Kept(threading.local):
-    """The last video that this thread opened, and the identifier of its request."""
+    """The last video that this thread has opened, and the identifier of its request."""
 
     call: str | None = None
     decoder: VideoDecoder | None = None
@@ -342,7 +344,7 @@ def _describe(call: str, data: bytes, is_nearest: bool) -> tuple[int, float, flo
 def _frames_at(
     call: str, data: bytes | None, is_nearest: bool, indices: list[int]
 ) -> tuple[FrameBatch, list[int]] | None:
-    """Return decoded frames and their indices; ``None`` if this process has not opened the video and has no data."""
+    """Return decoded frames and their indices; ``None`` if this process has neither the open video nor its data."""
     decoder = _decoder(call, data, is_nearest)
     if decoder is None:
         return None

@@ -1,4 +1,4 @@
-"""Callable classes for Ray Data, Daft and other distributed engines, which read media into columns."""
+"""Read media into columns: callable classes for Ray Data, Daft and other distributed engines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`RowMapper`: reads rows of files into columns; and the columns of a batch.
+"""`RowMapper`, which reads rows of files into columns, and the columns of a batch.
 
-Input columns have files and row numbers. Output columns have the same names, types and numbers of dimensions for all
-rows. Unreadable rows have their error in a column.
+Input columns contain files and row numbers. Output columns have the same names, types and numbers of dimensions for all
+rows. If a row cannot be read, its error is in a column.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ColumnNames:
 
 
 def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[tuple[Item, int] | None]:
-    """Return the file of each row and its row number, which is combined with the seed; ``None`` without a file."""
+    """Return (file, row number) for each row; ``None`` if it has no file. Row numbers are combined with the seed."""
     if names.path not in batch and names.bytes not in batch:
         raise InvalidArgumentError(
             f"The batch has neither a column {names.path!r} nor a column {names.bytes!r} (it has {sorted(batch)}): "
@@ -48,7 +48,7 @@ def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[tuple[Item,
     none = [None] * num_rows
     paths, contents = batch.get(names.path, none), batch.get(names.bytes, none)
     numbers = batch.get(names.row, none)
-    # Rows with the same bytes belong to one file.
+    # Rows with equal bytes belong to the same file.
     seen: dict[bytes, bytes] = {}
     rows: list[tuple[Item, int] | None] = []
     for i in range(num_rows):
@@ -84,7 +84,7 @@ def _num_rows(batch: Mapping[str, Any]) -> int:
 def _item_of_row(
     path: str | None, data: bytes | None, batch: Mapping[str, Any], i: int, used: Sequence[str]
 ) -> Item | None:
-    """Return the file of a row; ``None`` if it has no file. An error of the file becomes the error of the row."""
+    """Return the file of a row; ``None`` if it has none. An error of the file becomes the error of the row."""
     place = {name: _plain_value(batch[name][i]) for name in REFERENCE_COLUMNS if name in batch}
     name = str(place.get("source_name") or path or "")
     segment = {key: _seconds(batch[key][i]) for key in ("start_seconds", "end_seconds") if key in batch}
@@ -97,7 +97,7 @@ def _item_of_row(
 
 
 def _plain_value(value: Any) -> Any:
-    """Convert NumPy numbers to Python numbers, and NaN to ``None``, for columns with missing values."""
+    """Convert NumPy numbers to Python numbers and, for columns with missing values, NaN to ``None``."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -135,7 +135,7 @@ def _number(column: str, number: Any) -> int:
 
 
 def _number_of_file(name: str, data: bytes | None) -> int:
-    """Return a row number for a row that has none, derived only from the row's file."""
+    """Return a number for a row that has none. It depends only on the file of the row."""
     if data is not None and name == Item(data).name:  # this name is only the default name of bytes
         name = hashlib.blake2b(data, digest_size=16).hexdigest()
     return derived_seed("file", name)
@@ -161,30 +161,30 @@ def clip_rows(
     classes: Sequence[str] | None = None,
     **columns: Sequence[Any],
 ) -> list[dict[str, Any]]:
-    """Return the rows of any dataset source, numbered like the rows of a dataset with the same ``rows_per_file``.
+    """Return the rows of any dataset source, numbered as in a dataset with the same ``rows_per_file``.
 
-    A row has plain values that locate its file, so that any machine with the file at the same path or URL can open it.
-    The bytes of tar shards and Parquet files are not copied.
+    A row has plain values that say where its file is. Any machine that has the file at the same path or URL can open
+    it. The bytes of tar shards and Parquet files are not copied.
 
     Args:
-        source: Paths or URLs, a folder, a manifest, tar shards, a Parquet file (a path or URL) with paths or with media
-            contents ...; see `mediatensor.datasets.as_items`.
-        rows_per_file: Number of rows of each file; each draws its own clip.
-        kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``: the kind of files in a folder or a table.
-        media_column: The column of a manifest or a Parquet file with the file, if it has an unusual name.
-        label_column: The column with the label, if it has an unusual name.
-        classes: The class names in the order of their numbers; by default the classes of the source, sorted by name.
-        columns: Further columns, one value for each file.
+        source: Paths or URLs, a folder, a manifest, tar shards, a Parquet file (a path or URL) with paths or with
+            contents of media files ...; see `mediatensor.datasets.as_items`.
+        rows_per_file: Number of rows of each file. Each row draws its own clip.
+        kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``: the kind of the files in a folder or a table.
+        media_column: The column of a manifest or a Parquet file that has the file, if its name is not a usual one.
+        label_column: The column that has the label, if its name is not a usual one.
+        classes: The class names in the order of their numbers; by default, the classes of the source, sorted by name.
+        columns: Further columns, with one value for each file.
 
     Returns:
-        Rows for ``ray.data.from_items`` and ``daft.from_pylist``, all with the same columns: ``path`` and ``row``; for
-        parts of files ``source_name``, and ``start_byte`` and ``end_byte`` (tar) or ``table_column`` and ``table_row``
-        (Parquet); ``start_seconds`` and ``end_seconds`` of segments; ``label`` and other columns of the source.
-        ``unreadable`` is the error of an unreadable part of the source (a damaged shard).
+        Rows for ``ray.data.from_items`` and ``daft.from_pylist``. All have the same columns: ``path`` and ``row``; for
+        parts of files, ``source_name``, and ``start_byte`` and ``end_byte`` (tar) or ``table_column`` and ``table_row``
+        (Parquet); for segments, ``start_seconds`` and ``end_seconds``; ``label`` and other columns of the source. If a
+        part of the source cannot be read (a damaged shard), ``unreadable`` is the error.
 
     Raises:
-        InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, a
-            column's name is in use, or as for `mediatensor.datasets.as_items`.
+        InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, or
+            the name of a column is in use; also as in `mediatensor.datasets.as_items`.
         SourceNotFoundError: if there is no such folder, manifest or shard.
 
     Example:
@@ -198,7 +198,7 @@ def clip_rows(
     items = as_items(source, kind=kind, media_column=media_column, label_column=label_column, classes=classes)
     columns = {name: items_of(f"The column {name!r}", values, of="values") for name, values in columns.items()}
     files = list(references_of(items))
-    # Give all rows of a table the same columns.
+    # Give all rows the same columns, because they form a table.
     names = list(dict.fromkeys(name for file in files for name in file))
     for name, values in columns.items():
         if len(values) != len(files):
@@ -226,8 +226,8 @@ class Column:
     Attributes:
         name: Name of the column.
         dtype: The dtype of the numbers.
-        shape: The shape of a row's value; ``None`` for a dimension whose size differs between rows.
-        missing: Value for rows without a value. If sizes differ, such rows have an empty array.
+        shape: The shape of a value. ``None`` stands for a dimension whose size differs between rows.
+        missing: Value in rows that have none. If sizes differ between rows, such rows have an empty array instead.
 
     Example:
         >>> from mediatensor.distributed import Column
@@ -243,9 +243,7 @@ class Column:
     missing: float = 0
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
-        r"""Join values in one array (rows, \*shape) or, if sizes differ, in an array of arrays; ``None`` is a missing
-        value.
-        """
+        r"""Join values to an array (rows, \*shape) or, if sizes differ, of arrays. ``None`` means no value."""
         if None in self.shape:
             empty = np.zeros([size or 0 for size in self.shape], self.dtype)
             return _object_array([empty if value is None else np.asarray(value, self.dtype) for value in values])
@@ -257,7 +255,7 @@ class Column:
         return column
 
     def check(self, value: NDArray[Any]) -> None:
-        """Raise InvalidArgumentError unless a value has the column's shape."""
+        """Raise InvalidArgumentError unless a value has the shape of the column."""
         if len(value.shape) != len(self.shape) or any(
             wanted not in (None, size) for wanted, size in zip(self.shape, value.shape, strict=True)
         ):
@@ -270,28 +268,28 @@ class Column:
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column of strings. Rows without a value have an empty string."""
+    """A column of strings. Rows that have no value get an empty string."""
 
     name: str
 
     def gather(self, values: Sequence[str | None]) -> NDArray[Any]:
-        """Join strings in an array; ``None`` is a missing value."""
+        """Join strings to an array. ``None`` means no value."""
         return _object_array([value or "" for value in values])
 
 
 @dataclass(frozen=True)
 class ListColumn:
-    """A column of lists of strings or other plain values. Rows without a value have an empty list."""
+    """A column of lists of strings or other plain values. Rows that have no value get an empty list."""
 
     name: str
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
-        """Join lists in an array; ``None`` is a missing value."""
+        """Join lists to an array. ``None`` means no value."""
         return _object_array([value if isinstance(value, dict) else list(value or ()) for value in values])
 
 
 def _object_array(values: Sequence[Any]) -> NDArray[Any]:
-    # Otherwise, NumPy makes one array of values of equal shape.
+    # If all values had the same shape, NumPy would make one array of them.
     column = np.empty(len(values), object)
     for i, value in enumerate(values):
         column[i] = value
@@ -302,7 +300,7 @@ def _object_array(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def keep_to_assigned_cpus() -> None:
-    """In a Ray actor or task, limit threads to the number of CPUs that Ray assigned to it; elsewhere change nothing.
+    """In a Ray actor or task, use only as many threads as Ray has assigned CPUs to it. Elsewhere, change nothing.
 
     The environment variable ``MEDIATENSOR_NUM_THREADS`` takes precedence.
     """
@@ -325,13 +323,13 @@ AnyColumn = Column | ListColumn | TextColumn
 class RowMapper(ABC):
     """The base class of `ClipDecoder`, `AudioReader`, `TextReader` and `LeRobotReader`.
 
-    Derive from it to use another `Recipe`. A call takes a batch of rows as a mapping of columns, and returns the same
-    rows with further columns, in the same order. Ray Data calls it as ``dataset.map_batches(ClipDecoder,
-    fn_constructor_kwargs={...})``; other engines that pass columns to a Python object can use it as well. A mapper can
-    be pickled. It opens and loads nothing before the first batch.
+    Derive a class from it to use another `Recipe`. A call takes a batch of rows as a mapping of columns. It returns the
+    same rows in the same order, with further columns. Ray Data calls it as ``dataset.map_batches(ClipDecoder,
+    fn_constructor_kwargs={...})``. Other engines that pass columns to a Python object can also use it. A mapper can be
+    pickled. It opens and loads nothing before the first batch.
 
-    Rows of one file are read together, sorted by position, and up to ``max_open_files`` files stay open for the next
-    batch. A row depends only on the arguments, its file and its number. It is bit-identical with any batch size or
+    Rows of the same file are read together, sorted by position. Up to ``max_open_files`` files stay open for the next
+    batch. A row depends only on the arguments, its file and its number, so it is bit-identical for any batch size and
     number of actors, and after a retry.
 
     In a Ray actor, decoders and torch use as many threads as the actor has CPUs, unless the environment variable
@@ -339,19 +337,19 @@ class RowMapper(ABC):
 
     Args:
         recipe: Makes a sample from a file.
-        columns: The output columns for a sample.
+        columns: The output columns, which receive the values of samples.
         path_column: Name of the column with paths or URLs, or with mappings of ``path`` and ``bytes``. The other
             columns of `clip_rows` have fixed names: ``start_byte`` and ``end_byte``, or ``table_column`` and
             ``table_row``, for a part of the file; ``start_seconds`` and ``end_seconds`` for a segment.
-        bytes_column: Name of the column with the bytes of files. For a row with bytes, the path is only a name.
-        row_column: Name of the column with row numbers, as made by `clip_rows`. A row has the same clip as the row of
-            this number in a dataset with the same seed. Without this column, a clip depends only on its file, so rows
-            of one file are equal.
+        bytes_column: Name of the column with the bytes of files. If a row has bytes, its path is only a name.
+        row_column: Name of the column with row numbers; `clip_rows` makes such numbers. A row has the same clip as the
+            row with this number in a dataset with the same seed. Without this column, a clip depends only on its file,
+            so all rows of a file are equal.
         used_columns: Further columns that the recipe reads, from ``Item.extra``.
-        prefix: A prefix for the names of the output columns.
-        keep_bytes: Return the column with the bytes of files. All other input columns are always returned.
-        seed: Seed of random numbers, combined with the file and the number of a row.
-        epoch: Epoch number; each epoch draws new clips.
+        prefix: Prefix of the names of the output columns.
+        keep_bytes: Whether to return the column with the bytes of files. All other input columns are always returned.
+        seed: Seed of random numbers. It is combined with the file and the number of a row.
+        epoch: Number of the epoch. Each epoch draws new clips.
         max_open_files: Number of files that stay open between batches.
 
     Raises:
@@ -403,20 +401,20 @@ class RowMapper(ABC):
         self._keep_bytes = keep_bytes
         self._seed = whole_number("seed", seed)
         self._epoch = checked_epoch(epoch)
-        # Every failure is reported in its own row, so the number of failures is not limited.
+        # Each failure is reported in its row, so the number of failures is not limited.
         num_open_files = whole_number("max_open_files", max_open_files, at_least=1)
         self._reader = RowReader("skip", sys.maxsize, OpenFiles(num_open_files))
 
     @abstractmethod
     def values(self, sample: Sample) -> dict[str, Any]:
-        """Return the values of a sample by column, with ``n_replaced``, and ``error`` if a part of it is missing.
+        """Return the values of a sample by column, with ``n_replaced``; also ``error`` if a part of it is missing.
 
         Raises:
-            InvalidArgumentError: if the sample does not fit the columns. The row then has this error and no values.
+            InvalidArgumentError: if the sample does not fit the columns. The row then has this error, and no values.
         """
 
     def prepare(self) -> None:  # noqa: B027 - most readers have nothing to prepare
-        """Load models before the first file. An exception here is raised instead of becoming the error of a row."""
+        """Load models before the first file is read. An exception here is raised, not reported as a row's error."""
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Read the files of a batch.
@@ -425,12 +423,12 @@ class RowMapper(ABC):
             batch: Columns as NumPy arrays or lists of equal length.
 
         Returns:
-            The input columns, except the bytes of files, and the output columns. A row that could not be read
-            has the reason in ``error``, and zeros, NaN or empty values.
+            The input columns, except the bytes of files, and the output columns. If a row could not be read, ``error``
+            is the reason, and its values are zeros, NaN or empty.
 
         Raises:
             InvalidArgumentError: if ``batch`` is not a mapping of columns, has no column of files, has invalid row
-                numbers, or already has an output column.
+                numbers, or already has one of the output columns.
         """
         keep_to_assigned_cpus()
         kept = self._kept_columns(batch)
@@ -440,7 +438,7 @@ class RowMapper(ABC):
             values = self._read(specs)
         finally:
             if any(isinstance(spec, RowSpec) and isinstance(spec.item.source, bytes) for spec in specs):
-                # The next batch has other bytes, so release the bytes of this batch.
+                # The next batch has other bytes, so release those of this batch.
                 self._reader.files.close()
         return kept | {
             self._prefix + column.name: column.gather([row.get(column.name) for row in values])

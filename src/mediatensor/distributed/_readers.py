@@ -1,4 +1,4 @@
-"""Readers of video clips, audio and rows of robot datasets into columns."""
+"""Read video clips, audio, and rows of robot datasets into columns."""
 
 from __future__ import annotations
 
@@ -33,26 +33,27 @@ class ClipDecoder(RowMapper):
     * ``frames``: uint8 (T, C, H, W) for each row.
     * ``pts_seconds``, ``duration_seconds``: float64 (T,), the times of the frames; NaN in a row with an error.
     * ``source``: the path, or another name of the file.
-    * ``error``: why the row could not be read; empty without an error.
-    * ``n_replaced``: number of damaged frames replaced under ``decoder_options={"on_error": "nearest"}``.
+    * ``error``: the reason why the row could not be read; empty if it was read.
+    * ``n_replaced``: number of damaged frames that were replaced under ``decoder_options={"on_error": "nearest"}``.
 
     Args:
         sampler: Function that takes a `VideoDecoder` and returns a `FrameBatch` of one clip, for example a sampler of
-            `mediatensor.samplers` with arguments bound by ``functools.partial``. By default `clips_at_random_indices`
-            with ``num_frames_per_clip``.
-        num_frames_per_clip, num_indices_between_frames: For the default sampler, as for `VideoClips`.
+            `mediatensor.samplers` whose arguments are bound by ``functools.partial``. By default,
+            `clips_at_random_indices` with ``num_frames_per_clip``.
+        num_frames_per_clip, num_indices_between_frames: Arguments of the default sampler, see `VideoClips`.
         clip_shape: The shape (T, C, H, W) of all clips. The columns are then plain arrays, (rows, T, C, H, W) and
-            (rows, T). Unreadable rows have zeros, and a clip of another shape is an error of its row. With ``None``,
-            each row has a separate array, which is empty if the row is unreadable.
+            (rows, T). Rows that cannot be read have zeros, and a clip of another shape is an error of its row. With
+            ``None``, each row has an array of its own, which is empty if the row cannot be read.
         decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw for each row), ``on_error`` (by
             default, a clip with damage is an error of its row), ``stream_index``, ``dimension_order``, ``seek_mode``,
             ``output_dtype`` (``torch.float32`` makes ``frames`` float32), ``device`` (for actors with a GPU; decoded
             frames are copied to the CPU for the column) ...
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
-            ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
+            ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``. ``keep_bytes``, ``seed``, ``epoch``,
+            ``max_open_files``.
 
     Raises:
-        InvalidArgumentError: if an argument is not among the accepted ones.
+        InvalidArgumentError: if an argument is not accepted.
 
     Example:
         >>> import ray  # doctest: +SKIP
@@ -121,24 +122,24 @@ class AudioReader(RowMapper):
       with an error.
     * ``sample_rate``: int64, samples per second; 0 in a row with an error.
     * ``source``: the path, or another name of the file.
-    * ``error``: why the row could not be read; empty without an error.
-    * ``n_replaced``: number of samples at the end that the sampler padded because the file is shorter than a clip.
+    * ``error``: the reason why the row could not be read; empty if it was read.
+    * ``n_replaced``: number of samples at the end that the sampler has padded, because the file is shorter than a clip.
 
     Args:
         sampler: Function that takes an `AudioDecoder` and returns `AudioSamples`, or an `AudioSamplesBatch` of one
-            clip, for example a sampler of `mediatensor.samplers` with arguments bound by ``functools.partial``. By
-            default whole files or, with ``seconds_per_clip``, clips at random times are read.
-        seconds_per_clip: Length of a clip, for the default sampler; ``None`` for whole files.
-        sample_rate, num_channels, downmix: As for `AudioClips`.
+            clip, for example a sampler of `mediatensor.samplers` whose arguments are bound by ``functools.partial``. By
+            default, whole files are read or, with ``seconds_per_clip``, clips at random times.
+        seconds_per_clip: Length of a clip, for the default sampler; ``None`` means whole files.
+        sample_rate, num_channels, downmix: See `AudioClips`.
         clip_shape: The shape (channels, samples) of all clips. The column is then a plain array, (rows, channels,
-            samples). Unreadable rows have zeros, and audio of another shape is an error of its row. With ``None``, each
-            row has a separate array, which is empty if the row is unreadable.
+            samples). Rows that cannot be read have zeros, and audio of another shape is an error of its row. With
+            ``None``, each row has an array of its own, which is empty if the row cannot be read.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
             ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
 
     Raises:
-        InvalidArgumentError: if an argument is not among the accepted ones.
+        InvalidArgumentError: if an argument is not accepted.
 
     Example:
         >>> import io, wave
@@ -216,32 +217,32 @@ def _frame_dtype(decoder_options: Mapping[str, Any]) -> str:
 class LeRobotReader(RowMapper):
     """Reads rows of a LeRobot dataset by number, bit-identical to the rows of `LeRobotClips`.
 
-    It adds the columns of the dataset in the shapes of its metadata, with the times of ``delta_timestamps`` in a new
-    first dimension, and ``NAME_is_pad``. It also adds ``task``; ``source``, the episode; ``error``, why the row could
-    not be read (empty without an error); and ``n_replaced``, always 0. A row with an error has zeros, ``False`` and
-    empty text.
+    It adds the columns of the dataset, with the shapes in its metadata. The times of ``delta_timestamps`` are a new
+    first dimension, and ``NAME_is_pad`` is another column. It also adds ``task``; ``source``, the episode; ``error``,
+    the reason why the row could not be read (empty if it was read); and ``n_replaced``, which is always 0. A row with
+    an error has zeros, ``False`` and empty text.
 
-    The constructor reads the metadata, once in each actor.
+    The constructor reads the metadata, so each actor reads them once.
 
     Args:
         source: The folder or URL of the dataset.
-        delta_timestamps: As for `LeRobotClips`.
+        delta_timestamps: See `LeRobotClips`.
         picture_shape: The shape (channels, height, width) of the output images; depth maps always have one channel. By
-            default the shape of the metadata; with ``image_transforms`` or transforms in ``decoder_options``, each row
-            by default has a separate array.
+            default, it is the shape in the metadata. With ``image_transforms``, or transforms in ``decoder_options``,
+            the default is an array of its own for each row.
         clips_options: Further arguments of `LeRobotClips`: ``episodes``, ``rows``, ``step``, ``only_whole``,
             ``cameras``, ``tolerance_s``, ``image_transforms``, ``output_dtype``, ``depth_output_unit``,
             ``decoder_options``.
-        row_column: Name of the column with row numbers; ``ray.data.range`` calls it ``"id"``.
-        prefix, seed, epoch: As for `RowMapper`; seed and epoch determine random transforms.
-        max_open_files: Number of episodes that stay open between batches; episodes that share their videos count as
+        row_column: Name of the column with row numbers. ``ray.data.range`` calls it ``"id"``.
+        prefix, seed, epoch: See `RowMapper`. Random transforms depend on the seed and the epoch.
+        max_open_files: Number of episodes that stay open between batches. Episodes that share their videos count as
             one.
 
     Raises:
-        InvalidArgumentError: if an argument is not among the accepted ones, the metadata are damaged, or the dataset
-            has a column ``source``, ``error`` or ``n_replaced``.
+        InvalidArgumentError: if an argument is not accepted, the metadata are damaged, or the dataset has a column
+            ``source``, ``error`` or ``n_replaced``.
         SourceNotFoundError: if there is no such dataset.
-        ReadError: if its metadata cannot be read.
+        ReadError: if the metadata cannot be read.
 
     Example:
         >>> from mediatensor.distributed import LeRobotReader
@@ -281,7 +282,7 @@ class LeRobotReader(RowMapper):
         )  # fmt: skip
 
     def __len__(self) -> int:
-        """Return the number of rows of the dataset."""
+        """Return the number of rows in the dataset."""
         return len(self._clips)
 
     def values(self, sample: Sample) -> dict[str, Any]:
@@ -319,7 +320,7 @@ def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | 
     columns: list[AnyColumn] = []
     for name, feature in clips.features.items():
         dtype, deltas = feature["dtype"], recipe.delta_frames.get(name)
-        # With a single time, a video frame has no time dimension. All other columns have one.
+        # If there is a single time, video frames have no dimension for times, but all other columns do.
         times = len(deltas) if deltas is not None and (dtype != "video" or len(deltas) > 1) else None
         in_front: tuple[int | None, ...] = (None,) if is_whole else () if times is None else (times,)
         if deltas is not None:
@@ -347,7 +348,7 @@ def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | 
 
 
 def _picture_shape(feature: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return (channels, height, width) of a feature. Videos are decoded to three channels.
+    """Return the (channels, height, width) of a feature. Videos are always decoded to three channels.
 
     >>> _picture_shape({"dtype": "image", "shape": (480, 640, 3)})
     (3, 480, 640)

@@ -235,7 +235,7 @@ class Jobs:
         return max(self._settings.max_stored_bytes // 2, self._settings.max_upload_bytes)
 
     def _forget_oldest(self, owner: str) -> bool:
-        """Evict an owner's oldest finished job if it has been kept for the minimum time; return whether this was done."""
+        """Evict an owner's oldest finished job if it has been kept for the minimum time; return whether it was."""
         before = time.monotonic() - _MIN_KEEP_SECONDS
         for job in self._finished_jobs():
             if job.client.owner == owner and job.ended_at is not None and job.ended_at < before:

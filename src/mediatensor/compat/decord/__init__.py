@@ -1,7 +1,7 @@
 """The readers of decord: ``import mediatensor.compat.decord as decord``.
 
-Names, arguments, defaults and results are as in decord 0.6; the page "Coming from decord" lists the differences.
-Readers return an `NDArray`, unless `bridge.set_bridge` selects another type.
+Names, arguments, defaults and results are the same as in decord 0.6. The page "Coming from decord" lists the
+differences. Readers return an `NDArray`, unless `bridge.set_bridge` selects another type.
 
 >>> from mediatensor.compat import decord
 >>> reader = decord.VideoReader("video.mp4", ctx=decord.cpu(0))
@@ -13,7 +13,7 @@ Readers return an `NDArray`, unless `bridge.set_bridge` selects another type.
 
 from __future__ import annotations
 
-# As in decord, all errors have this type.
+# All errors have this type, as in decord.
 from ...errors import MediaTensorError as DECORDError
 from . import bridge, logging
 from ._arrays import DECORDContext, NDArray, cpu, gpu

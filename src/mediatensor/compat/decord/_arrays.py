@@ -1,4 +1,4 @@
-"""Devices, arrays, sources and indices, shared by all readers of decord."""
+"""Devices, arrays, sources and indices that all readers of decord share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CPU, _GPU = 1, 2
 
 @dataclass(frozen=True)
 class DECORDContext:
-    """A device. `cpu` and `gpu` create devices.
+    """A device. `cpu` and `gpu` return devices.
 
     Attributes:
         device_type: 1 for a CPU, 2 for a GPU.
@@ -54,7 +54,7 @@ def cpu(dev_id: int = 0) -> DECORDContext:
 
 
 def gpu(dev_id: int = 0) -> DECORDContext:
-    """Return a CUDA device. Frames are returned on it, and NVDEC decodes the formats that it supports.
+    """Return a CUDA device. Frames are returned on it. NVDEC decodes the formats that it supports.
 
     Example:
         >>> from mediatensor.compat.decord import gpu
@@ -67,7 +67,7 @@ def gpu(dev_id: int = 0) -> DECORDContext:
 class NDArray:
     """The array type of decord's readers: values on a device. `asnumpy` and DLPack convert it.
 
-    As in decord, ``len`` is the total number of values, and the array cannot be indexed. Unlike in decord,
+    As in decord, ``len`` is the total number of values, and the array cannot be indexed. In addition,
     ``numpy.asarray(array)`` and ``torch.from_dlpack(array)`` accept it.
 
     Args:
@@ -116,7 +116,7 @@ class NDArray:
         return values
 
     def to_dlpack(self) -> Any:
-        """Return the values as a DLPack capsule, which can be consumed once.
+        """Return the values as a DLPack capsule, which can be used only once.
 
         Example:
             >>> import torch
@@ -143,7 +143,7 @@ class NDArray:
 
 
 def source_of(uri: Any) -> Any:
-    """Return a path or URL unchanged; of a file object, return the bytes from its position on, as in decord."""
+    """Return a path or URL unchanged. For a file object, return the bytes from its position on, as in decord."""
     return bytes(uri.read()) if hasattr(uri, "read") else uri
 
 
@@ -154,11 +154,11 @@ def check_context(ctx: Any) -> DECORDContext:
 
 
 def whole_indices(indices: Any, count: int) -> list[int]:
-    """Convert indices to a list of non-negative ints. As in decord, truncate floats and flatten nested indices.
+    """Convert indices to a list of non-negative ints. As in decord, floats are truncated and nested indices flattened.
 
     Raises:
-        OutOfRangeError: if an index is not in -count to count - 1.
-        InvalidArgumentError: if ``indices`` is a single number, or contains anything but numbers.
+        OutOfRangeError: if an index is not between -count and count - 1.
+        InvalidArgumentError: if ``indices`` is a single number, or contains values that are not numbers.
     """
     try:
         wanted = np.array(indices, dtype=np.int64)

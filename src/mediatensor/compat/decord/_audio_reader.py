@@ -23,16 +23,17 @@ _ROUNDED = 1e-6
 
 
 class AudioReader:
-    """The audio of a file, as an array (channels, samples) of float32 in [-1, 1].
+    """Reads the audio of a file as an array (channels, samples) of float32 in [-1, 1].
 
-    As in decord, the constructor decodes all audio into memory. Encoder delay and padding are removed.
+    As in decord, the constructor decodes all audio into memory. The encoder's delay and padding are removed.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
         ctx: Any device. Audio is always decoded on the CPU.
-        sample_rate: Samples per second; 0 or a negative number keeps the file's rate.
+        sample_rate: Samples per second. 0 or a negative number keeps the file's rate.
         mono: Whether to mix all channels to one.
-        timeout_seconds: Time limit of decoding in a separate process; ``None`` for no limit. Not in decord.
+        timeout_seconds: Time limit for decoding, which then happens in a separate process; ``None`` means no limit. Not
+            in decord.
 
     Attributes:
         sample_rate: Samples per second.
@@ -70,7 +71,7 @@ class AudioReader:
         return self.shape[0]
 
     def __getitem__(self, idx: Any) -> Any:
-        """Return the samples of a slice (channels, N), or of one index (channels,).
+        """Return the samples of a slice, (channels, N), or of an index, (channels,).
 
         Raises:
             OutOfRangeError: if the sample does not exist.
@@ -82,7 +83,7 @@ class AudioReader:
         return bridge_out(self._data[:, index].clone())
 
     def get_batch(self, indices: Any) -> Any:
-        """Return the samples (channels, N) at any indices, in the order of the indices.
+        """Return the samples (channels, N) at some indices, in the order of the indices.
 
         Raises:
             OutOfRangeError: if an index is out of bounds.
@@ -105,7 +106,7 @@ class AudioReader:
         return self.shape[1] / self.sample_rate
 
     def add_padding(self) -> int:
-        """Prepend silence to audio that starts late, so that sample 0 is at time 0. Repeated calls have no effect.
+        """If audio starts late, prepend silence so that sample 0 is at time 0. Repeated calls have no effect.
 
         Returns:
             The number of silent samples.
@@ -147,14 +148,14 @@ def _all_samples(source: Any, sample_rate: int | None, mono: bool) -> AudioSampl
 
 
 class AVReader:
-    """The frames of a video, each with its audio. Silence is prepended to audio that starts late.
+    """Reads the frames of a video, each with its audio. If audio starts late, silence is prepended.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
         ctx: ``cpu(0)``, or ``gpu(0)`` for frames on a CUDA device.
-        sample_rate: Samples per second; 0 or a negative number keeps the file's rate.
+        sample_rate: Samples per second. 0 or a negative number keeps the file's rate.
         mono: Whether to mix all channels to one.
-        width, height, num_threads, fault_tol, timeout_seconds: As for `VideoReader`.
+        width, height, num_threads, fault_tol, timeout_seconds: See `VideoReader`.
 
     Raises:
         DECORDError: if the source cannot be read, or has no audio or no video.
@@ -189,7 +190,7 @@ class AVReader:
         return len(self._video)
 
     def __getitem__(self, idx: Any) -> tuple[Any, Any]:
-        """Return the audio and the pixels of one frame; for a slice, return the result of `get_batch`.
+        """Return the audio and the pixels of a frame. For a slice, return the same as `get_batch`.
 
         Raises:
             OutOfRangeError: if the frame does not exist.
@@ -203,7 +204,7 @@ class AVReader:
         """Return the audio and the pixels of several frames.
 
         Args:
-            indices: Frame indices from -len to len - 1, as a list, an array or a tensor.
+            indices: Frame indices between -len and len - 1, as a list, an array or a tensor.
 
         Returns:
             A list with the samples (channels, samples) of each frame, and the frames (N, H, W, 3).

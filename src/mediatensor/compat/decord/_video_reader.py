@@ -32,7 +32,7 @@ _MAX_OPEN_FILES = 32
 
 
 class DECORDLimitReachedError(DecodeError):
-    """More frames than ``fault_tol`` allows could not be decoded.
+    """More frames could not be decoded than ``fault_tol`` allows.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -42,20 +42,20 @@ class DECORDLimitReachedError(DecodeError):
 
 
 class VideoReader:
-    """Random access to the frames of a video, as arrays (H, W, 3) of uint8.
+    """Reads frames of a video by index, as arrays (H, W, 3) of uint8.
 
-    `next` returns the frame after the last frame that was read, or the frame that `seek` moved to.
+    `next` returns the frame after the last one that was read, or the frame to which `seek` moved.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
         ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device.
-        width: Width of the resized frames; 0 or a negative number keeps the video's width.
-        height: Height of the resized frames; 0 or a negative number keeps the video's height.
-        num_threads: Codec threads; 0 shares the budget of the process.
-        fault_tol: Maximum number of frames (below 1: share of all frames) that may fail to decode. The nearest frame
-            replaces each of them. A negative number, the default, means no limit; a warning names the frames. On a
-            GPU, a frame that cannot be decoded always raises.
-        timeout_seconds: Time limit of a call. With a limit, the reader decodes in a separate process. ``None`` for no
+        width: Width to which frames are resized. 0 or a negative number keeps the video's width.
+        height: Height to which frames are resized. 0 or a negative number keeps the video's height.
+        num_threads: Number of codec threads. 0 means a share of the process's budget.
+        fault_tol: Largest number of frames that may fail to decode; below 1, the largest share of all frames. The
+            nearest frame replaces each of them. A negative number, the default, means no limit; a warning names the
+            frames. On a GPU, a frame that cannot be decoded always raises an error.
+        timeout_seconds: Time limit of a call. With a limit, the reader decodes in a separate process. ``None`` means no
             limit. Not in decord.
 
     Raises:
@@ -128,10 +128,10 @@ class VideoReader:
         return bridge_out(self._read([self._position])[0])
 
     def get_batch(self, indices: Any) -> Any:
-        """Return the frames (N, H, W, 3) at any indices, in the order of the indices. Duplicates are decoded once.
+        """Return the frames (N, H, W, 3) at some indices, in the order of the indices. Duplicates are decoded once.
 
         Args:
-            indices: Frame indices from -len to len - 1, as a list, an array or a tensor.
+            indices: Frame indices between -len and len - 1, as a list, an array or a tensor.
 
         Raises:
             OutOfRangeError: if an index is out of bounds.
@@ -152,7 +152,7 @@ class VideoReader:
             idx: An index, a list of indices, or a slice.
 
         Returns:
-            Start and end in seconds as float32: (2,) for one index, otherwise (N, 2).
+            Start and end in seconds as float32: (2,) for a single index, otherwise (N, 2).
 
         Raises:
             OutOfRangeError: if an index is out of bounds.
@@ -175,11 +175,11 @@ class VideoReader:
         return list(self._key_indices)
 
     def get_avg_fps(self) -> float:
-        """Return frames per second from the header or, if the header has no rate, from the frame times."""
+        """Return the frames per second according to the header or, if not stated there, to the frame times."""
         return self._average_fps
 
     def seek(self, pos: int) -> None:
-        """Set the position to a key frame: the next one when seeking forwards, the previous one when seeking backwards.
+        """Move to the next key frame from ``pos`` if ``pos`` is ahead of the position, otherwise to the previous one.
 
         Raises:
             InvalidArgumentError: if the frame does not exist.
@@ -199,7 +199,7 @@ class VideoReader:
             self._position = keys[max(bisect_right(keys, pos) - 1, 0)]
 
     def seek_accurate(self, pos: int) -> None:
-        """Set the position to a frame.
+        """Move to a frame.
 
         Raises:
             InvalidArgumentError: if the frame does not exist.
@@ -211,7 +211,7 @@ class VideoReader:
         self._position = self._frame_of(pos)
 
     def skip_frames(self, num: int = 1) -> None:
-        """Advance by a number of frames, at most to the end of the video.
+        """Advance by a number of frames, but not beyond the end of the video.
 
         Raises:
             InvalidArgumentError: if ``num`` is not a positive whole number.
@@ -226,7 +226,7 @@ class VideoReader:
         return whole_number("pos", pos, at_least=0, at_most=len(self) - 1)
 
     def _seconds(self, idx: Any) -> NumpyArray[np.float64]:
-        """Return the times of `get_frame_timestamp` as float64."""
+        """Return the result of `get_frame_timestamp` as float64."""
         if isinstance(idx, slice):
             return self._times[idx]
         if np.ndim(idx) == 0:
@@ -235,7 +235,7 @@ class VideoReader:
         return self._times[whole_indices(idx, len(self))]
 
     def _read(self, indices: list[int]) -> Tensor:
-        """Return frames (N, H, W, 3), and set the position to the frame after the last of these frames."""
+        """Return frames (N, H, W, 3), and move to the frame after the last of them."""
         batch: FrameBatch = self._calls.run(methodcaller("get_frames_at", indices))
         if indices:
             self._position = indices[-1] + 1
@@ -265,7 +265,7 @@ class VideoReader:
 
 
 def _open_decoder(source: Any, device: str, width: int, height: int, num_threads: int) -> VideoDecoder:
-    """Open the decoder of a reader. A width or height of 0 or less keeps the video's width or height."""
+    """Open the decoder of a reader. If width or height is 0 or less, it stays as in the video."""
     decoder = VideoDecoder(
         source,
         dimension_order="NHWC",
@@ -282,7 +282,7 @@ def _open_decoder(source: Any, device: str, width: int, height: int, num_threads
 
 
 def _describe(decoder: VideoDecoder) -> tuple[Tensor, list[int], float]:
-    """Return start and end times of all frames (N, 2), the key frame indices, and the frame rate."""
+    """Return the start and end times of all frames (N, 2), the key frame indices, and the frame rate."""
     index, metadata = decoder.frame_index, decoder.metadata
     begins = index.pts_seconds
     fps = metadata.average_fps_from_header or metadata.average_fps or 0.0
@@ -290,22 +290,22 @@ def _describe(decoder: VideoDecoder) -> tuple[Tensor, list[int], float]:
 
 
 class VideoLoader:
-    """An iterator over frame batches of several videos. It iterates once, and once more after each `reset`.
+    """Iterates over batches of frames from several videos: once, and again after each `reset`.
 
-    A batch has every ``interval + 1``-th frame of one video. ``skip`` frames separate it from the next batch. As in
-    decord, no batch includes the last frame of a video, and incomplete batches are dropped.
+    A batch has every ``interval + 1``-th frame of a video. ``skip`` frames lie between it and the next batch. As in
+    decord, no batch has the last frame of a video, and incomplete batches are dropped.
 
     Args:
         uris: Paths or URLs.
-        ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device. Only the first device
-            of a list is used.
+        ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device. If it is a list, only the first
+            device is used.
         shape: (frames per batch, height, width, 3). Frames are resized to this size.
         interval: Number of frames to skip between two frames of a batch.
         skip: Number of frames to skip between two batches.
-        shuffle: 0 for videos in their order; 1 for a random interleaving of the videos, each in time order; 2 for
+        shuffle: 0 for videos in their order; 1 for a random interleaving of the videos, each in order of time; 2 for
             batches in random order. The order depends on Python's ``random.seed``.
         prefetch: Has no effect.
-        timeout_seconds: Time limit of a call, as for `VideoReader`. One process reads all videos.
+        timeout_seconds: Time limit of a call, see `VideoReader`. A single process reads all videos.
 
     Raises:
         DECORDError: if a source cannot be read or has no video, or an argument is invalid.
@@ -352,12 +352,12 @@ class VideoLoader:
         self.reset()
 
     def _plan_batches(self, lengths: list[int]) -> list[tuple[int, int]]:
-        """Return (video number, first frame index) of each batch, unshuffled."""
+        """Return (video number, first frame index) of each batch, before shuffling."""
         span = (self._num_frames - 1) * self._step + 1
         batches = []
         for number, length in enumerate(lengths):
             last = length - 1
-            # In decord, a batch may end with the second to last frame only for this value of shuffle.
+            # In decord, only this value of shuffle allows a batch to end with the second to last frame.
             count = (last + self._skip) // (span + self._skip)
             starts = [batch * (span + self._skip) for batch in range(count)]
             is_kept = self._shuffle == _FILES_SHUFFLED
@@ -368,7 +368,7 @@ class VideoLoader:
         return len(self._batches)
 
     def reset(self) -> None:
-        """Restart the iteration, in a new order if the order is random.
+        """Start the iteration again. A random order is drawn again.
 
         Example:
             >>> from mediatensor.compat.decord import VideoLoader, cpu
@@ -412,7 +412,7 @@ class VideoLoader:
         return bridge_out(batch.data), bridge_out(torch.tensor([(number, index) for index in indices]))
 
     def next(self) -> tuple[Any, Any]:
-        """Return the next batch, like ``next(loader)``.
+        """Return the next batch; the same as ``next(loader)``.
 
         Raises:
             StopIteration: after the last batch.
@@ -429,7 +429,7 @@ class VideoLoader:
 
 
 class _Files:
-    """The videos of a loader. Recently read videos stay open."""
+    """The videos of a loader. The most recently read videos stay open."""
 
     def __init__(self, uris: list[Any], device: str, width: int, height: int) -> None:
         self._uris = uris

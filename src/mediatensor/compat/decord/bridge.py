@@ -1,4 +1,4 @@
-"""Selection of the array type that readers return: `NDArray`, or the type of another library.
+"""Select the array type that readers return: `NDArray`, or the type of another library.
 
 >>> from mediatensor.compat import decord
 >>> with decord.bridge.use_torch():
@@ -26,19 +26,19 @@ _BRIDGES: dict[str, Callable[[Tensor], Any]] = {
     "numpy": lambda tensor: tensor.cpu().numpy(),
 }
 _thread_bridge = threading.local()
-# Threads that did not set a bridge use the bridge of the main thread.
+# Threads that have not set a bridge use the bridge of the main thread.
 _main_bridge = ["native"]
 
 
 def set_bridge(new_bridge: str) -> None:
-    """Select the type of results in this thread. The main thread's choice is the default of other threads.
+    """Select the type of results in this thread. Other threads use the main thread's choice by default.
 
     Args:
         new_bridge: ``"native"`` for `NDArray`, ``"torch"`` for a tensor on the reader's device, or ``"numpy"``.
 
     Raises:
-        InvalidArgumentError: if ``new_bridge`` has another value. The libraries of decord's other bridges
-            (``"mxnet"``, ``"tensorflow"``, ``"tvm"``) accept native results through DLPack.
+        InvalidArgumentError: if ``new_bridge`` has another value. The libraries of decord's other bridges (``"mxnet"``,
+            ``"tensorflow"``, ``"tvm"``) accept native results through DLPack.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -77,7 +77,7 @@ def bridge_out(tensor: Tensor) -> Any:
 
 @contextmanager
 def use_torch() -> Iterator[None]:
-    """Make readers return tensors within a ``with`` block.
+    """Make readers return tensors during a ``with`` block.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -91,7 +91,7 @@ def use_torch() -> Iterator[None]:
 
 @contextmanager
 def use_numpy() -> Iterator[None]:
-    """Make readers return numpy arrays within a ``with`` block.
+    """Make readers return numpy arrays during a ``with`` block.
 
     Example:
         >>> from mediatensor.compat import decord

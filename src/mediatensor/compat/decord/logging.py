@@ -35,7 +35,7 @@ CRITICAL = FATAL
 
 
 def set_level(lvl: int = ERROR) -> None:
-    """Check the argument, and do nothing: this library does not log, but raises exceptions and warns.
+    """Check the argument, and do nothing else. This library does not log; it raises exceptions and warns.
 
     Args:
         lvl: A level of decord.

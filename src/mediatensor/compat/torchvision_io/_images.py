@@ -41,7 +41,7 @@ def write_file(filename: Any, data: Tensor) -> None:
     """Write the bytes of a tensor (N,) of uint8 to a file.
 
     Raises:
-        InvalidArgumentError: if ``data`` is not such a tensor.
+        InvalidArgumentError: if ``data`` is not a 1-D uint8 tensor.
         WriteError: if the file cannot be written.
 
     Example:
@@ -64,7 +64,7 @@ def read_image(
     *,
     timeout_seconds: float | None = None,
 ) -> Tensor:
-    """Read an image file. Arguments, result and errors are as for `decode_image`.
+    """Read an image file. See `decode_image` for arguments, result and errors.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import read_image
@@ -85,17 +85,19 @@ def decode_image(
 
     Args:
         input: The bytes of a file as a tensor (N,) of uint8, or a path.
-        mode: Channels of the result, see `ImageReadMode`. The default keeps the file's channels, but GIF becomes RGB.
-        apply_exif_orientation: Whether to rotate the image upright according to its EXIF data.
-        timeout_seconds: Time limit of decoding in a separate process; ``None`` for no limit.
+        mode: Channels of the result, see `ImageReadMode`. By default, the channels stay as in the file, but GIF becomes
+            RGB.
+        apply_exif_orientation: Whether to turn the image upright according to its EXIF data.
+        timeout_seconds: Time limit for decoding, which then happens in a separate process; ``None`` means no limit.
 
     Returns:
-        A tensor (C, H, W), or (N, C, H, W) for an animation; uint16 if the file has more than 8 bits, otherwise uint8.
+        A tensor (C, H, W), or (N, C, H, W) for an animation. Its dtype is uint16 if the file has more than 8 bits per
+        sample, otherwise uint8.
 
     Raises:
         OpenError, DecodeError: if the input is not an image, or is damaged.
         SourceTypeError, SourceNotFoundError, ReadError: if the input cannot be read.
-        InvalidArgumentError: if ``mode`` is not a known mode.
+        InvalidArgumentError: if ``mode`` is unknown.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_image, read_file
@@ -116,11 +118,11 @@ def decode_jpeg(
     """Decode a JPEG file to a tensor, or a list of JPEG files to a list of tensors.
 
     Args:
-        input, mode, apply_exif_orientation, timeout_seconds: As for `decode_image`.
-        device: Device of the result. Decoding runs on the CPU.
+        input, mode, apply_exif_orientation, timeout_seconds: See `decode_image`.
+        device: Device of the result. Decoding is always on the CPU.
 
     Raises:
-        OpenError: if the input is not a JPEG file. Other errors are as for `decode_image`.
+        OpenError: if the input is not a JPEG file. For other errors, see `decode_image`.
 
     Example:
         >>> import torch
@@ -141,7 +143,7 @@ def decode_png(
     *,
     timeout_seconds: float | None = None,
 ) -> Tensor:
-    """Decode a PNG file, like `decode_image`.
+    """Decode a PNG file. See `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_png, read_file
@@ -152,7 +154,7 @@ def decode_png(
 
 
 def decode_gif(input: Any, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a GIF file to RGB, like `decode_image`.
+    """Decode a GIF file to RGB. See `decode_image`.
 
     Example:
         >>> import io, torch
@@ -167,7 +169,7 @@ def decode_gif(input: Any, *, timeout_seconds: float | None = None) -> Tensor:
 
 
 def decode_webp(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a WebP file, like `decode_image`.
+    """Decode a WebP file. See `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_webp, read_file
@@ -178,7 +180,7 @@ def decode_webp(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def decode_avif(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode an AVIF file, like `decode_image`.
+    """Decode an AVIF file. See `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_avif, read_file
@@ -189,7 +191,7 @@ def decode_avif(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a HEIC file, like `decode_image`. This needs the extra ``heic``.
+    """Decode a HEIC file. Needs the extra ``heic``. See `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_heic, read_file
@@ -200,10 +202,10 @@ def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def encode_jpeg(input: Any, quality: int = 75) -> Any:
-    """Encode an image (1 or 3, H, W) of uint8 as JPEG bytes (N,); for a list of images, return a list.
+    """Encode a uint8 image (1 or 3, H, W) as JPEG; return its bytes (N,). For a list of images, return a list.
 
     Raises:
-        InvalidArgumentError: if ``input`` is not such an image, or ``quality`` is not in 1 to 100.
+        InvalidArgumentError: if ``input`` is not such an image, or ``quality`` is not between 1 and 100.
 
     Example:
         >>> import torch
@@ -217,10 +219,10 @@ def encode_jpeg(input: Any, quality: int = 75) -> Any:
 
 
 def write_jpeg(input: Tensor, filename: Any, quality: int = 75) -> None:
-    """Write an image (1 or 3, H, W) of uint8 as a JPEG file.
+    """Write a uint8 image (1 or 3, H, W) as a JPEG file.
 
     Raises:
-        InvalidArgumentError, WriteError: as for `encode_jpeg`, or if the file cannot be written.
+        InvalidArgumentError, WriteError: see `encode_jpeg`; or if the file cannot be written.
 
     Example:
         >>> import torch
@@ -233,10 +235,10 @@ def write_jpeg(input: Tensor, filename: Any, quality: int = 75) -> None:
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
-    """Encode an image (1 or 3, H, W) as PNG bytes (N,).
+    """Encode an image (1 or 3, H, W) as PNG; return its bytes (N,).
 
     Raises:
-        InvalidArgumentError: if ``input`` is not such an image, or ``compression_level`` is not in 0 to 9.
+        InvalidArgumentError: if ``input`` is not such an image, or ``compression_level`` is not between 0 and 9.
 
     Example:
         >>> import torch
@@ -251,7 +253,7 @@ def write_png(input: Tensor, filename: Any, compression_level: int = 6) -> None:
     """Write an image (1 or 3, H, W) as a PNG file.
 
     Raises:
-        InvalidArgumentError, WriteError: as for `encode_png`, or if the file cannot be written.
+        InvalidArgumentError, WriteError: see `encode_png`; or if the file cannot be written.
 
     Example:
         >>> import torch

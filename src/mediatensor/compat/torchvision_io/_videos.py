@@ -28,7 +28,7 @@ from .._bounded_calls import BoundedCalls, run_bounded
 #: A time in seconds, or in units of a stream's time base.
 Time: TypeAlias = float | Fraction
 
-# Samples per audio frame. torchvision returns codec frames, which have 1,024 samples for AAC.
+# Samples per audio frame. torchvision returns the codec's frames, which have 1,024 samples in AAC.
 _SAMPLES_AT_A_TIME = 1024
 _SECONDS_DECODED_AT_A_TIME = 1.0
 
@@ -44,26 +44,27 @@ def read_video(
 ) -> tuple[Tensor, Tensor, dict[str, Any]]:
     """Read the frames and the audio of a time range.
 
-    The result has all frames with start_pts <= pts <= end_pts, and the frame that is already shown at ``start_pts``.
-    Audio is from [start_pts, end_pts). Only the first video stream and the first audio stream are read.
+    The result has all frames with start_pts <= pts <= end_pts, and the frame that is still shown at ``start_pts``.
+    Audio covers [start_pts, end_pts). Only the first video stream and the first audio stream are read.
 
     Args:
         filename: A path or URL.
         start_pts: Start of the range.
-        end_pts: End of the range, inclusive for frames; ``None`` for the end of the file.
-        pts_unit: ``"sec"`` for seconds, or ``"pts"`` for time base units of the video (without video, of the audio).
+        end_pts: End of the range, inclusive for frames; ``None`` means the end of the file.
+        pts_unit: ``"sec"`` for seconds, or ``"pts"`` for units of the video's time base (of the audio's, if there is no
+            video).
         output_format: ``"THWC"`` or ``"TCHW"``, in upper or lower case.
-        timeout_seconds: Time limit of reading in a separate process; ``None`` for no limit.
+        timeout_seconds: Time limit for reading, which then happens in a separate process; ``None`` means no limit.
 
     Returns:
-        Frames (T, H, W, 3) or (T, 3, H, W) of uint8, samples (channels, N) of float32 in [-1, 1], and a dictionary with
-        ``"video_fps"`` and ``"audio_fps"`` of existing streams. Without frames, the tensor is
-        (0, 1, 1, 3); without samples, (1, 0).
+        Frames (T, H, W, 3) or (T, 3, H, W) of uint8, samples (channels, N) of float32 in [-1, 1], and a dictionary that
+        has ``"video_fps"`` and ``"audio_fps"`` for the streams that exist. If there are no frames, their shape is (0,
+        1, 1, 3); if there are no samples, (1, 0).
 
     Raises:
         InvalidArgumentError: if an argument is invalid, or end_pts < start_pts.
         SourceNotFoundError, OpenError, ReadError: if the file cannot be read.
-        DecodeError: if the audio is damaged. Frames that cannot be decoded are omitted, with a warning.
+        DecodeError: if the audio is damaged. Frames that cannot be decoded are left out, with a warning.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import read_video
@@ -93,11 +94,12 @@ def read_video_timestamps(
 
     Args:
         filename: A path or URL.
-        pts_unit: ``"sec"`` for seconds as `Fraction`, or ``"pts"`` for whole numbers of time base units.
-        timeout_seconds: Time limit of reading in a separate process; ``None`` for no limit.
+        pts_unit: ``"sec"`` for seconds as `Fraction`, or ``"pts"`` for whole numbers of units of the time base.
+        timeout_seconds: Time limit for reading, which then happens in a separate process; ``None`` means no limit.
 
     Returns:
-        Ascending times, and frames per second from the header; ``([], None)`` for a file without video.
+        The times in ascending order, and the frames per second according to the header; ``([], None)`` for a file
+        without video.
 
     Raises:
         InvalidArgumentError: if ``pts_unit`` has another value.
@@ -123,7 +125,7 @@ def _streams_of(source: Any, media_type: str) -> list[Any]:
 
 
 def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor, Tensor, dict[str, Any], int]:
-    """Return frames (T, H, W, 3), samples (channels, N), a dict with the two rates, and the number of lost frames."""
+    """Return frames (T, H, W, 3), samples (channels, N), a dict of the two rates, and the number of missing frames."""
     info: dict[str, Any] = {}
     frames, num_lost = torch.empty((0, 1, 1, 3), dtype=torch.uint8), 0
     unit = None
@@ -158,7 +160,7 @@ def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor
 
 
 def _frames_of(index: FrameIndex, start: Time, end: Time, is_seconds: bool) -> list[int]:
-    """Return the frame indices of a range. As in torchvision, seconds are rounded outwards to time base units."""
+    """Return the indices of the frames in a range. As in torchvision, seconds are rounded outwards to the time base."""
     if is_seconds:
         start = math.floor(start * (1 / index.time_base))
         end = end if end == math.inf else math.ceil(end * (1 / index.time_base))
@@ -180,16 +182,16 @@ def _timestamps(source: Any) -> tuple[list[int], Fraction, float | None] | None:
 
 
 class VideoReader:
-    """An iterator over one stream that yields dictionaries with ``"data"`` and the time ``"pts"`` in seconds.
+    """Iterates over one stream. Each item is a dictionary with ``"data"`` and the time ``"pts"`` in seconds.
 
-    The data of a video frame is (3, H, W) of uint8. The data of audio is (samples, channels) of float32 in
-    [-1, 1], with up to 1,024 samples in each dictionary.
+    For video, the data are a frame (3, H, W) of uint8. For audio, they are up to 1,024 samples (samples, channels) of
+    float32 in [-1, 1].
 
     Args:
         src: A path or URL, or the contents of a file as ``bytes`` or a 1-D uint8 tensor.
-        stream: ``"video"`` or ``"audio"`` for the first stream of a type; ``"audio:1"`` for the second audio stream.
-        num_threads: Codec threads; 0 shares the budget of the process.
-        timeout_seconds: Time limit of a call. With a limit, the reader decodes in a separate process. ``None`` for no
+        stream: ``"video"`` or ``"audio"`` for the first stream of this type; ``"audio:1"`` for the second audio stream.
+        num_threads: Number of codec threads. 0 means a share of the process's budget.
+        timeout_seconds: Time limit of a call. With a limit, the reader decodes in a separate process. ``None`` means no
             limit.
 
     Raises:
@@ -238,11 +240,11 @@ class VideoReader:
         return {"data": data, "pts": pts_seconds}
 
     def seek(self, time_s: float, keyframes_only: bool = False) -> VideoReader:
-        """Set the position to the first frame at or after a time.
+        """Move to the first frame at or after a time.
 
         Args:
             time_s: Time in seconds. Negative times mean 0.
-            keyframes_only: Whether to seek to the last key frame at or before the time instead.
+            keyframes_only: Whether to move to the last key frame at or before the time instead.
 
         Returns:
             The reader itself.
@@ -284,13 +286,13 @@ class VideoReader:
         }
 
     def set_current_stream(self, stream: str) -> bool:
-        """Select another stream, and read it from its start.
+        """Select another stream. It is read from its start.
 
         Args:
-            stream: The stream, as for the constructor.
+            stream: The stream, written as in the constructor.
 
         Returns:
-            Whether the stream exists. If not, the reader keeps its stream and position.
+            Whether the stream exists. If it does not, the reader keeps its stream and position.
 
         Raises:
             InvalidArgumentError: if ``stream`` is not a name such as ``"video:0"``.
@@ -318,7 +320,7 @@ class VideoReader:
 
 @dataclass
 class _Streams:
-    """The decoders of a file. Each is opened when its stream is first read."""
+    """The decoders of a file. Each is opened when its stream is read for the first time."""
 
     source: Any
     num_threads: int
@@ -327,7 +329,7 @@ class _Streams:
     decoded: tuple[int, int, Tensor] | None = None
 
     def headers(self) -> list[tuple[str, int, float | None, float | None]]:
-        """Return (media type, index, rate, duration) of each video and audio stream, from the headers."""
+        """Return (media type, index, rate, duration) of each video and audio stream according to the headers."""
         headers = []
         for stream in get_container_metadata(self.source).streams:
             if stream.media_type in ("video", "audio"):
@@ -366,7 +368,7 @@ class _Streams:
         begin, rate = decoder.metadata.begin_stream_seconds, decoder.metadata.sample_rate or 1
         kept = self.decoded
         if kept is None or kept[0] != stream_index or not kept[1] <= position < kept[1] + kept[2].shape[1]:
-            # Decode a multiple of the piece size, so that every piece is complete.
+            # Decode a multiple of the number of samples per piece, so that all pieces are complete.
             count = math.ceil(_SECONDS_DECODED_AT_A_TIME * rate / _SAMPLES_AT_A_TIME) * _SAMPLES_AT_A_TIME
             start, stop = begin + position / rate, begin + (position + count) / rate
             try:
@@ -391,19 +393,20 @@ def write_video(
     *,
     timeout_seconds: float | None = None,
 ) -> None:
-    """Write frames, and optionally audio, to a file atomically.
+    """Write frames and, optionally, audio to a file atomically.
 
     Args:
-        filename: A path; its extension selects the container.
+        filename: A path. Its extension selects the container.
         video_array: Frames (T, H, W, 3). They are converted to uint8.
-        fps: Frames per second. It may be fractional.
-        video_codec: Name of an FFmpeg encoder. Its pixel format is ``"yuv420p"``, but RGB for ``"libx264rgb"``.
+        fps: Frames per second. It need not be a whole number.
+        video_codec: Name of an FFmpeg encoder. The pixel format is ``"yuv420p"``, except that ``"libx264rgb"`` uses
+            RGB.
         options: Encoder options, such as ``{"crf": "17"}``.
         audio_array: Samples (channels, N): floats in [-1, 1], or integers in the range of their type.
         audio_fps: Samples per second.
-        audio_codec: Name of an audio encoder; ``None`` for the container's default.
+        audio_codec: Name of an audio encoder; ``None`` means the container's default.
         audio_options: ``{"b": bits_per_second}``.
-        timeout_seconds: Time limit of encoding in a separate process; ``None`` for no limit.
+        timeout_seconds: Time limit for encoding, which then happens in a separate process; ``None`` means no limit.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.
