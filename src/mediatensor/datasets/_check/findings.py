@@ -176,7 +176,7 @@ class MediaFacts:
         video_codec: FFmpeg's name of the video codec.
         width: Width of the frames, after rotation.
         height: Height of the frames, after rotation.
-        rotation: Angle in degrees, counter-clockwise, by which the file wants its frames rotated for display.
+        rotation: Counter-clockwise angle in degrees by which frames are rotated for display.
         num_frames: Number of frames.
         average_fps: Frames per second.
         num_key_frames: Number of key frames.
