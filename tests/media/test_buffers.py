@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import mmap
 import os
 import pickle
 import random
@@ -240,6 +241,17 @@ def test_unused_memory_is_freed_after_a_minute() -> None:
     now = 200
     pool.empty((5,), "uint8")
     assert idle_bytes(pool) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="zeroes pages as Linux does")
+def test_kernel_may_free_idle_memory_beyond_the_limit() -> None:
+    pool = buffers.Pool()
+    pool.always_idle_bytes = 8 * MB
+    pool.free_lazily = mmap.MADV_DONTNEED  # frees at once; the content of freed pages is 0
+    arrays = [pool.empty((4 * MB,), "uint8") for _ in range(3)]
+    while arrays:
+        arrays.pop().fill(1)
+    assert [block.max() for block in pool.idle_blocks()] == [1, 1, 0]
 
 
 def test_memory_in_steady_use_stays() -> None:

@@ -19,7 +19,7 @@ import torch
 import media
 from damaging import flipped, garbage, plain_decode, with_damage, zeros
 from mediatensor import Frame, FrameBatch, ReplacedFrame, set_index_cache
-from mediatensor._engine.common.messages import forget_warnings
+from mediatensor._engine.common.messages import forget_warnings, warn_once
 from mediatensor.cli import main
 from mediatensor.datasets import check_dataset
 from mediatensor.decoders import FrameIndex, VideoDecoder
@@ -402,6 +402,14 @@ def test_a_report_of_a_hole_moves_with_its_frame() -> None:
     batch = FrameBatch(torch.zeros(4, 3, 4, 6), torch.arange(4), torch.ones(4), replaced=(report,))
     assert batch[1:].replaced == (replace(report, position=1),)
     assert batch[3:].replaced == ()
+
+
+def test_warnings_are_remembered_within_a_limit() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name in [*range(5000), 4999, 0]:  # 0 has been forgotten
+            warn_once(f"{name}.mp4 is damaged")
+    assert [str(warning.message).partition(".")[0] for warning in caught] == [*map(str, range(5000)), "0"]
 
 
 # Elsewhere

@@ -62,6 +62,15 @@ def test_a_device_that_is_not_there(fake_device: torch.device, device: Any) -> N
     assert "\n" not in str(raised.value)
 
 
+def test_cuda_device_beyond_the_last_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for count, words in ((1, "1 CUDA device"), (2, "2 CUDA devices")):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        with pytest.raises(InvalidArgumentError, match=rf"device: cuda:{count}\..*finds {words},"):
+            decoders.decode_png(encoded(picture(), "png"), device=f"cuda:{count}")
+        assert checked_device(f"cuda:{count - 1}").index == count - 1
+
+
 def test_copies_are_waited_for_where_they_read_memory_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = []
     monkeypatch.setattr(Tensor, "to", lambda self, device, non_blocking: waits.append(not non_blocking))

@@ -107,6 +107,20 @@ def test_stepping_backwards_decodes_each_gop_once(step: int, name: str, folder: 
     assert cost <= len(rgb) + longest + 4 * len(key_frames)
 
 
+def test_step_back_skips_frames_that_do_not_fit(
+    clip: Path, decoder: VideoDecoder, picture_bytes: int, count: Count
+) -> None:
+    """B pictures that are not references need no decoding if the cache cannot hold them."""
+    mediatensor.set_frame_cache_bytes(picture_bytes)
+    wanted = 2 * GOP - 2
+    with VideoDecoder(clip, num_ffmpeg_threads=1) as other:
+        len(other)
+        cost = count(lambda: other[wanted])
+    assert cost < GOP - 3
+    decoder[wanted + 1]
+    assert count(lambda: decoder[wanted]) <= cost + 1  # the codec may return one more frame
+
+
 def test_reversed_decodes_each_gop_once(decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Count) -> None:
     frames: list[torch.Tensor] = []
     assert count(lambda: frames.extend(reversed(decoder))) <= len(decoder) + GOP

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import io
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import av
@@ -340,6 +342,21 @@ def test_heic_leaves_pillow_as_it_is() -> None:
     heic_file = heic(images.picture(64, 80), "RGB", (80, 64))
     decode_image(heic_file)
     assert "HEIF" not in Image.OPEN
+
+
+@pytest.mark.parametrize("size", [(0, 61), (79, 0)])
+def test_heic_cropped_to_nothing_is_refused(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytearray(heic(images.picture(61, 79), "RGB", (79, 61)))
+    at = data.index(b"clap") + 4  # width and height of the crop, as fractions
+    assert struct.unpack_from(">4I", data, at) == (79, 1, 61, 1)
+    struct.pack_into(">4I", data, at, size[0], 1, size[1], 1)
+    with pytest.raises(OpenError):
+        decode_heic(bytes(data))
+    # Older versions of libheif, such as 1.19, return a picture of this size.
+    old = SimpleNamespace(open_heif=lambda *_, **__: [SimpleNamespace(size=size, info={"bit_depth": 8}, mode="RGB")])
+    monkeypatch.setitem(sys.modules, "pillow_heif", old)
+    with pytest.raises(OpenError, match=f"{size[0]}x{size[1]} pixels"):
+        decode_heic(bytes(data))
 
 
 def test_without_pillow_heif_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from audio_exactness import Truth, assert_range
 from audio_oracles import frame_samples, linear_decode_samples
 from media_audio import ALL_CLIPS
 from media_audio_surgery import id3_size, speex_ogg, with_id3_picture, without_first_mp3_frame
+from mediatensor._engine.containers.joined_files import time_restarts
 from mediatensor.datasets import AudioClips
 from mediatensor.decoders import AudioDecoder, AudioVideoDecoder
 from mediatensor.errors import DecodeError, OutOfRangeError, ReadError
@@ -236,6 +237,20 @@ def test_damage_is_not_taken_for_joined_parts(folder: Path) -> None:
     path.write_bytes(data[: len(data) // 2] + _GARBAGE * 10 + data[len(data) // 2 :])
     with AudioDecoder(path) as decoder, pytest.raises(DecodeError):
         decoder.get_all_samples()
+
+
+def _transport_packet(pid: int, pts: int) -> bytes:
+    """Return a packet in which a unit of audio with this time starts (ISO 13818-1, 2.4.3)."""
+    time = [pts >> 29 & 14 | 0x21, pts >> 22 & 255, pts >> 14 & 254 | 1, pts >> 7 & 255, pts << 1 & 254 | 1]
+    packet = bytes([0x47, 0x40 | pid >> 8, pid & 255, 0x10, 0, 0, 1, 0xC0, 0, 0, 0x80, 0x80, 5, *time])
+    return packet.ljust(188, b"\xff")
+
+
+@pytest.mark.parametrize(("second_pid", "is_joined"), [(0x101, False), (0x200, False), (0x100, True)])
+def test_clocks_of_two_streams_are_not_compared(second_pid: int, is_joined: bool) -> None:
+    pairs = [_transport_packet(0x100, n) + _transport_packet(second_pid, n + 900_000) for n in range(0, 9000, 90)]
+    data = b"".join(pairs)
+    assert time_restarts("mpegts", lambda at, size: data[at : at + size], len(data)) == is_joined
 
 
 def test_joined_audio_with_video_is_read(folder: Path) -> None:

@@ -96,6 +96,8 @@ def test_in_containers_that_ffmpeg_wrote(
         found = [(start, end, words.replace(", {kept}", ",")) for start, end, words in found]
         if codec == "mov_text":
             expected[0] = (1.0, 2.0, expected[0][2])
+            with pytest.raises(InvalidArgumentError, match="always UTF-8"):
+                SubtitleDecoder(path, encoding="cp1252")
     assert [words for _, _, words in found] == [words for _, _, words in expected]
     for moment in (0, 1):
         assert [row[moment] for row in found] == pytest.approx([row[moment] for row in expected], abs=0.0011)
@@ -208,6 +210,18 @@ def test_other_encodings() -> None:
 def test_encodings_that_are_refused(encoding: str, subrip: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=encoding):
         SubtitleDecoder(subrip, encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    ("codec", "line"),
+    [("microdvd", "{{{0}}}{{{0}9}}Hello\n"), ("mpl2", "[{0}][{0}9]Hello\n")],
+    ids=["microdvd", "mpl2"],
+)
+def test_text_decoded_by_ffmpeg_takes_no_encoding(codec: str, line: str) -> None:
+    data = "".join(line.format(number) for number in range(1, 6)).encode()
+    assert [subtitle.text for subtitle in SubtitleDecoder(data)] == ["Hello"] * 5
+    with pytest.raises(InvalidArgumentError, match=f"codec {codec}, which is always UTF-8"):
+        SubtitleDecoder(data, encoding="cp1252")
 
 
 def test_missing_end_becomes_next_start() -> None:

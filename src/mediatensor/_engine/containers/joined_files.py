@@ -473,9 +473,8 @@ def id3_end(data: bytes) -> int:
 # Truncated files
 
 
-# Function that returns the end of a part (`None` if unknown), given the part's first bytes, its position, the file
-# size.
-_EndOf = Callable[[bytes, int, int], int | None]
+# Function that returns the end of a part (`None` if unknown), given the part's first bytes and its position.
+_EndOf = Callable[[bytes, int], int | None]
 # Limit for the number of boxes of an MP4 or RIFF chunks of an AVI. Files with more parts count as complete.
 _MAX_PARTS = 1 << 16
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
@@ -526,18 +525,18 @@ def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
     """Return whether one of the adjacent parts that fill the file ends after the end of the file."""
     position = 0
     for _ in range(_MAX_PARTS):
-        end = end_of(read_at(position, 16), position, file_size)
+        end = end_of(read_at(position, 16), position)
         if end is None or end >= file_size:
             return end is not None and end > file_size
         position = end
     return False
 
 
-def _box_end(header: bytes, position: int, file_size: int) -> int | None:
-    """Return the end of a box (ISO 14496-12, 4.2); ``file_size + 1`` if its header is cut off; ``None`` if unknown."""
+def _box_end(header: bytes, position: int) -> int | None:
+    """Return the end of a box (ISO 14496-12, 4.2); of its header if that is cut off; ``None`` if unknown."""
     if len(header) < 8:
         # A few zero bytes may follow the last box.
-        return file_size + 1 if any(header) else None
+        return position + 8 if any(header) else None
     size = int.from_bytes(header[:4], "big")
     if size == 1:
         size = int.from_bytes(header[8:16], "big")
@@ -547,7 +546,7 @@ def _box_end(header: bytes, position: int, file_size: int) -> int | None:
     return position + size if size >= 8 and header[4:8].isalnum() else None
 
 
-def _riff_end(header: bytes, position: int, file_size: int) -> int | None:
+def _riff_end(header: bytes, position: int) -> int | None:
     """Return the end of a RIFF chunk; ``None`` if unknown: a size of 0 or all ones is left by a killed recorder."""
     if header[:4] != b"RIFF" or len(header) < 8:
         return None

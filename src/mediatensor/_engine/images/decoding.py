@@ -63,7 +63,7 @@ def decode(
         raise _damaged(name, kind, error) from None
     except Exception as error:  # Pillow raises many kinds of exceptions for invalid headers
         raise OpenError(f"Could not open {name} as a {kind.upper()} image: {_text(error)}.") from error
-    if image.width < 1 or image.height < 1:
+    if image.width < 1 or image.height < 1:  # libheif 1.19 crops HEIC to nothing on request
         raise OpenError(f"{name} says that its picture has {image.width}x{image.height} pixels: there is none.")
     check_pixels(image.width, max(image.height, -(-image.max_pixels // image.width)))
     layout = wanted_layout(image.layout, mode)
