@@ -360,7 +360,7 @@ def _normalized(weights: NDArray[np.int64], one: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=_MAX_CACHED_TAPS)
 def compute_pair_taps(source: int, target: int, kernel: Kernel, bits: int) -> Taps:
-    """Return filters of single samples that equal filters of averages of sample pairs. ``source`` must be even."""
+    """Return filters that give the same result as filtering the averages of sample pairs. ``source`` must be even."""
     taps = compute_taps(source // 2, target, kernel, bits)
     indices = np.stack((2 * taps.indices, 2 * taps.indices + 1), axis=-1)
     return Taps(indices.reshape(len(indices), -1), np.repeat(taps.weights, 2, axis=1), 2 * taps.one)

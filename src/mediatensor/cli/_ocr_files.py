@@ -195,7 +195,7 @@ def find_files(arguments: Sequence[str], outputs_in: Callable[[Path], Container[
 
 
 def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every: float | None) -> list[Task]:
-    """Plan a task for each file. Outputs have the name of their file; equal names are numbered.
+    """Plan a task for each file. Each output is named after its file; equal names are numbered.
 
     >>> from pathlib import Path
     >>> tasks = plan_tasks(["a/scan.pdf", "scan.png", "x.mp4"], Path("out"), [], None)

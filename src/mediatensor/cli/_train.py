@@ -88,7 +88,7 @@ def _dataset(task: str, path: Path, options: Mapping[str, Any]) -> MediaDataset:
 
 
 def _generate(args: argparse.Namespace, num_rows: int, languages: str, seed: int) -> MediaDataset:
-    """Generate pages for tasks of detectors and page classifiers, and lines for all other tasks."""
+    """Generate rows: pages to train detectors and page classifiers, lines for all other tasks."""
     from ..ocr.models import detection_predictor
     from ..ocr.training import drawn_lines, drawn_pages
 

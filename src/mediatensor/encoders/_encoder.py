@@ -110,8 +110,8 @@ class Encoder(WritesToFile):
             height: Height of the frames in pixels.
             width: Width of the frames in pixels.
             frame_rate: Frames per second, evenly spaced. ``None`` means a variable rate: pass all frames as
-                `FrameBatch`, whose times are kept to 1/90000 second (in mkv and webm, to 1/1000). Because mp4 and mov
-                cannot keep durations otherwise, they then have no B-frames, unless ``extra_options`` has ``bf``.
+                `FrameBatch`, whose times are kept to 1/90000 second (in mkv and webm, to 1/1000). To keep durations,
+                mp4 and mov then have no B-frames, unless ``extra_options`` has ``bf``.
             device: Has no effect; accepted for compatibility with torchcodec. Frames may be on any device. They are
                 copied to the CPU and encoded there, unless ``codec`` names a hardware encoder such as ``"h264_nvenc"``.
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's default

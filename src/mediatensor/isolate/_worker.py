@@ -141,8 +141,8 @@ class IsolatedWorker(Closing):
     shared memory without a copy. Exceptions of ``mediatensor.errors`` and of Python keep their types.
 
     This is not a sandbox. The process runs as the same user, and can read and write the same files. An attacker who
-    takes over the process has your permissions until it ends, except that it cannot open sockets (on Linux). The
-    attacker can also falsify the results of later calls (see ``max_calls``).
+    takes over the process has your permissions until the process ends, but cannot open sockets (on Linux). The attacker
+    can also falsify the results of later calls (see ``max_calls``).
 
     Args:
         timeout_seconds: Time limit of a call, including the transfer of its result; ``None`` means no limit. The start

@@ -273,7 +273,7 @@ class SoundReader(AudioReader):
             self._divide(list(pairwise([*starts, file_size])))
 
     def _divide(self, spans: Sequence[tuple[int, int]]) -> None:
-        """If there are several parts, read them one after another; each is a (start, stop) of bytes."""
+        """If there are several parts, read them one after another. A part is a span (start, stop) of bytes."""
         if len(spans) > 1:
             parts = [SpanSource(self._source, *span) for span in spans]
             self._source, self._further_parts = parts[0], parts[1:]

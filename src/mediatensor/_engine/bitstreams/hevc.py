@@ -197,7 +197,7 @@ def _parse_structure(packet: memoryview, length_size: int | None) -> tuple[list[
 
 
 def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
-    """Return whether a stream that starts with this packet starts with a picture that decoding cannot start at."""
+    """Return whether a stream that starts with this packet starts with a picture from which decoding cannot start."""
     with suppress(ValueError):
         for unit in nal_units(packet, hevc_length_size(extradata)):
             if _kind(unit) < _NUM_PICTURE_KINDS:

@@ -1,6 +1,6 @@
-"""Memory for batches: allocated in pages that are fast to touch, and reused when a batch is gone.
+"""Memory for batches. It is allocated in pages that are fast to touch, and reused when a batch has been freed.
 
-The first touch of a page takes longer than the copy into it::
+Touching a new page for the first time takes longer than copying data into it::
 
     `empty` ──► an idle block of about the size, or new pages ──► array, tensor, views
                         ▲            (huge pages while they are        │
@@ -23,21 +23,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-# The system's allocator already reuses smaller arrays.
+# For smaller arrays, the system's allocator already reuses memory.
 _MIN_BYTES = 1 << 19
 
 _HUGE_PAGE_BYTES = 1 << 21
-# Zeroing a huge page usually takes about 0.1 ms, and zeroing small pages of the same size 0.7 ms. A huge page takes 5
-# ms if a hypervisor has yet to back it, or if the kernel must move other memory first.
+# Zeroing a huge page usually takes about 0.1 ms; zeroing small pages of the same total size takes 0.7 ms. A huge page
+# takes 5 ms if a hypervisor has not backed it yet, or if the kernel must move other memory first.
 _MAX_HUGE_PAGE_NS = 400_000
-# Allocate this many bytes in small pages before huge pages are tried again. A trial then costs 1 %.
+# Number of bytes to allocate in small pages before huge pages are tried again, so that a trial costs 1 %.
 _SMALL_BYTES = 1 << 30
 _HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE") and mmap.PAGESIZE == 4096
 
 
 @dataclass(slots=True, eq=False)
 class _Memory:
-    """A block of memory, identified by its address. ``pages`` is its mapping, ``None`` if numpy allocated the block."""
+    """A block of memory, identified by its address. ``pages`` is its mapping; ``None`` if numpy has allocated it."""
 
     content: NDArray[np.uint8]
     address: int
@@ -46,16 +46,16 @@ class _Memory:
 
 
 class Pool:
-    """Keeps unused (idle) blocks of memory for the next batch of about the same size.
+    """Keeps idle blocks of memory for later batches of about the same size.
 
-    Idle blocks and blocks in use together exceed the recent peak use by at most 128 MiB. Idle blocks have at most 1
-    GiB in total. A block that was idle for a minute returns to the system at the next call.
+    Idle blocks and blocks in use together exceed the recent peak use by at most 128 MiB. All idle blocks together have
+    at most 1 GiB. A block that has been idle for a minute is freed at the next call.
 
-    There is no lock, because a block returns in whichever thread drops the last reference to it, even during garbage
-    collection and in forked processes. Instead, every step is one atomic operation on a dictionary or a deque.
+    There is no lock, because a block is returned by any thread that drops the last reference to it, even during garbage
+    collection and in forked processes. Instead, each step is one atomic operation on a dictionary or a deque.
     """
 
-    # Class attributes, because the interpreter clears a module before the last arrays are gone.
+    # Class attributes, because the interpreter clears the module's variables before the last arrays are freed.
     always_idle_bytes = 1 << 27  # one batch of about twenty 1080p frames
     max_idle_bytes = 1 << 30
     max_idle_seconds = 60.0
@@ -89,7 +89,7 @@ class Pool:
         memory = self._take_idle(num_bytes)
         size = num_bytes if memory is None else memory.content.size
         self._bytes_in_use.append(sum(list(self._lent.values())) + size)
-        # Trim before allocating, because the system can reuse pages that were just returned.
+        # Free blocks before allocating, because the system can then reuse their pages.
         self._trim(size)
         if memory is None:
             try:
@@ -103,13 +103,13 @@ class Pool:
     def _take_idle(self, num_bytes: int) -> _Memory | None:
         for memory in reversed(list(self._idle.values())):
             fits = num_bytes <= memory.content.size <= num_bytes + num_bytes // 4
-            # Another thread may have taken this block since, and another block may have got the same address.
+            # Another thread may have taken this block meanwhile, and another block may have got its address.
             if fits and self._idle.pop(memory.address, None) is memory:
                 return memory
         return None
 
     def give_back(self, memory: _Memory) -> None:
-        """Take back a block that was lent. At interpreter exit, this may run after modules have been cleared."""
+        """Take back a block that `empty` has lent. At interpreter exit, modules may have been cleared already."""
         self._bytes_in_use.append(sum(list(self._lent.values())))
         self._lent.pop(memory.address, None)
         size = memory.content.size
@@ -117,8 +117,8 @@ class Pool:
             return
         is_much = size + sum([other.content.size for other in list(self._idle.values())]) > self.always_idle_bytes
         if is_much and memory.pages is not None and self.free_lazily is not None:
-            # The kernel frees these pages only if memory runs short. Do this before the block can be reused, so that
-            # the next owner's data cannot be freed.
+            # The kernel frees these pages only if memory runs short. This call must come before the block can be
+            # reused, or the data of its next user could be freed.
             try:
                 memory.pages.madvise(self.free_lazily)
             except OSError:  # an old kernel
@@ -128,7 +128,7 @@ class Pool:
         self._trim(0)
 
     def _trim(self, num_new_bytes: int) -> None:
-        """Free idle blocks, the longest idle first, until the limits hold with ``num_new_bytes`` to be allocated."""
+        """Free idle blocks, longest idle first, until there is room for ``num_new_bytes`` within the limits."""
         self._free_expired()
         in_use = sum(list(self._lent.values())) + num_new_bytes
         spare = max(list(self._bytes_in_use), default=0) - in_use
@@ -150,7 +150,7 @@ class Pool:
 
 
 class _Block:
-    """Memory that returns to its pool when no array uses it any more."""
+    """Memory of an array. When no array uses it any more, it returns to its pool."""
 
     def __init__(self, pool: Pool, memory: _Memory) -> None:
         self._pool = pool
@@ -161,12 +161,12 @@ class _Block:
         self._pool.give_back(self._memory)
 
 
-# Bytes to allocate in small pages before the next trial of huge pages.
+# Number of bytes to allocate in small pages before the next trial of huge pages.
 _small_bytes_left = 0
 
 
 def _choose_page_size(pages: mmap.mmap, address: int) -> None:
-    """Request huge pages for a new mapping at ``address``, as long as touching huge pages is fast."""
+    """Use huge pages for a new mapping at ``address``, as long as touching them is fast."""
     global _small_bytes_left
     size = len(pages)
     if size < 2 * _HUGE_PAGE_BYTES:
@@ -177,8 +177,8 @@ def _choose_page_size(pages: mmap.mmap, address: int) -> None:
         return
     pages.madvise(mmap.MADV_HUGEPAGE)
     num_slow = 0
-    # Touch all pages now. Touching a sample is not enough: the system hands out fast pages first, so the sample would
-    # be fast and later pages slow.
+    # Touch all pages now. Touching some of them is not enough: the system provides fast pages first, so these would be
+    # fast and later pages slow.
     for begin in range(-address % _HUGE_PAGE_BYTES, size - _HUGE_PAGE_BYTES, _HUGE_PAGE_BYTES):
         before = time.thread_time_ns()  # CPU time of this thread, so waiting for a core does not count
         pages[begin] = 0
@@ -209,5 +209,5 @@ idle_blocks = _pool.idle_blocks
 free_idle_blocks = _pool.free_idle_blocks
 
 if hasattr(os, "register_at_fork"):
-    # Writing to a page shared with the parent takes longer than writing to a new page.
+    # In the child, writing to a page shared with the parent would take longer than writing to a new page.
     os.register_at_fork(after_in_child=free_idle_blocks)

@@ -87,7 +87,7 @@ def pinned(tensor: Tensor) -> Tensor:
 
 
 def pinned_for(device: torch.device, tensor: Tensor) -> Tensor:
-    """Return the tensor in memory that can be copied to ``device`` asynchronously: page-locked memory for CUDA."""
+    """Return the tensor in memory from which copies to ``device`` can be asynchronous: page-locked for CUDA."""
     return pinned(tensor) if device.type == "cuda" else tensor
 
 

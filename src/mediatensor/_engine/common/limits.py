@@ -28,7 +28,7 @@ _MOST_SHOWN = 1e300
 
 
 def check_frames(count: float, asked_by: str) -> None:
-    """Raise for more than `MAX_FRAMES_PER_CALL` frames. ``asked_by`` is what requests them, for the message."""
+    """Raise for more than `MAX_FRAMES_PER_CALL` frames. The message starts with ``asked_by``, the argument."""
     _check(count, MAX_FRAMES_PER_CALL, "frames", asked_by)
 
 

@@ -376,7 +376,7 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
 
 
 def _split_headers(extradata: bytes) -> list[bytes] | None:
-    """Return the three headers. They follow their count and two lengths, encoded as in a page; ``None`` if invalid."""
+    """Return the three headers, which follow a count and two lengths, encoded as in a page; ``None`` if invalid."""
     if not extradata.startswith(b"\x02"):
         return None
     at, lengths = 1, []

@@ -302,7 +302,7 @@ _OPENERS: dict[str, Callable[[bytes], OpenedImage]] = {
 
 
 def _pillow(name: str, feature: str | None, data: bytes) -> Any:
-    """Return a file object of Pillow, whose pixels are not decoded yet."""
+    """Open an image with Pillow, without decoding its pixels; raise if this Pillow cannot decode the format."""
     if feature is not None and not (feature in (*features.modules, *features.codecs) and features.check(feature)):
         raise MissingDependencyError(
             f"This Pillow ({PIL.__version__}) cannot decode {name}; the wheels of Pillow on PyPI can "

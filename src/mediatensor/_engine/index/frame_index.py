@@ -309,9 +309,9 @@ class FrameIndex:
     def gop_bytes(self) -> Tensor:
         """Size of each GOP in bytes, int64 (G,): all packets from its key frame up to the next key frame in the file.
 
-        In an open GOP, a frame can follow the key frame in the file but be shown before it. It counts as part of that
-        key frame's GOP. Packets that are not shown also count, so the sum is the size of the stream in bytes. All
-        values are -1 if packet sizes are unknown (``custom_frame_mappings``).
+        In an open GOP, a frame can follow the key frame in the file but be shown before it. Such a frame counts as part
+        of that key frame's GOP. Packets that are not shown also count, so the sum is the size of the stream in bytes.
+        All values are -1 if packet sizes are unknown (``custom_frame_mappings``).
         """
         num_gops = len(self._gop_starts())
         if (self.key_frame_bytes < 0).any():

@@ -372,7 +372,7 @@ class Muxer:
 
     @contextmanager
     def reporting(self, what: str) -> Iterator[None]:
-        """Turn FFmpeg's errors in a ``with`` block into this library's errors. An error of the output comes first."""
+        """Turn FFmpeg's errors in a ``with`` block into this library's. If the output failed, raise its error."""
         with interrupts_kept():  # outermost: a signal handler may raise an OSError, such as TimeoutError
             try:
                 yield

@@ -244,7 +244,7 @@ def frame_colors(picture: Any) -> FrameColors:
 
 
 def _frame_rate(stream: Any) -> Fraction | None:
-    """Return the average rate; the guessed rate if the average is missing or more than twice as high."""
+    """Return the average frame rate; FFmpeg's guess if the average is missing or more than twice the guess."""
     average, guessed = fraction(stream.average_rate), fraction(stream.guessed_rate)
     return guessed if average is None or (guessed is not None and average > 2 * guessed) else average
 

@@ -210,7 +210,7 @@ class FrameConverter(_Converter):
             out[...] = pixels
 
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
-        """Return RGB pixels (H, W, 3) in new memory; ``None`` if the converter is not plain and needs `write`."""
+        """Return RGB pixels (H, W, 3) in new memory, or ``None`` if `write` is needed. Only for plain converters."""
         if not _takes_the_fast_path(picture) or orientation_of(picture) is not _UPRIGHT:
             return None
         try:

@@ -100,7 +100,7 @@ class DecodedPicture:
     duration_seconds: float = 0.0
 
     def luma(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Return the luma plane (H, W), upright and read-only. By default, it is not scaled to another size."""
+        """Return the luma plane (H, W), upright and read-only; scaled to ``size`` (height, width) if given."""
         orientation = orientation_of(self._picture)
         stored = orientation.size(*size) if size is not None else None
         return np.ascontiguousarray(orientation.apply(luma_of(self._picture, stored)))
@@ -110,7 +110,7 @@ class DecodedPicture:
         return cast(FrameConverter, self._converter).components_of(self._picture, size)
 
     def rgb(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Return the same upright RGB (H, W, 3) as `VideoDecoder`. By default, it is not scaled to another size."""
+        """Return the same upright RGB (H, W, 3) as `VideoDecoder`; scaled to ``size`` (height, width) if given."""
         orientation = orientation_of(self._picture)
         pixels = self._converter.empty(1, *(size or self._converter.output_size(self._picture, orientation)))[0]
         self._converter.write(self._picture, orientation, pixels)

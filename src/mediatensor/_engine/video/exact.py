@@ -89,7 +89,7 @@ class ExactFrames:
         return self._video.lend_reader(is_moved=True)
 
     def _index_up_to(self, highest: int | None) -> FrameIndex:
-        """Return an index that contains frame ``highest``, if possible one of the first frames only."""
+        """Return an index that contains frame ``highest``: of the first frames only, if that is possible."""
         if self._index is not None or highest is None:
             return self.index
         with self._lock:
@@ -157,7 +157,7 @@ class ExactFrames:
         return self.index._pts_seconds
 
     def has_frame(self, i: int) -> bool:
-        """Return whether frame ``i`` (not negative) exists. If ``i`` is low, this may not scan the whole stream."""
+        """Return whether frame ``i`` (not negative) exists. For a low ``i``, this need not scan the whole stream."""
         return i < len(self._index_up_to(i))
 
     # Frames

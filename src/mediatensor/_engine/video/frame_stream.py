@@ -212,9 +212,10 @@ class FrameStream:
     def _start_with_more_frames(
         self, segment: Segment, key_frame: int, wanted: set[int], mismatch: IndexMismatchError
     ) -> None:
-        """Restart and feed all packets, as one left out may hold a reference; next time, start one key frame earlier.
+        """Restart a segment so that the codec gets references that it may have lacked.
 
-        In an open GOP, frames may need frames from before their key frame; without these, the codec rejects packets.
+        The first time, packets that were left out are fed as well. The next time, decoding starts one key frame
+        earlier, because frames of an open GOP may refer to frames before their key frame.
         """
         feed = self._feed
         if not isinstance(mismatch, DamagedPacketError):
@@ -271,7 +272,7 @@ class _Promise(ABC):
         """Return the place of the first frame that comes out after the feed has started; ``None`` if unknown."""
 
     def max_packets(self, place: int) -> int | None:
-        """Return how many packets from the stream's start may be fed before a frame comes out; ``None`` if unknown."""
+        """Return after how many packets, from the stream's start, the frame must have come out; ``None`` if unknown."""
         return None
 
     @abstractmethod

@@ -72,7 +72,7 @@ class ByIndexRange(FrameQuery):
 
 
 class ExistingFrames(FrameQuery):
-    """Those of the given frames (ascending) that exist. Frames after the stream's last frame are left out."""
+    """The given frames (ascending), without those after the last frame of the stream."""
 
     def __init__(self, frames: Sequence[int], previous: int | None) -> None:
         self._frames = frames

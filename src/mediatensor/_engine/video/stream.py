@@ -158,7 +158,7 @@ class OpenVideo:
         return self._orientation
 
     def upright_size(self) -> tuple[int, int]:
-        """Return the upright (height, width) of the first frame before transforms; the header's if decoding fails."""
+        """Return the upright (height, width) of the first frame before transforms; if it fails, from the header."""
         with self._lock:
             if self._size is None:
                 with stages.DECODE:
