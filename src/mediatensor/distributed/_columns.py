@@ -171,8 +171,8 @@ def clip_rows(
             contents of media files ...; see `mediatensor.datasets.as_items`.
         rows_per_file: Number of rows of each file. Each row draws its own clip.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``: the kind of the files in a folder or a table.
-        media_column: Name of the column with the file, in a manifest or a Parquet file. Needed only if the name is unusual.
-        label_column: Name of the column with the label. Needed only if the name is unusual.
+        media_column: Name of the column with the file, in a manifest or a Parquet file; needed if it is unusual.
+        label_column: Name of the column with the label; needed if it is unusual.
         classes: The class names in the order of their numbers; by default, the classes of the source, sorted by name.
         columns: Further columns, with one value for each file.
 

@@ -35,7 +35,7 @@ from .reader import DecodedPacket, UnknownPositionError
 #: (frame, position, first, last, section_start): samples [first, last) of a decoded frame. Sample ``first`` of the
 #: frame is sample ``position`` of the stream. Frames with another sample rate than the stream form a section. Sample
 #: ``section_start`` of the stream is the first sample of the section, and ``position`` then counts samples of the
-#: section. Outside sections, ``section_start`` is 0. This is a plain tuple for speed: an hour of audio has 150,000.
+#: section. Outside sections, ``section_start`` is 0. This is a plain tuple for speed: an hour has 150,000 of them.
 FrameSlice = tuple[Any, int, int, int, int]
 
 # Smaller differences between time stamps and the sample count are jitter, larger ones are leaps in time.

@@ -20,7 +20,7 @@ MAX_FRAMES_PER_CALL = 1 << 20
 #: Largest number of audio samples that one call may allocate, over all channels and clips: 8 GiB as float32.
 MAX_SAMPLES_PER_CALL = 1 << 31
 
-#: Largest number of bytes of frames that are copied from a device at once. Each copy waits for the device.
+#: Largest number of bytes of frames that are copied from a device at once. A copy waits, and takes CPU memory.
 MAX_COPY_BYTES = 1 << 28
 
 # Larger integers may not fit into a float for the message.
