@@ -131,10 +131,10 @@ def pre_roll_length(codec: str, sample_rate: int) -> int:
     return math.ceil(_FADING_SECONDS.get(codec, 0.0) * sample_rate)
 
 
-# A decoder of Opus that started in the middle of a stream is right from some packet on, which the first bytes of
-# packets show. The speech mode (SILK) repeats the signal at the distance of its pitch. The effect of a steady note in
-# narrow band takes seconds to fade, without a limit. Two kinds of packets end it: packets of the spectral mode (CELT)
-# reset the speech decoder, and frames that are marked as inactive (a pause) have no pitch.
+# An Opus decoder that started in the middle of a stream is wrong at first. The first bytes of packets show when it has
+# become right. The speech mode (SILK) repeats the signal at the distance of its pitch. The effect of a steady note in
+# narrow band takes seconds to fade, without a limit. Two kinds of packets end this effect: packets of the spectral mode
+# (CELT) reset the speech decoder, and frames that are marked as inactive (a pause) have no pitch.
 
 #: Lengths of pre-roll to try for Opus, shortest first, until the decoder is right.
 OPUS_STEPS_SECONDS = (1.0, 4.0, 16.0, 64.0)

@@ -343,7 +343,7 @@ class H264Parser:
             self._pictures[identifier] = picture
 
     def _structures_of(self, unit: bytes) -> set[PictureStructure | None]:
-        """Return a slice's structure by each sequence parameter set so far; ``None`` if the slice ends early."""
+        """Return the possible structures of a slice, one for each sequence parameter set; ``None`` if it ends early."""
         structures: set[PictureStructure | None] = set()
         for parameters in self._seen:
             try:

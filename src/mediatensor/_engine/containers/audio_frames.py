@@ -287,7 +287,7 @@ def _walk_frames(data: bytes, key: int) -> Iterator[int]:
 
 
 def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, Fraction] | None:
-    """Return (unrounded bytes of a frame, phase) that explain the offsets of the frames; ``None`` if nothing does."""
+    """Return (unrounded bytes of a frame, phase) that explain the offsets of the frames; ``None`` if no values do."""
     if len(offsets) < _MIN_FRAMES_SEEN:
         return None
     low = max(offset - number * length for number, offset in enumerate(offsets))

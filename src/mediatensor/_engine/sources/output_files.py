@@ -51,8 +51,7 @@ class AtomicFile:
             self.name = self._path if self._final is None else _hidden_name(self._final)
             opened: list[io.FileIO] = []
             # The finalizer is made before the file, so that an interrupt leaves no file. It does not refer to this
-            # object, so it runs when the object is dropped. It does nothing in a forked process, which must not remove
-            # the file.
+            # object, so it runs when the object is dropped. In a forked process, it does not remove the file.
             self._given_up = (opened, None if self._final is None else self.name, os.getpid())
             self._finalizer = weakref.finalize(self, _give_up, *self._given_up)
             opened.append(_open_new_file(self.name, self._final))

@@ -57,9 +57,10 @@ class PixelWriter:
         self.pixels: NDArray[Any] | Tensor | None = None
 
     def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
-        """Convert a frame, write it to the first of ``rows``, and copy it to the others. Rows may be filled by threads.
+        """Convert a frame, write it to the first of ``rows``, and copy it to the others.
 
-        Raises `SizeChangeError` if the size differs from earlier rows. ``name`` names the frame in the error message.
+        Threads may write different rows at the same time. Raises `SizeChangeError` if the size differs from earlier
+        rows. ``name`` names the frame in the error message.
         """
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:

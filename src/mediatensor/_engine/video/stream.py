@@ -158,7 +158,7 @@ class OpenVideo:
         return self._orientation
 
     def upright_size(self) -> tuple[int, int]:
-        """Return the upright (height, width) of the first frame before transforms; if it fails, from the header."""
+        """Return the first frame's upright (height, width) before transforms. If decoding fails, use the header."""
         with self._lock:
             if self._size is None:
                 with stages.DECODE:
