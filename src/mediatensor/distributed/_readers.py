@@ -49,8 +49,7 @@ class ClipDecoder(RowMapper):
             ``output_dtype`` (``torch.float32`` makes ``frames`` float32), ``device`` (for actors with a GPU; decoded
             frames are copied to the CPU for the column) ...
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
-            ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``. ``keep_bytes``, ``seed``, ``epoch``,
-            ``max_open_files``.
+            ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
 
     Raises:
         InvalidArgumentError: if an argument is not accepted.

@@ -94,8 +94,8 @@ class SamplePlan:
 def input_range(first: int, last: int | None, input_rate: int, output_rate: int) -> tuple[int, int | None]:
     """Return the input samples needed for samples [first, last) of the output.
 
-    The resampler's filter needs additional samples on both sides. The range starts at a time that input and output have
-    a sample for. There, the resampler has the same phase as when it starts at sample 0.
+    The resampler's filter needs additional samples on both sides. The range starts at a time for which both input and
+    output have a sample. There, the resampler has the same phase as when it starts at sample 0.
 
     >>> input_range(16_000, 32_000, 48_000, 48_000), input_range(16_000, 32_000, 44_100, 16_000)
     ((16000, 32000), (43659, 88382))

@@ -317,7 +317,7 @@ class PacketInspector:
 
     Nearly all packets are plain: they have one picture, which is shown and follows the previous one. To check this in
     the first bytes is much faster than to parse all units. `pass_plain` gets the first bytes of a packet (`HEAD_BYTES`,
-    or all if there are fewer) and the packet's size. If the packet is plain, it records the packet and returns True.
+    or all if there are fewer) and the packet's size. If the packet is plain, the method records it and returns True.
     """
 
     pass_plain: Callable[[bytes, int], bool]

@@ -213,9 +213,9 @@ class Demuxer:
         self._packets = chain(packets, self._packets)
 
     def seek(self, timestamp: int, number: int = 0) -> bool:
-        """Seek to a key frame at or before a time, in ticks of the selected stream ``number``; return success.
+        """Seek to a key frame at or before a time. Return ``False`` if seeking fails.
 
-        The caller must check which position was reached.
+        The time is in ticks of the selected stream ``number``. The caller must check which position was reached.
         """
         # FFmpeg refuses larger timestamps.
         return self._seek(max(-_MAX_TIMESTAMP, min(timestamp, _MAX_TIMESTAMP)), number)

@@ -274,7 +274,7 @@ def _layout(num_channels: int) -> str:
 
 
 def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
-    """Return the ticks per second that an mp4 uses for the start and end of streams: its sample rate, if any."""
+    """Return the ticks per second that an mp4 uses for starts and ends of streams: the audio sample rate, if any."""
     audio_rates = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
     return max(audio_rates or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
 

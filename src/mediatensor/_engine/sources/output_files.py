@@ -34,7 +34,7 @@ class AtomicFile:
     Before `commit`, the destination is unchanged. No file is left after an error, an interrupt at any line, the end of
     the program, or if the object is dropped. A killed process leaves a hidden file whose name ends in ``.part``. The
     new file gets the permissions of the file that it replaces, and its owner if the system permits. If the destination
-    is a symbolic link, the link is kept and its target is replaced. target is replaced.
+    is a symbolic link, the link is kept and its target is replaced.
 
     ``file`` is open for unbuffered writing and, if it is a regular file, for reading. Like every raw file, it may
     accept only a part of the data. ``name`` is the path of the unfinished file.
