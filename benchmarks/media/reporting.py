@@ -96,9 +96,11 @@ def _ratio_table(ratios: Sequence[Ratio]) -> str:
 def speed_table(rows: Sequence[Row]) -> str:
     """Format medians with quartiles of mediatensor and torchcodec's better setting, and medians of other libraries.
 
-    CPU time is compared with the cheapest setting. The table is empty unless both were measured.
+    CPU time is compared with the cheapest setting. Memory is what a run takes beside its largest batch, of mediatensor
+    and of the faster setting. The table is empty unless both were measured.
     """
-    head = ["clip", "work", "mediatensor, ms", "torchcodec, ms", "times as fast", "in CPU time", *PEERS, "identical"]
+    head = ["clip", "work", "mediatensor, ms", "torchcodec, ms", "times as fast", "in CPU time", "memory, MiB"]
+    head += [*PEERS, "identical"]
     lines = [
         [
             *work,
@@ -106,6 +108,7 @@ def speed_table(rows: Sequence[Row]) -> str:
             _with_quartiles(rival),
             _times(rival.wall_median, ours.wall_median),
             _times(rival_cpu, ours.cpu_median),
+            f"{_memory_mib(ours):.0f} / {_memory_mib(rival):.0f}",
             *(_milliseconds(beside[name].wall_median) if name in beside else "" for name in PEERS),
             _identical(ours),
         ]
@@ -171,6 +174,11 @@ def _with_quartiles(row: Row) -> str:
     if len(row.wall_seconds) > 1:
         text += f" ({_milliseconds(row.wall_first_quartile)}-{_milliseconds(row.wall_third_quartile)})"
     return text
+
+
+def _memory_mib(row: Row) -> float:
+    """Return the largest resident set in MiB, without the imports and without the largest batch."""
+    return max(0.0, row.peak_rss_mib - row.rss_before_mib - row.batch_mib)
 
 
 def _times(theirs: float, ours: float) -> str:

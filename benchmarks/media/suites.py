@@ -237,6 +237,10 @@ def _everyday() -> Suite:
             ((small,), (_one_by_one(390), _steps_back(100), _RANDOM_CLIPS, *_SPARSE, _loader(50), _COUNT)),
             ((medium,), (_one_by_one(390), _RANDOM_CLIPS, *_SPARSE, loader(20), _COUNT)),
             ((large,), (*_SPARSE, loader(10), _COUNT)),
+            (
+                tuple(replace(clip, name=f"{clip.name}, 720p, 10 s") for clip in _newer_codecs()),
+                (_RANDOM_CLIPS, _TEN_UNIFORM, _FIRST_HUNDRED),
+            ),
             ((_long_mkv(),), (_COUNT,)),
             (kinetics, of_many("340x256, 10 s, mp4 with sound")),
             (something, of_many("427x240, 4 s, VP9 webm")),
@@ -293,21 +297,26 @@ def _opening() -> Suite:
     return Suite("Opening, against duration and size", ((clips, scenarios),))
 
 
+def _clip_in_720p(name: str, codec: str = "libx264", extension: str = "mp4", **options: str) -> Encoded:
+    return Encoded(name, film(4), (1280, 720), Fraction(30), 10, codec, tuple(options.items()), extension)
+
+
+def _newer_codecs() -> tuple[Encoded, ...]:
+    return (
+        _clip_in_720p("HEVC", "libx265", preset="fast", **{"x265-params": "log-level=none"}),
+        _clip_in_720p("VP9", "libvpx-vp9", "webm", deadline="realtime", **{"cpu-used": "7", "row-mt": "1", "b": "4M"}),
+        _clip_in_720p("AV1", "libsvtav1", preset="10"),
+    )
+
+
 def _codecs() -> Suite:
-    size, rate, seconds = (1280, 720), Fraction(30), 10
-
-    def clip(name: str, codec: str = "libx264", extension: str = "mp4", **options: str) -> Encoded:
-        return Encoded(name, film(4), size, rate, seconds, codec, tuple(options.items()), extension)
-
     clips = (
-        clip("H.264, long GOP"),
-        clip("H.264, GOP of 12", g="12"),
-        clip("H.264, intra only", g="1"),
-        clip("HEVC", "libx265", preset="fast", **{"x265-params": "log-level=none"}),
-        clip("VP9", "libvpx-vp9", "webm", deadline="realtime", **{"cpu-used": "7", "row-mt": "1", "b": "4M"}),
-        clip("AV1", "libsvtav1", preset="10"),
-        replace(clip("H.264, variable rate"), has_variable_rate=True),
-        Encoded("H.264, 4K", film(2), (3840, 2160), rate, 5, options=(("preset", "veryfast"),)),
+        _clip_in_720p("H.264, long GOP"),
+        _clip_in_720p("H.264, GOP of 12", g="12"),
+        _clip_in_720p("H.264, intra only", g="1"),
+        *_newer_codecs(),
+        replace(_clip_in_720p("H.264, variable rate"), has_variable_rate=True),
+        Encoded("H.264, 4K", film(2), (3840, 2160), Fraction(30), 5, options=(("preset", "veryfast"),)),
     )
     return Suite("Codecs and structures", ((clips, _SPARSE),))
 

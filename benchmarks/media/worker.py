@@ -55,18 +55,21 @@ class Worker:
         """Run the case and compare every frame with the reference."""
         library, case = self._needs_library(), self._needs_case()
         case = KINDS[case.kind].rehearsal(case)
-        comparison = Comparison()
+        comparison, batch_bytes = Comparison(), 0
         if case.indices and library.gives_frames:
             references = {path: load_reference(Path(path), case.size) for path in case.frames()}
 
             def see(path: str, indices: Sequence[int], batch: Any) -> None:
-                for i, image in zip(indices, library.images(batch), strict=True):
+                nonlocal batch_bytes
+                images = list(library.images(batch))
+                batch_bytes = max(batch_bytes, sum(image.nbytes for image in images))
+                for i, image in zip(indices, images, strict=True):
                     comparison.add(image, references[path], i)
 
             self._run(case, see)
         else:
             self._run(case, lambda *_: None)
-        return asdict(comparison)
+        return asdict(comparison) | {"batch_mib": batch_bytes / _MIB}
 
     def time(self) -> dict[str, Any]:
         """Run the case under the clock; frames are dropped when the next ones come, the last ones afterwards."""

@@ -21,6 +21,7 @@ class Row:
         page_faults: Median; ``None`` where they were not counted.
         decoded_per_frame: Packets fed to codecs per returned frame; ``None`` if unknown.
         peak_rss_mib, rss_before_mib: Largest resident set in the timed runs, and after the imports.
+        batch_mib: Bytes of the largest batch that a call returned, in MiB; 0 if a run only counts.
         identical, compared: Frames that were equal to the reference in every bit, and all that were compared.
         largest_difference: Largest difference of the other frames, in levels of 256.
     """
@@ -41,6 +42,7 @@ class Row:
     decoded_per_frame: float | None
     peak_rss_mib: float
     rss_before_mib: float
+    batch_mib: float
     identical: int
     compared: int
     largest_difference: int
@@ -80,6 +82,7 @@ def summarise(suite: str, clip: str, scenario: str, library: str, num_frames: in
         decoded_per_frame=None if num_packets is None or not num_frames else round(num_packets / num_frames, 2),
         peak_rss_mib=found["peak_rss_mib"],
         rss_before_mib=found["rss_before_mib"],
+        batch_mib=found.get("batch_mib", 0.0),
         identical=found["identical"],
         compared=found["compared"],
         largest_difference=found["largest_difference"],
