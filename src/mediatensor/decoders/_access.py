@@ -74,7 +74,7 @@ class VideoAccess:
         self._luma_bits = num_bits
 
     def prepare_for_rows(self, *, raises_damage: bool) -> None:
-        """Build the index now. Later requests by index return frames at its times, even if the index then proves wrong.
+        """Build the index now. Later requests by index use the times in it, even if these prove wrong.
 
         In exact mode, the index of a newly opened file is built without opening the file again. Approximate mode has no
         index. With ``raises_damage``, damaged frames are errors from now on, if the device's decoder reports damage.

@@ -201,7 +201,7 @@ def clips_at_regular_indices(
 ) -> FrameBatch:
     """Decode clips that start at evenly spaced frames.
 
-    The first clip starts at the first frame of the sampling range, and the last clip starts at its last frame. Starts
+    The first clip starts at the first frame of the sampling range, the last clip at the last frame of the range. Starts
     between them are rounded to whole frames. By default, for 3 clips of 3 frames, every 2nd, of a video of 10 frames::
 
         frame              0  1  2  3  4  5  6  7  8  9

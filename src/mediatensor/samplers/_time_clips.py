@@ -380,7 +380,7 @@ def check_range_end(end: Any, *, stream_begin: float, stream_end: float) -> floa
 
 
 def clock_of(decoder: Any, *steps: float) -> FrameClock:
-    """Return the clock of ``decoder``. If ``steps`` are given, it is a clock for times that are one of them apart."""
+    """Return the clock of ``decoder``; with ``steps``, as adapted by `FrameClock.for_steps`."""
     access = access_to(decoder)
     clock: FrameClock = _NO_CLOCK if access is None else access.clock
     return clock.for_steps(*steps) if steps else clock

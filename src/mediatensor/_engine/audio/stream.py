@@ -305,7 +305,7 @@ class AudioStream:
         return None
 
     def _fills_memory(self, memory: OpusMemory, packets: list[Any], pts: int) -> bool:
-        """Read packets up to a time stamp into ``packets``; return whether a new decoder gets the last one right."""
+        """Read packets up to a time stamp into ``packets``; return whether a new decoder decodes the last correctly."""
         is_right = True
         for packet in packets:
             is_right = memory.take(bytes(packet))

@@ -181,7 +181,10 @@ def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
 
 
 def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | None:
-    """Return the start of a frame at or near its computed position; ``None`` if no other frame follows it there."""
+    """Return the start of a frame, found at or near its computed position; ``None`` if there is no such frame.
+
+    Except for the last frame of the file, another frame must follow it.
+    """
     place = frames.position(number)
     begin = max(0, place - frames.max_shift)
     around = read_at(begin, place - begin + frames.max_shift + _HEADER_BYTES)

@@ -533,7 +533,7 @@ def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
 
 
 def _box_end(header: bytes, position: int) -> int | None:
-    """Return the end of a box (ISO 14496-12, 4.2); of its header if that is cut off; ``None`` if unknown."""
+    """Return the end of a box (ISO 14496-12, 4.2), or of its header if the header is cut off; ``None`` if unknown."""
     if len(header) < 8:
         # A few zero bytes may follow the last box.
         return position + 8 if any(header) else None

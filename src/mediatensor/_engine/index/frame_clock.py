@@ -49,7 +49,7 @@ class FrameClock:
     quantum: float = 0.0  # largest minus smallest rounding error, in seconds; at least one tick
 
     def for_steps(self, *seconds: float) -> FrameClock:
-        """Return this clock if any of these time steps matches the frame rate; else one with exact ``times``.
+        """Return this clock if any of these time steps matches the frame rate; else one without ``step``.
 
         >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
         >>> clock.for_steps(1 / 15) is clock, clock.for_steps(0.07).step

@@ -139,7 +139,7 @@ def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
 
 
 class SampleQueue:
-    """A queue of audio frames of one form: the form of the first frame. It returns long blocks of floats."""
+    """A queue of audio frames with the form of the first frame; see `takes`. It returns long blocks of floats."""
 
     def __init__(self, first_frame: Any) -> None:
         name = first_frame.format.name

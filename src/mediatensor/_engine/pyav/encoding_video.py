@@ -72,11 +72,12 @@ class Colour:
 
 
 def choose_colour(codec: str, container: str, pixel_format: str, width: int, height: int) -> Colour:
-    """Choose colours that every player shows correctly. Names are the codec's canonical name and the muxer's name.
+    """Choose colours that every player shows correctly.
 
-    The matrix is BT.709 from 1280 columns or 577 lines on, and BT.601 for smaller frames. Players assume the same for a
-    video without tags. If neither codec nor container can store tags, the matrix is always BT.601, which FFmpeg then
-    assumes. Some codecs always use one matrix.
+    ``codec`` is PyAV's ``canonical_name``, and ``container`` is the muxer's name. The matrix is BT.709 from 1280
+    columns or 577 lines on, and BT.601 for smaller frames. Players assume the same for a video without tags. If neither
+    codec nor container can store tags, the matrix is always BT.601, which FFmpeg then assumes. Some codecs always use
+    one matrix.
     """
     if av.VideoFormat(pixel_format).is_rgb:
         return Colour(_GBR, _BT709, _BT709, _FULL, is_rgb=True)
