@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_outputs(args: argparse.Namespace, dataset: ListedDataset) -> None:
-    """Raise if an output must not be overwritten. Delete the file of ``--state`` if `check` did not write it."""
+    """Raise if an output must not be overwritten. Otherwise delete a ``--state`` file that `check` did not write."""
     outputs = [path for path in (args.html, args.fix, args.state) if path is not None]
 
     def is_own(output: str, existing: str) -> bool:

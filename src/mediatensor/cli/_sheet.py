@@ -284,7 +284,7 @@ def choose_frames(
     """Return indices of frames that are spread evenly over the time from ``start_seconds`` to ``stop_seconds``.
 
     The time is divided into ``num_frames`` equal parts. From each part, the frame shown in its middle is selected.
-    Duplicates are dropped: ::
+    Duplicates are dropped::
 
         start |---x---|---x---|---x---|---x---| stop
 

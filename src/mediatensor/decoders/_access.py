@@ -221,7 +221,7 @@ class VideoAccess:
 
 
 class AudioAccess:
-    """The internal interface to the audio of an `AudioVideoDecoder`, or of a segment of it, which ends at a time."""
+    """The internal interface to the audio of an `AudioVideoDecoder`, or of a segment of it up to ``end_seconds``."""
 
     def __init__(self, audio: AudioDecoder, end_seconds: float | None = None) -> None:
         self._audio = audio

@@ -38,7 +38,10 @@ class ColumnNames:
 
 
 def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[tuple[Item, int] | None]:
-    """Return (file, row number) for each row; ``None`` if it has no file. Row numbers are combined with the seed."""
+    """Return (file, row number) for each row; ``None`` if it has no file.
+
+    The number, which is combined with the random seed, comes from the column of row numbers or from the file.
+    """
     if names.path not in batch and names.bytes not in batch:
         raise InvalidArgumentError(
             f"The batch has neither a column {names.path!r} nor a column {names.bytes!r} (it has {sorted(batch)}): "

@@ -118,7 +118,7 @@ def can_deny_network() -> bool:
 
 
 def deny_system_calls(*, denies_network: bool) -> None:
-    """Keep this process and its children in their session and group and, optionally, from opening sockets.
+    """Prevent this process and its children from changing session or group and, optionally, from opening sockets.
 
     The kernel (Linux, x86-64 and AArch64) then refuses these system calls.
 

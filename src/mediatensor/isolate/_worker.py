@@ -116,7 +116,7 @@ _Result = TypeVar("_Result")
 
 
 class _Slot:
-    """A running call and its child process. The slot is free again, at the latest, when the call drops it."""
+    """A running call and its child process. It counts as running at most until the call drops this object."""
 
     def __init__(self) -> None:
         self.child: Child | None = None

@@ -34,7 +34,7 @@ class IndexPlan(NamedTuple):
     length: int
 
     def first_position(self, decoder: Any) -> float:
-        """Return the index of the first frame in the whole file. In a segment, indices count from its start."""
+        """Return the lowest index of the plan, counted from the start of the file, not of a segment."""
         return float(min(self.indices) + getattr(decoder, "first_frame", 0))
 
     def decode(self, decoder: VideoDecoder) -> FrameBatch:

@@ -278,8 +278,8 @@ def fit_clock(
 ) -> SampleClock:
     """Fit a clock to the first frames of a stream, given their time stamps in ticks (at least one) and their lengths.
 
-    ``sums_durations`` means that time stamps are sums of rounded durations. In this example, the first frame has 312 of
-    its 960 samples fewer, because the encoder's delay is cut; later frames start at samples 648, 1608 ...
+    ``sums_durations`` means that time stamps are sums of rounded durations. In this example, the first frame has only
+    648 of its 960 samples, because the encoder's delay is cut. Later frames start at samples 648, 1608 ...
 
     >>> clock = fit_clock([0, 14, 34, 54], [648, 960, 960, 960], Fraction(48))
     >>> clock.grid, clock.grid_offset, [clock.position(pts) for pts in (14, 34, 54, 74)]

@@ -132,7 +132,7 @@ class _Mpeg2Order(_MpegOrder):
 class _Mpeg4Order(_MpegOrder):
     """Order of MPEG-4 part 2 pictures, by vop_coding_type (14496-2, 6.3.5) and the layer's low_delay.
 
-    If no header has announced B-VOPs, FFmpeg's decoder returns the picture at a B-VOP twice.
+    If no header has announced B-VOPs, FFmpeg's decoder returns a picture twice when a B-VOP comes.
     """
 
     def __init__(self, extradata: bytes) -> None:

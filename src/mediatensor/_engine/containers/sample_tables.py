@@ -464,7 +464,7 @@ def _track_defaults(moov: memoryview, track_id: int) -> _SampleDefaults:
 
 
 def _edit_offset(track: Track) -> int:
-    """Return the shift in ticks that an edit list causes. It may have a pause, then the media from some tick on."""
+    """Return the shift in ticks that an edit list causes. The list may have a pause, then one part of the media."""
     edits = list(track.edits)
     pause = edits.pop(0)[0] if edits and edits[0][1] == -1 else 0
     if len(edits) > 1 or any(start < 0 for _, start in edits):
