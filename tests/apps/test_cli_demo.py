@@ -56,6 +56,7 @@ def test_demo_without_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     text = capsys.readouterr().out
     assert "640x360, 30 fps" in text
     assert "(4, 8, 3, 360, 640)" in text
+    assert re.search(r"^  decoder\.get_frame_played_at\(7\) +\(3, 360, 640\) at 7 s ", text, re.MULTILINE)
     assert "6 x (2, 8, 3, 144, 256)" in text  # from workers that were spawned: the dataset was pickled
     assert "no text was read: No weights." in text
     assert [line.split()[0] for line in lines_of_checks(text)] == ["ok"] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -24,8 +25,14 @@ import images
 import pdf_files
 from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
+from mediatensor.errors import IsolatedWorkerError
 from mediatensor.ocr import DocumentFile, ocr_predictor
 from mediatensor.serve import make_server
+from mediatensor.serve._jobs import Client, Job, Jobs
+from mediatensor.serve._reading import work_on
+from mediatensor.serve._settings import Settings
+from mediatensor.serve._work import media
+from mediatensor.serve._work.pages import page_picture
 from processes import wait_until, wait_until_gone
 from serving import BOUNDARY, FORM, Server, form, serving
 
@@ -163,6 +170,42 @@ def test_a_job_from_its_begin_to_its_end(server: Server, pages: Any) -> None:
     assert server.ask("DELETE", job).status == 204
     for gone in ("", "/result", "/events", "/media", "/pages/0.png"):
         assert server.ask("GET", f"{job}{gone}").status == 404
+
+
+@pytest.mark.parametrize("is_straightened", [False, True])
+def test_straightened_pages_are_shown_upright(is_straightened: bool, tmp_path: Path) -> None:
+    upload = np.arange(24 * 36 * 3, dtype=np.uint8).reshape(24, 36, 3)
+    upright = np.rot90(upload)
+    Image.fromarray(upload).save(tmp_path / "upload.png")
+    Image.fromarray(upright).save(tmp_path / "000000.png")
+    options = {"straighten": is_straightened}
+    shown = page_picture(str(tmp_path / "upload.png"), str(tmp_path), 0, options, None)
+    np.testing.assert_array_equal(np.array(Image.open(io.BytesIO(shown))), upright if is_straightened else upload)
+
+
+def test_a_document_fails_after_three_crashed_processes(tmp_path: Path) -> None:
+    pages_read: list[int] = []
+
+    class CrashingWorker:
+        async def call(self, function: Any, _: float, /, *arguments: Any) -> Any:
+            if function is media.inspect:
+                return {"kind": "pages", "pages": range(5)}
+            pages_read.append(arguments[1])
+            raise IsolatedWorkerError("It crashed.", "crash")
+
+    job = Job("page", {}, "a.pdf", Client("", ""), tmp_path, 0, seconds_left=60.0)
+    Jobs(Settings(None, 10_000, 10_000, 60.0, 0, 1, 60.0, (), None), tmp_path).add(job)
+    with pytest.raises(IsolatedWorkerError):
+        asyncio.run(work_on(job, CrashingWorker(), lambda: False))  # type: ignore[arg-type]
+    assert pages_read == [0, 1, 2]
+
+
+def test_rules_of_the_example_page_enclose_the_table(server: Server) -> None:
+    page = np.array(Image.open(io.BytesIO(server.ask("GET", "/examples/page.png").body)))
+    is_rule = (page == (0x9A, 0xA3, 0xAD)).all(axis=2)
+    rows, columns = np.flatnonzero(is_rule.sum(1) > 500), np.flatnonzero(is_rule.sum(0) > 300)
+    assert (len(rows), len(columns)) == (2 * 7, 2 * 5)  # two pixels wide, around six rows and four columns
+    assert np.ptp(rows) + 1 == is_rule[:, columns[0]].sum()
 
 
 def test_text_in_a_video(server: Server, clip: Path) -> None:

@@ -84,6 +84,16 @@ def test_turned_handwriting_is_cut_out_upright(tmp_path: Path) -> None:
     assert words[0].image.shape[1:] == pytest.approx((12, 30), abs=1)
 
 
+def test_handwriting_without_annotations_is_left_out(tmp_path: Path) -> None:
+    files.imgur5k(tmp_path)
+    labels = json.loads((tmp_path / "info.json").read_text())
+    del labels["index_to_ann_map"]["4"]
+    (tmp_path / "info.json").write_text(json.dumps(labels))
+    made = datasets.IMGUR5K(tmp_path / "images", tmp_path / "info.json")
+    # The words of 0 are marked as missing; 9 is in the test part.
+    assert [name for name, _ in made.data] == [f"{number}.png" for number in (1, 2, 3, 5, 6, 7, 8)]
+
+
 def test_words_that_were_cut_out_are_read_the_next_time(tmp_path: Path) -> None:
     files.imgur5k(tmp_path)
     places = tmp_path / "images", tmp_path / "info.json"

@@ -51,8 +51,6 @@ def _run(args: argparse.Namespace) -> int:
         module = import_module(f"._{_MODULES.get(args.command, args.command)}", __name__)
         with showing_damage():
             code: int = module.run(args)
-        if sys.stdout is not None:
-            sys.stdout.flush()
         return code
     except KeyboardInterrupt as stop:
         if sys.stderr is not None:
