@@ -91,7 +91,7 @@ def test_speed_table_has_the_better_rival_and_marks_what_is_slower() -> None:
     rows = [
         make_row(OURS, 1.0),
         make_row(EXACT[0], 3.0),
-        make_row(EXACT[1], 1.5, cpu_median=9.0),
+        make_row(EXACT[1], 1.5, cpu_median=9.0, batch_mib=40.0),
         make_row("decord", 7.0),
     ]
     rows += [make_row(OURS, 2.0, clip="other"), make_row(EXACT[0], 1.0, clip="other")]
@@ -99,7 +99,8 @@ def test_speed_table_has_the_better_rival_and_marks_what_is_slower() -> None:
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in speed_table(rows).splitlines()]
     assert dict(zip(table[0], table[2], strict=True)) == {
         "clip": "clip", "work": "scenario", "mediatensor, ms": "1000", "torchcodec, ms": "1500",
-        "times as fast": "1.50", "in CPU time": "3.00", "OpenCV": "", "decord": "7000", "identical": "10 of 10",
+        "times as fast": "1.50", "in CPU time": "3.00", "memory, MiB": "100 / 60", "OpenCV": "", "decord": "7000",
+        "identical": "10 of 10",
     }  # fmt: skip
     assert (table[3][0], table[3][4]) == ("other", "**0.50**")
     assert len(table) == 4, "no line without a rival"
