@@ -1,4 +1,8 @@
-"""Draw the errors of a model: lines with their texts, and pages with their boxes."""
+"""Draw the worst errors of a model as one image: misread text lines, or pages with missed and false boxes.
+
+A line is shown above its true text and the text that the model read. On a page, boxes are coloured by whether they were
+found, missed or false.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +50,9 @@ class WorstLine:
     Attributes:
         source: Name of the image file.
         image: uint8 (H, W, 3), RGB.
-        text: True text.
-        read: Text that the model read.
-        num_edits: Number of edits between the two texts.
+        text: The true text, from the ground truth.
+        read: The text that the model read.
+        num_edits: Number of edits that turn ``read`` into ``text``.
     """
 
     source: str
@@ -60,15 +64,15 @@ class WorstLine:
 
 @dataclass(frozen=True, eq=False)
 class WorstPage:
-    """A page with missed or false boxes.
+    """A page on which text detection missed boxes or found false ones.
 
     Attributes:
         source: Name of the image file.
         image: uint8 (H, W, 3), RGB.
-        true: Corners of true boxes in pixels, (N, 4, 2).
-        found: Corners of found boxes in pixels, (M, 4, 2).
-        true_matched: Whether each true box belongs to a pair, (N,).
-        found_matched: Whether each found box belongs to a pair, (M,).
+        true: Corners of the N true boxes in pixels, (N, 4, 2).
+        found: Corners of the M detected boxes in pixels, (M, 4, 2).
+        true_matched: Whether each true box was matched with a detected box, (N,). Others are missed boxes.
+        found_matched: Whether each detected box was matched with a true box, (M,). Others are false boxes.
     """
 
     source: str
@@ -80,7 +84,11 @@ class WorstPage:
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
-    """Return Pillow's name of the image format for a path, or raise `InvalidArgumentError`."""
+    """Return the name that Pillow uses for the image format of ``path``, according to its suffix.
+
+    Raises:
+        InvalidArgumentError: The suffix is not that of a supported format.
+    """
     suffix = Path(path_text("the picture", path)).suffix.lower()
     if suffix not in _FORMATS:
         raise InvalidArgumentError(f"a picture is written as {', '.join(_FORMATS)} (got {os.fspath(path)!r}).")
@@ -88,7 +96,10 @@ def picture_format(path: str | os.PathLike[str]) -> str:
 
 
 def draw_worst_lines(lines: Sequence[WorstLine], title: str, path: Path) -> bytes:
-    """Draw lines below a title, and encode the image in the format given by the suffix of ``path``."""
+    """Draw misread text lines below a title, and return the encoded image.
+
+    The suffix of ``path`` determines the image format. The file is not written.
+    """
     parts = [_draw_note(title), *(_draw_line(line) for line in lines)]
     return _encode(_stack(parts, _GAP), path)
 
@@ -106,7 +117,11 @@ def _draw_line(line: WorstLine) -> Image.Image:
 
 
 def _draw_text(label: str, characters: Sequence[tuple[str, bool]], mark: tuple[int, int, int]) -> Image.Image:
-    """Draw a labelled text. Differences have a coloured background, and missing characters are drawn as a bar."""
+    """Draw a text after its label, and highlight the characters that differ from the text that it is compared with.
+
+    Each item of ``characters`` is a character, or ``""`` for a missing one, and whether it differs. Characters that
+    differ have the background colour ``mark``. A missing character is drawn as a narrow bar of this colour.
+    """
     clusters = list(_clusters(characters))
     whole = "".join(text for text, _ in clusters)
     # Few fonts have all combining marks, so letters with marks may need a different font.
@@ -134,7 +149,11 @@ def _draw_text(label: str, characters: Sequence[tuple[str, bool]], mark: tuple[i
 
 
 def _clusters(characters: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
-    """Yield each character with its combining marks, and whether any of them differs."""
+    """Group each character with its combining marks.
+
+    The input items are a character, or ``""`` for a missing one, and whether it differs from the compared text. A group
+    differs if any of its characters does.
+    """
     text, differs = "", False
     for character, is_other in characters:
         is_mark = bool(character) and unicodedata.combining(character) > 0
@@ -150,7 +169,10 @@ def _clusters(characters: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, boo
 
 
 def draw_worst_pages(pages: Sequence[WorstPage], title: str, path: Path) -> bytes:
-    """Draw pages side by side below a title, and encode the image in the format given by the suffix of ``path``."""
+    """Draw pages with their boxes below a title, two pages in a row, and return the encoded image.
+
+    The suffix of ``path`` determines the image format. The file is not written.
+    """
     drawn = [_draw_page(page) for page in pages]
     rows = [drawn[start : start + 2] for start in range(0, len(drawn), 2)]
     legend = "blue: found; red: missed; orange: found where there is none"
@@ -182,7 +204,7 @@ def _scaled(picture: Image.Image, scale: float) -> Image.Image:
 
 
 def _draw_note(text: str, width: int = _WIDTH - 2 * _MARGIN) -> Image.Image:
-    """Draw a line in small type. It is cut off at ``width`` pixels."""
+    """Draw one line of small text on an image of ``width`` pixels. Text that is wider is cut off."""
     picture = Image.new("RGB", (width, round(1.5 * _NOTE_SIZE)), _BACKGROUND)
     font = font_for(text, _NOTE_SIZE)
     ImageDraw.Draw(picture).text((0, round(1.1 * _NOTE_SIZE)), text, font=font, fill=_MUTED, anchor="ls")

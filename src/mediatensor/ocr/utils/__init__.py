@@ -1,4 +1,7 @@
-"""Geometry of boxes and pages, metrics, and drawing of recognised pages. Uses no other package of `ocr`."""
+"""Helpers for OCR: geometry of boxes and pages, metrics, and functions that draw recognised pages.
+
+The other packages of `ocr` use these modules. They themselves import nothing from those packages.
+"""
 
 from . import common_types, fonts, geometry, metrics, reconstitution, visualization
 from .common_types import Sample

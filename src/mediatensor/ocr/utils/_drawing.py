@@ -1,6 +1,7 @@
-"""Draw on pages: convert geometries to pixels, choose colours, fit text into boxes, and draw the page structure.
+"""Helpers for drawing recognised pages: geometries in pixels, colours, text that fits its box, and the page structure.
 
-The page structure has regions with numbers in reading order, table cells, and arrows from keys to values.
+The page structure consists of regions with their numbers in reading order, table cells, and arrows from the keys of
+fields to their values.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _COLORS = ((255, 0, 0), (225, 40, 40), (235, 130, 0), (0, 70, 255))
 
 
 def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
-    """Convert the image of a page to an array (H, W, 3) uint8 for drawing, possibly without a copy.
+    """Convert the image of a page to a uint8 array (H, W, 3) for drawing. The result may share memory with ``image``.
 
-    The image is an array (H, W), (H, W, 1) or (H, W, 3), or a tensor (3, H, W) or (H, W, 3) on any device; uint8, or
-    floats in [0, 1].
+    ``image`` must be an array (H, W), (H, W, 1) or (H, W, 3), or a tensor (3, H, W) or (H, W, 3) on any device. It must
+    be uint8, or have floats in [0, 1].
 
     Raises:
-        InvalidArgumentError: if the shape or the dtype differs.
+        InvalidArgumentError: if the image has another shape or dtype.
     """
     if isinstance(image, torch.Tensor):
         pixels = image.detach().cpu()
@@ -53,10 +54,13 @@ def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
 
 
 def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
-    """Convert a relative geometry to corners (4, 2) in pixels, for a page of ``size`` (height, width).
+    """Convert a relative geometry to four corners in pixels, (4, 2), on a page of ``size`` (height, width).
 
-    Boxes become top left, top right, bottom right, bottom left. Points that are more than half a page outside the page
-    are moved to this distance. An unusable geometry raises `InvalidArgumentError`.
+    A straight box (two points) gives its corners in the order top left, top right, bottom right, bottom left. A point
+    that lies outside of the page by more than half a page is moved to that distance.
+
+    Raises:
+        InvalidArgumentError: if ``geometry`` is not two or four points of finite numbers.
     """
     try:
         points = np.array(geometry, dtype=np.float64)
@@ -75,12 +79,12 @@ def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
 
 
 def corners(quad: NDArray[np.float64]) -> list[tuple[float, float]]:
-    """Return the corners of a quad as Pillow draws them."""
+    """Convert the corners (4, 2) to a list of tuples (x, y), the form in which Pillow expects polygons."""
     return [(x, y) for x, y in quad.tolist()]
 
 
 def confidence_color(confidence: Any) -> Color:
-    """Return the colour of a confidence: from blue (1) over orange to red (0.5 and less); grey if not a number."""
+    """Return the colour for a confidence: blue for 1, over orange, to red for 0.5 and less. Other values give grey."""
     if not isinstance(confidence, float | int | np.floating) or not np.isfinite(confidence):
         return (128, 128, 128)
     red, green, blue = (round(np.interp(confidence, _CONFIDENCES, channel)) for channel in zip(*_COLORS, strict=True))
@@ -108,7 +112,10 @@ _UPRIGHT = 1.0
 
 
 class Placed(NamedTuple):
-    """A line of text with its colour and its corners (4, 2) in pixels, in reading order."""
+    """A piece of text to draw, with its colour and the four corners of its box.
+
+    ``quad`` (4, 2) is in pixels, and its corners are in reading order: the first side runs along the text.
+    """
 
     text: str
     quad: NDArray[np.float64]
@@ -116,21 +123,21 @@ class Placed(NamedTuple):
 
     @property
     def width(self) -> float:
-        """The length along the text, in pixels."""
+        """The length of the box along the text, in pixels."""
         return float(np.hypot(*(self.quad[1] - self.quad[0])))
 
     @property
     def height(self) -> float:
-        """The length across the text, in pixels."""
+        """The length of the box across the text, in pixels."""
         return float(np.hypot(*(self.quad[3] - self.quad[0])))
 
 
 class Lettering:
-    """Writes text on a picture.
+    """Writes text into boxes on an image, in the font size that fits each box.
 
-    Without a font family, an installed font is used for letters that Pillow's font does not have. Text that does not
-    fit at the minimum size is made as narrow as its box, but may be higher. Unusable sizes and unknown fonts raise
-    errors.
+    If no font family is given, letters that Pillow's font does not have are written in an installed font. Text that is
+    too wide for its box even at the minimum font size is compressed to the width of the box; if it is too high, it is
+    cut off. Invalid font sizes and unknown fonts raise an error.
     """
 
     def __init__(self, canvas: Image.Image, font_family: str | None, min_font_size: int, max_font_size: int) -> None:
@@ -146,7 +153,7 @@ class Lettering:
         self._max_size = max_font_size
 
     def write_line(self, words: Sequence[Placed]) -> None:
-        """Write the words of a line in one font size, except words whose box is not high enough for this size."""
+        """Write all words of a line in one font size. A word whose box is too low for this size gets a smaller one."""
         words = [word for word in words if word.text and word.width >= 1 and word.height >= 1]
         if not words:
             return
@@ -166,7 +173,7 @@ class Lettering:
         return self._family if self._family is not None else _family_with_letters(text)
 
     def _fitting_sizes(self, word: Placed) -> tuple[float, float]:
-        """Return the font size at which the ink is as high as the box, and the size at which it is as wide."""
+        """Return the font sizes at which the rendered word is as high as its box, and as wide as its box."""
         left, top, right, bottom = _ink(get_font(self._family_for(word.text), _TRIAL_SIZE), word.text)
         return _TRIAL_SIZE * word.height / max(bottom - top, 1), _TRIAL_SIZE * word.width / max(right - left, 1)
 
@@ -203,7 +210,10 @@ class Lettering:
 
 
 def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Placed:
-    """Return the one-line text and the corners of an exported word, prediction or cell; see `pixel_quad`."""
+    """Prepare a word, prediction or table cell of an exported page for drawing on a page of ``size`` (height, width).
+
+    Line breaks in the text become spaces. See `pixel_quad` for the accepted geometries.
+    """
     value: Any = word.get("value")
     geometry: Any = reading_geometry(word.get("geometry"), (word.get("crop_orientation") or {}).get("value"))
     text = "" if value is None else " ".join(str(value)[:_MAX_CHARACTERS].split())
@@ -215,24 +225,30 @@ def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Place
 
 
 def _baseline(word: Placed, font: Font, size: int) -> float:
-    """Return the distance from the top of the box to the baseline. In a higher box, text is centred vertically."""
+    """Return the distance from the top of the box to the baseline of the text.
+
+    Text is centred vertically in its box, and shifted if it would extend beyond the box.
+    """
     _, top, _, bottom = _ink(font, word.text)
     return min(max(word.height / 2 + _MIDDLE * size, -top), word.height - bottom)
 
 
 def _ink(font: Font, text: str) -> tuple[int, int, int, int]:
-    """Return left, top, right and bottom of the ink, relative to the start of the baseline."""
+    """Return left, top, right and bottom of the rendered text in pixels, relative to the start of its baseline."""
     left, top, right, bottom = font.getbbox(text, anchor="ls")
     return int(np.floor(left)), int(np.floor(top)), int(np.ceil(right)), int(np.ceil(bottom))
 
 
 def font_for(text: str, size: int) -> Font:
-    """Return a font that has the letters of a text: Pillow's font, or an installed font."""
+    """Return a font that has all letters of ``text``: Pillow's own font or an installed font, else Pillow's font."""
     return get_font(_family_with_letters(text), size)
 
 
 def _family_with_letters(text: str) -> str | None:
-    """Return the first font with all letters of a text; ``None``, for Pillow's font, if that has them or none does."""
+    """Return the first font family that has all letters of ``text``, or None for Pillow's own font.
+
+    Pillow's font comes first in this search. It is also the result if no font has all letters.
+    """
     letters = "".join(sorted(set(text)))
     if letters.isascii():
         return None
@@ -281,7 +297,10 @@ _HEAD = 40  # opacity of the head of a table, from 0 to 255
 
 
 def draw_structure(picture: Image.Image, page: Mapping[str, Any], line_width: int) -> Image.Image:
-    """Return ``picture``, or a copy with the regions, cells and fields of an exported page if the page has any."""
+    """Draw the regions, table cells and fields of an exported page on a copy of ``picture``.
+
+    If the page has none of these, return ``picture`` itself.
+    """
     regions, tables = page.get("layout") or (), page.get("tables") or ()
     fields = page.get("fields") or ()
     if not (regions or tables or fields):
@@ -321,7 +340,7 @@ def _arrow(
     color: tuple[int, int, int, int],
     line_width: int,
 ) -> None:
-    """Draw an arrow from the middle of one quad to the middle of another."""
+    """Draw an arrow from the centre of the box ``start`` to the centre of the box ``end``, both (4, 2) in pixels."""
     tail, head = start.mean(axis=0), end.mean(axis=0)
     length = float(np.linalg.norm(head - tail))
     if length < 1:
@@ -340,9 +359,10 @@ def _number(
     quads: Sequence[NDArray[np.float64]],
     size: tuple[int, int],
 ) -> None:
-    """Write number and kind of each region to the left of its upper left corner, or above at the edge of the page.
+    """Label each region with its number in reading order and its kind, such as "3 Table".
 
-    For text and list items, which are frequent, only the number is written.
+    The label is to the left of the region's upper left corner. If there is not enough space on the page, it is above
+    the region. Text and list items, which are frequent, only get their number.
     """
     font = ImageFont.load_default(max(13.0, max(size) / 90))
     for number, (region, quad) in enumerate(zip(regions, quads, strict=True), 1):

@@ -21,7 +21,11 @@ Indices = NDArray[np.intp]
 
 
 class Overlaps(NamedTuple):
-    """Overlapping pairs, as arrays (P,): indices in the first set, indices in the second set, IoU in (0, 1]."""
+    """All pairs of overlapping boxes from two arrays of boxes.
+
+    For each of the P pairs, ``first`` (P,) is an index in the first array, ``second`` (P,) an index in the second
+    array, and ``iou`` (P,) their intersection over union, in (0, 1].
+    """
 
     first: Indices
     second: Indices
@@ -29,14 +33,15 @@ class Overlaps(NamedTuple):
 
 
 def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
-    """Return the intersection over union of all pairs of straight boxes.
+    """Return the intersection over union (IoU) of each box in ``boxes_1`` with each box in ``boxes_2``.
 
     Args:
-        boxes_1: (N, 4) as (xmin, ymin, xmax, ymax).
-        boxes_2: (M, 4).
+        boxes_1: N straight boxes, (N, 4), each (xmin, ymin, xmax, ymax).
+        boxes_2: M straight boxes, (M, 4).
 
     Returns:
-        (N, M), in the common dtype of both inputs and float32; 0 for pairs in which neither box has an area.
+        The IoU of each pair, (N, M): float64 if an input is float64 or a wide integer type (NumPy's promotion with
+        float32), otherwise float32. It is 0 for pairs in which neither box has an area.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape.
@@ -51,14 +56,17 @@ def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
 
 
 def polygon_iou(polys_1: NDArray[Any], polys_2: NDArray[Any]) -> NDArray[np.float32]:
-    """Return the intersection over union of all pairs of polygons, exact if polygons do not cross themselves.
+    """Return the intersection over union (IoU) of each polygon in ``polys_1`` with each polygon in ``polys_2``.
+
+    The result is exact for polygons whose edges do not cross each other.
 
     Args:
-        polys_1: (N, 4, 2), or another number of corners from 3, clockwise or counter-clockwise.
-        polys_2: (M, 4, 2), in the same form.
+        polys_1: N polygons, (N, 4, 2), clockwise or counter-clockwise. Instead of 4, they can have any number of
+            corners of at least 3.
+        polys_2: M polygons in the same form.
 
     Returns:
-        (N, M) float32; 0 for pairs in which neither polygon has an area.
+        The IoU of each pair, (N, M) float32. It is 0 for pairs in which neither polygon has an area.
 
     Raises:
         InvalidArgumentError: if the polygons have another shape.
@@ -79,7 +87,11 @@ def _fill(matrix: NDArray[Any], pairs: Overlaps) -> NDArray[Any]:
 
 
 def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = False) -> Overlaps:
-    """Return the pairs of boxes (N, 4), or of polygons (N, K, 2), that overlap, ordered by index in the first set."""
+    """Find all pairs of a box in ``boxes_1`` and a box in ``boxes_2`` that overlap.
+
+    Boxes are straight, (N, 4), or with ``use_polygons`` polygons, (N, K, 2). Pairs are ordered by the index in
+    ``boxes_1``.
+    """
     for boxes in (boxes_1, boxes_2):
         right = (
             boxes.ndim == 3 and boxes.shape[1] > 2 and boxes.shape[2] == 2
@@ -111,7 +123,10 @@ def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = 
 
 
 def _touching(ones: Floats, others: Floats) -> tuple[Indices, Indices]:
-    """Return pairs of straight boxes that overlap. Boxes are compared in chunks, without a matrix of all pairs."""
+    """Return the indices of all pairs of straight boxes from ``ones`` and ``others`` that overlap.
+
+    Boxes are compared in chunks, so that a matrix of all pairs is never in memory.
+    """
     step = max(_CHUNK // len(others), 1)
     left, top, right, bottom = others.T
     firsts, seconds = [], []
@@ -125,7 +140,7 @@ def _touching(ones: Floats, others: Floats) -> tuple[Indices, Indices]:
 
 
 def _signed_areas(polygons: Floats) -> Floats:
-    """Return signed areas of polygons with corners (..., K, 2), by the shoelace formula."""
+    """Return the areas of polygons (..., K, 2) by the shoelace formula. The sign shows the order of the corners."""
     corners = polygons - polygons[..., :1, :]
     x, y = corners[..., 0], corners[..., 1]
     area: Floats = (x * np.roll(y, -1, axis=-1) - y * np.roll(x, -1, axis=-1)).sum(axis=-1) / 2
@@ -133,10 +148,11 @@ def _signed_areas(polygons: Floats) -> Floats:
 
 
 def _shared_areas(ones: Floats, others: Floats, first: Indices, second: Indices) -> Iterator[Floats]:
-    """Yield areas of intersection of pairs of polygons, chunk by chunk.
+    """Yield, chunk by chunk, the area of the intersection of ``ones[first[i]]`` and ``others[second[i]]``, for all i.
 
-    The second polygon is split into a fan of signed triangles, so it need not be convex. The first polygon is clipped
-    by each triangle.
+    The polygon from ``others`` does not need to be convex. It is split into triangles that all start at its first
+    corner, and the polygon from ``ones`` is clipped by each triangle. The areas are added with the signs of the
+    triangles.
     """
     for start in range(0, len(first), _POLYGON_CHUNK):
         subject = ones[first[start : start + _POLYGON_CHUNK]]
@@ -157,11 +173,12 @@ def _shared_areas(ones: Floats, others: Floats, first: Indices, second: Indices)
 
 
 def _clip(path: Floats, start: Floats, end: Floats) -> Floats:
-    """Clip closed paths (P, V, 2) to the left of the line from `start` to `end`, both (P, 2).
+    """Cut off the part of each closed path that lies to the right of the line from ``start`` to ``end``.
 
-    The algorithm is from Sutherland and Hodgman ("Reentrant polygon clipping", 1974), with one change: a corner
-    outside is not removed, but moved to the nearest point of the line. The part of a path on the line adds no area, and
-    all paths keep the same number of corners, (P, 2 V, 2).
+    There are P paths (P, V, 2) and P lines, whose points ``start`` and ``end`` are (P, 2). The algorithm is from
+    Sutherland and Hodgman ("Reentrant polygon clipping", 1974), with one change. A corner on the wrong side is not
+    removed, but moved to the nearest point of the line. The edges that thus run along the line add no area, and all
+    resulting paths have the same number of corners, (P, 2 V, 2).
     """
     direction = (end - start)[:, None]
     normal = np.stack([-direction[..., 1], direction[..., 0]], axis=-1)
@@ -182,7 +199,7 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
 
     Args:
         boxes: (N, 5) as (xmin, ymin, xmax, ymax, score).
-        thresh: Largest IoU that two of the remaining boxes may have.
+        thresh: A box is dropped if its IoU with a remaining box that has a better score is above this value.
 
     Returns:
         Indices of the remaining boxes, by descending score. Boxes with equal scores keep their order.
@@ -207,9 +224,11 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
 
 
 class Matches(NamedTuple):
-    """Matched pairs: indices (P,) of the true boxes, in increasing order, and of the predicted boxes.
+    """The pairs of a true and a predicted box that match.
 
-    ``total_iou`` is the sum, over all predicted boxes, of the largest IoU with a true box.
+    ``truth`` (P,) has the indices of the true boxes, in increasing order, and ``prediction`` (P,) the indices of the
+    predicted boxes. ``total_iou`` does not depend on the pairs: it adds up, over all predicted boxes, the largest IoU
+    of the predicted box with any true box.
     """
 
     truth: Indices
@@ -225,11 +244,14 @@ def check_threshold(iou_thresh: float) -> float:
 
 
 def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_polygons: bool) -> Matches:
-    """Pair true and predicted boxes one to one so that the sum of their IoU is the largest.
+    """Pair each true box with at most one predicted box, such that the sum of the IoU of all pairs is the largest.
 
-    Boxes are (N, 4) and (M, 4), or polygons (N, 4, 2) and (M, 4, 2). Pairs whose IoU is below the threshold are dropped
-    after pairing. Boxes affect each other only if a chain of overlaps connects them. Each connected group is small,
-    even on a page of thousands of words. SciPy therefore matches each group separately.
+    Boxes are (N, 4) and (M, 4), or polygons (N, 4, 2) and (M, 4, 2). Pairs whose IoU is below ``iou_thresh`` are
+    dropped after pairing.
+
+    Two boxes can affect each other's pairing only if they are connected by a chain of overlapping boxes. Such groups of
+    connected boxes are small, even on a page of thousands of words. Therefore SciPy solves the assignment for each
+    group separately, which is fast.
     """
     pairs = overlaps(gts, preds, use_polygons)
     best = np.zeros(len(preds))
@@ -240,7 +262,11 @@ def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_p
 
 
 def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
-    """Choose pairs so that each box is in at most one pair, and return their indices in increasing order."""
+    """Choose the pairs with the largest sum of IoU such that each box is in at most one pair.
+
+    ``count`` and ``other_count`` are the numbers of boxes in both arrays. Return the indices of the chosen pairs in
+    increasing order.
+    """
     alone = (np.bincount(pairs.first, minlength=count)[pairs.first] == 1) & (
         np.bincount(pairs.second, minlength=other_count)[pairs.second] == 1
     )
@@ -252,7 +278,7 @@ def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
 
 
 def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -> list[Indices]:
-    """Split the contested pairs into groups. No box is in pairs of two groups."""
+    """Split the ``contested`` pairs, which share a box with another pair, into groups that have no boxes in common."""
     try:
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
@@ -269,7 +295,7 @@ def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -
 
 
 def _best_of(pairs: Overlaps, group: Indices) -> Indices:
-    """Choose pairs of a group with the largest sum of IoU, so that each box is in at most one pair."""
+    """Choose the pairs of one group with the largest sum of IoU such that each box is in at most one pair."""
     from scipy.optimize import linear_sum_assignment
 
     rows, row_of = np.unique(pairs.first[group], return_inverse=True)

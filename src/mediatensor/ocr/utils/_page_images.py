@@ -1,4 +1,4 @@
-"""Rotating, trimming, cropping and resizing images of pages."""
+"""Rotate, trim, crop and resize images of pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def translation(x: float, y: float) -> Matrix:
 
 
 def rotation(angle: float) -> Matrix:
-    """Return the (3, 3) matrix of a rotation about the origin, counter-clockwise on screen; exact for quarter turns."""
+    """Return the (3, 3) matrix of a rotation about the origin by ``angle`` degrees, counter-clockwise on screen.
+
+    For multiples of 90 degrees, the matrix has no rounding errors.
+    """
     quarters, rest = divmod(angle, 90.0)
     if rest == 0.0:
         cosine, sine = [(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)][int(quarters) % 4]
@@ -40,12 +43,18 @@ def rotation(angle: float) -> Matrix:
 
 
 def between_pixel_centers(matrix: Matrix) -> Matrix:
-    """Convert a matrix for pixel indices, in which the first pixel's centre is 0, to one for continuous coordinates."""
+    """Convert a matrix that maps pixel indices to a matrix that maps continuous coordinates.
+
+    The centre of the first pixel is at 0 in pixel indices, and at 0.5 in continuous coordinates.
+    """
     return translation(0.5, 0.5) @ matrix @ translation(-0.5, -0.5)
 
 
 def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Matrix | None:
-    """Return the perspective matrix (3, 3) that maps points (4, 2) to other points; ``None`` if it does not exist."""
+    """Return the perspective matrix (3, 3) that maps four points to four other points, or None if there is none.
+
+    Both ``source`` and ``target`` have shape (4, 2).
+    """
     x, y = source.T
     ones, zeros = np.ones(4), np.zeros(4)
     equations = np.concatenate(
@@ -64,10 +73,11 @@ def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Ma
 
 
 def warp(image: NDArray[np.generic], matrix: Matrix, size: tuple[int, int]) -> NDArray[np.generic]:
-    """Resample an image (H, W) or (H, W, C) of any real dtype bilinearly. Pixels outside of the image are 0.
+    """Transform an image (H, W) or (H, W, C) by a matrix, and return an output of ``size`` (height, width).
 
-    ``matrix`` (3, 3) maps points (x, y, 1) of the output to points of the image, both in continuous coordinates.
-    ``size`` is the height and width of the output. Integers are rounded.
+    ``matrix`` (3, 3) maps points (x, y, 1) of the output to points of ``image``, both in continuous coordinates. The
+    image can have any real dtype. It is sampled bilinearly, and pixels outside of it are 0. Values are rounded if the
+    dtype is an integer type.
 
     Raises:
         InvalidArgumentError: if the output would have more than 2^29 pixels.
@@ -86,7 +96,7 @@ def warp(image: NDArray[np.generic], matrix: Matrix, size: tuple[int, int]) -> N
 
 
 def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix) -> None:
-    """Compute one tile from the part of the image that the tile shows."""
+    """Compute one tile of the output of `warp` from the part of the image that the tile shows."""
     source_x, source_y = _sources(matrix, tile.shape[0], tile.shape[1])
     # Everything more than a pixel outside the border is 0, so positions can be clipped.
     np.clip(source_x, -2.0, image.shape[1] + 2.0, out=source_x)
@@ -114,7 +124,7 @@ def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix)
 
 
 def _sources(matrix: Matrix, height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the positions in the source of the pixel centres of an output: x and y, each (height, width)."""
+    """Map the pixel centres of an output of ``height`` and ``width`` to the source: x and y, each (height, width)."""
     x, y = np.arange(width)[None, :] + 0.5, np.arange(height)[:, None] + 0.5
     across: NDArray[np.float64] = (matrix[0, 0] * x + matrix[0, 2]) + matrix[0, 1] * y
     down: NDArray[np.float64] = (matrix[1, 0] * x + matrix[1, 2]) + matrix[1, 1] * y
@@ -129,7 +139,10 @@ def _sources(matrix: Matrix, height: int, width: int) -> tuple[NDArray[np.float6
 
 
 def _span(positions: NDArray[np.float64], size: int) -> tuple[int, int]:
-    """Return the range of pixels that bilinear sampling at these positions reads."""
+    """Return the start and end of the pixels that bilinear sampling at ``positions`` reads.
+
+    All values refer to one axis, along which the image has ``size`` pixels.
+    """
     return max(int(np.floor(positions.min())) - 1, 0), min(int(np.ceil(positions.max())) + 1, size)
 
 
@@ -137,7 +150,7 @@ Array = NDArray[Any]
 
 
 def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[float, float]:
-    """Return the size that contains an image after rotation.
+    """Return the size of the smallest upright rectangle that contains a rotated image.
 
     Args:
         img_shape: Height and width of the image.
@@ -159,13 +172,15 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
     """Rotate an image about its centre, counter-clockwise on screen.
 
     Rotations by multiples of 90 degrees copy pixels. All other rotations interpolate bilinearly. docTR rotates about a
-    point that is half a pixel off the centre, and so loses a row and a column at every right angle.
+    point half a pixel off the centre. For multiples of 90 degrees, it therefore loses a row, a column or both.
 
     Args:
         image: Array (H, W) or (H, W, C).
         angle: Degrees.
-        expand: Whether to pad the image until no corner is lost, and then to its original aspect ratio.
-        preserve_origin_shape: With `expand`, whether to scale the result to the size of the input.
+        expand: Whether to enlarge the result so that no corner is cut off, and to pad it further to the original aspect
+            ratio.
+        preserve_origin_shape: Whether to scale the expanded result back to the size of the input. It has no effect
+            without ``expand``.
 
     Returns:
         The rotated image, of the same dtype, black outside of the input.
@@ -199,18 +214,21 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
 
 
 def _about(x: float, y: float, angle: float) -> Matrix:
-    """Return the matrix that maps points of an image rotated counter-clockwise about (x, y) to the original image."""
+    """Return the matrix for rotating an image counter-clockwise about (x, y) with `warp`.
+
+    It maps points of the rotated image to points of the original image.
+    """
     return translation(x, y) @ rotation(-angle) @ translation(-x, -y)
 
 
 def remove_image_padding(image: Array) -> Array:
-    """Crop black rows and columns off the border of an image.
+    """Cut off the rows and columns at the border of an image that are entirely black.
 
     Args:
         image: Array (H, W) or (H, W, C).
 
     Returns:
-        A view of the image without the border; of the whole image if all of it is black.
+        A view of the image without the black border, or the image itself if it is entirely black.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import remove_image_padding
@@ -225,7 +243,7 @@ def remove_image_padding(image: Array) -> Array:
 
 
 def straighten_page(page: Array, angle: float) -> tuple[Array, NDArray[np.float64]]:
-    """Rotate a page into the smallest image that contains it, and return the inverse transform.
+    """Rotate a page into the smallest image that contains all of it, and return a matrix that reverses this.
 
     Args:
         page: Array (H, W) or (H, W, C).
@@ -253,12 +271,12 @@ def extract_crops(img: Array, boxes: Array) -> list[Array]:
 
     Args:
         img: Array (H, W) or (H, W, C).
-        boxes: (N, 4) as (xmin, ymin, xmax, ymax). Float boxes are relative, and the crop includes the row ymax and the
-            column xmax. Integer boxes are in pixels, and the crop does not include these. Boxes are clipped to the
-            image.
+        boxes: (N, 4) as (xmin, ymin, xmax, ymax). Float boxes are relative to the image; their crops include row ymax
+            and column xmax. Integer boxes are in pixels; their crops end before row ymax and column xmax. Boxes are
+            clipped to the image.
 
     Returns:
-        N arrays (h, w) or (h, w, C). Empty boxes give arrays without pixels.
+        N arrays (h, w) or (h, w, C). A box without area gives an array without pixels.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape or are not finite.
@@ -291,14 +309,16 @@ def extract_rcrops(
     Args:
         img: Array (H, W) or (H, W, C).
         polys: (N, 4, 2), with points in the order top left, top right, bottom right, bottom left in reading direction.
-            Floats are relative; integers are pixels.
-        dtype: The floating-point type of the coordinates.
-        assume_horizontal: Whether the text is upright except for a slight tilt. The points are then sorted by position,
-            and the crop follows all four corners (perspective) instead of the first three.
+            Floats are relative to the image; integers are pixels.
+        dtype: The floating-point type in which coordinates are computed. It affects how the lengths of the sides are
+            rounded. Not used with ``assume_horizontal``.
+        assume_horizontal: Whether to assume that the text is upright except for a slight tilt. If true, the points are
+            sorted by their position, and the crop follows all four corners (perspective) instead of the first three.
 
     Returns:
-        N arrays (h, w) or (h, w, C), black outside of the image. h and w are the lengths of the sides, rounded down. If
-        a side is below one pixel, or the box has no area with `assume_horizontal`, the array has no pixels.
+        N arrays (h, w) or (h, w, C), black outside of the image. h and w are the lengths of the box's sides in pixels,
+        rounded down. The array has no pixels if a side is shorter than one pixel. With ``assume_horizontal``, this also
+        happens if the box has no area.
 
     Raises:
         InvalidArgumentError: if the polygons have a wrong shape, are not finite, or are too large.
@@ -336,7 +356,7 @@ def _no_pixels(img: Array) -> Array:
 
 
 def _affine_crop(img: Array, quad: Array) -> Array:
-    """Cut out the parallelogram that the first three points span."""
+    """Cut out a parallelogram, given by the first three points of ``quad``: top left, top right and bottom right."""
     along, down = quad[1] - quad[0], quad[2] - quad[1]
     length, depth = float(np.linalg.norm(along)), float(np.linalg.norm(down))
     if length < 1 or depth < 1:
@@ -348,7 +368,10 @@ def _affine_crop(img: Array, quad: Array) -> Array:
 
 
 def _upright_order(quads: Array) -> Array:
-    """Return the points of each quadrangle sorted: upper left, lower left, upper right, lower right."""
+    """Sort the points of each quadrangle by position: upper left, lower left, upper right, lower right.
+
+    The two leftmost points come first.
+    """
     by_column = np.take_along_axis(quads, np.argsort(quads[..., :1], axis=1, kind="stable"), axis=1)
     sides = by_column.reshape(-1, 2, 2, 2)
     order = np.argsort(sides[..., 1:], axis=2, kind="stable")
@@ -357,7 +380,7 @@ def _upright_order(quads: Array) -> Array:
 
 
 def _perspective_crop(img: Array, quad: Array) -> Array:
-    """Cut out the quadrangle of points ordered top left, bottom left, top right, bottom right."""
+    """Cut out the quadrangle ``quad``, whose points are ordered top left, bottom left, top right, bottom right."""
     top_left, bottom_left, top_right, bottom_right = quad
     width = int(max(np.linalg.norm(top_right - top_left), np.linalg.norm(bottom_right - bottom_left)))
     height = int(max(np.linalg.norm(bottom_left - top_left), np.linalg.norm(bottom_right - top_right)))
@@ -375,11 +398,11 @@ _SMOOTH = ("bilinear", "bicubic")
 
 @dataclass(frozen=True)
 class Letterbox:
-    """A rule for scaling and padding images of any size to one size.
+    """Scales images of any size to one fixed size, with padding if the aspect ratio is preserved.
 
     Attributes:
         size: Height and width of the result.
-        preserve_aspect_ratio: Whether both sides are scaled alike and the rest is padded with zeros.
+        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad the rest with zeros.
         symmetric_pad: Whether to pad on all sides; otherwise on the right and at the bottom.
     """
 
@@ -388,7 +411,7 @@ class Letterbox:
     symmetric_pad: bool
 
     def place(self, image: Tensor) -> tuple[int, int, int, int]:
-        """Return where an image is in the result: top, left, height and width."""
+        """Return the part of the result that shows the scaled image, without padding: top, left, height and width."""
         height, width = self.size
         if not self.preserve_aspect_ratio:
             return 0, 0, height, width
@@ -398,13 +421,13 @@ class Letterbox:
         return top, left, *scaled
 
     def fit(self, image: Tensor, mode: str = "bilinear") -> Tensor:
-        """Fit an image (C, H, W) to the size; see `resized`."""
+        """Scale and pad an image (C, H, W) to ``self.size``. See `resized` for ``mode`` and the resulting dtype."""
         top, left, height, width = self.place(image)
         below, right = self.size[0] - top - height, self.size[1] - left - width
         return F.pad(resized(image, (height, width), mode), (left, right, top, below))
 
     def padding_mask(self, image: Tensor) -> Tensor:
-        """Return a mask of the pixels of the result that show the image: bool (height, width), False for padding."""
+        """Return a bool mask of the result, (height, width): True where it shows ``image``, False on padding."""
         top, left, height, width = self.place(image)
         mask = torch.zeros(self.size, dtype=torch.bool, device=image.device)
         mask[top : top + height, left : left + width] = True
@@ -412,7 +435,10 @@ class Letterbox:
 
 
 def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int]:
-    """Return the largest size within ``target`` that keeps the aspect ratio. Each side has at least one pixel."""
+    """Scale ``size`` (height, width) so that it just fits into ``target``, and keep the aspect ratio.
+
+    Each side has at least one pixel.
+    """
     height, width = size
     if height / width > target[0] / target[1]:
         return target[0], max(int(target[0] * width / height), 1)
@@ -420,11 +446,11 @@ def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int
 
 
 def resized(image: Tensor, size: tuple[int, int], mode: str = "bilinear") -> Tensor:
-    """Resize an image (C, H, W) of any dtype.
+    """Resize an image (C, H, W) of any dtype to ``size`` (height, width).
 
-    ``mode`` is ``"bilinear"``, ``"bicubic"``, ``"nearest"`` or ``"nearest-exact"``. The first two average pixels when
-    shrinking. uint8, float32 and float64 stay as they are. Other dtypes become float32, unless the image already has
-    the size.
+    ``mode`` is ``"bilinear"``, ``"bicubic"``, ``"nearest"`` or ``"nearest-exact"``. The first two modes average pixels
+    when an image shrinks (antialiasing). The result keeps the dtypes uint8, float32 and float64, and is float32 for
+    other dtypes. An image that already has the size is returned unchanged.
     """
     if tuple(image.shape[1:]) == tuple(size):
         return image

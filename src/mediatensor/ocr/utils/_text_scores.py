@@ -1,4 +1,4 @@
-"""Metrics of recognised text."""
+"""Metrics of recognised text: exact matches of words, and error rates of characters and words."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def string_match(word1: str, word2: str) -> tuple[bool, bool, bool, bool]:
         word2: Another string.
 
     Returns:
-        Whether the strings are equal, four times: unchanged; in lower case; in ASCII ("é" is "e", "€" is "EUR"); and in
-        lower-case ASCII.
+        Four values: whether the strings are equal as they are; in lower case; converted to ASCII ("é" becomes "e", "€"
+        becomes "EUR"); and converted to ASCII in lower case.
 
     Raises:
         MissingDependencyError: if the strings differ, one is not ASCII, and anyascii is not installed.
@@ -59,7 +59,7 @@ def _check_pairs(gt: Sequence[str], pred: Sequence[str]) -> None:
 
 
 class TextMatch:
-    """The share of words that are recognised exactly.
+    """The share of words that are recognised without any error.
 
     >>> from mediatensor.ocr.utils import TextMatch
     >>> metric = TextMatch()
@@ -73,15 +73,15 @@ class TextMatch:
         self.reset()
 
     def update(self, gt: Sequence[str], pred: Sequence[str]) -> None:
-        """Count more words.
+        """Compare words, and add them to the counts.
 
         Args:
             gt: True words.
             pred: Recognised words, one for each true word.
 
         Raises:
-            InvalidArgumentError: if the lengths differ, or an argument is a string.
-            MissingDependencyError: for the same reasons as in `string_match`.
+            InvalidArgumentError: if ``gt`` and ``pred`` differ in length, or one of them is a single string.
+            MissingDependencyError: if anyascii is needed and not installed; see `string_match`.
         """
         _check_pairs(gt, pred)
         for true, read in zip(gt, pred, strict=True):
@@ -93,10 +93,11 @@ class TextMatch:
         self.total += len(gt)
 
     def summary(self) -> dict[str, float]:
-        """Return the shares of words that match, in [0, 1].
+        """Return the shares of words that were recognised exactly, for each way of comparing them.
 
         Returns:
-            Shares under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``; see `string_match`.
+            Shares in [0, 1] under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``, which are the four
+            comparisons of `string_match`, in this order.
 
         Raises:
             InvalidArgumentError: if no word was counted.
@@ -106,16 +107,16 @@ class TextMatch:
         return {name: getattr(self, name) / self.total for name in MATCHES}
 
     def reset(self) -> None:
-        """Discard all words."""
+        """Discard all words counted so far."""
         self.raw = self.caseless = self.anyascii = self.unicase = self.total = 0
 
 
 def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     """Return the minimum number of insertions, deletions and replacements between two sequences (Levenshtein).
 
-    Rows of the table are stored as the bits of Python integers, so a page of text takes milliseconds. (Myers, "A fast
-    bit-vector algorithm for approximate string matching", 1999; Hyyrö, "Explaining and extending the bit-parallel
-    approximate string matching algorithm of Myers", 2001.)
+    The rows of the edit distance table are stored as bits of Python integers, so comparing two pages of text takes
+    milliseconds. (Myers, "A fast bit-vector algorithm for approximate string matching", 1999; Hyyrö, "Explaining and
+    extending the bit-parallel approximate string matching algorithm of Myers", 2001.)
 
     Args:
         one: A string, or a list of words.
@@ -147,10 +148,10 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
 
 
 def aligned(true: str, read: str) -> list[tuple[str, str]]:
-    """Align the characters of two texts with the fewest edits (Wagner and Fischer, 1974).
+    """Pair the characters of two texts so that the number of edits is minimal (Wagner and Fischer, 1974).
 
-    A missing or additional character is paired with ``""``. Among alignments with equally many edits, those with
-    replacements are preferred.
+    A character without a counterpart in the other text is paired with ``""``. If several alignments have the minimum
+    number of edits, replacements are preferred to deletions and insertions.
 
     >>> from mediatensor.ocr.utils._text_scores import aligned
     >>> aligned("cats", "cut")
@@ -186,7 +187,10 @@ def aligned(true: str, read: str) -> list[tuple[str, str]]:
 
 
 class _ErrorRate:
-    """Number of edits divided by the length of the true text, both summed over all texts."""
+    """Base class of error rates: total number of edits, divided by the total length of the true texts.
+
+    Subclasses define the units, such as characters, that are edited and counted.
+    """
 
     def __init__(self) -> None:
         self.reset()
@@ -195,14 +199,14 @@ class _ErrorRate:
         raise NotImplementedError
 
     def update(self, gt: Sequence[str], pred: Sequence[str]) -> None:
-        """Count more texts: words, lines or pages.
+        """Compare texts, and add their edits and lengths to the counts.
 
         Args:
-            gt: True texts.
+            gt: True texts, such as words, lines or pages.
             pred: Recognised texts, one for each true text.
 
         Raises:
-            InvalidArgumentError: if the lengths differ, or an argument is a string.
+            InvalidArgumentError: if ``gt`` and ``pred`` differ in length, or one of them is a single string.
         """
         _check_pairs(gt, pred)
         for true, read in zip(gt, pred, strict=True):
@@ -211,19 +215,23 @@ class _ErrorRate:
             self.total += len(units)
 
     def summary(self) -> float | None:
-        """Return the error rate, from 0 (perfect) to values above 1; ``None`` if there is no true text."""
+        """Return the error rate, or None if the true texts are empty.
+
+        It is 0 for perfect texts, and can exceed 1 if many units are inserted.
+        """
         return self.edits / self.total if self.total else None
 
     def reset(self) -> None:
-        """Discard all texts."""
+        """Discard all texts counted so far."""
         self.edits = self.total = 0
 
 
 class CharacterErrorRate(_ErrorRate):
-    """Insertions, deletions and replacements of characters, per character of the true text (CER).
+    """Character error rate (CER): number of wrong characters, divided by the number of characters in the true texts.
 
-    A character is a Unicode code point; spaces count. Texts are compared without normalisation. The total number of
-    edits is divided by the total number of characters, so longer texts have more weight.
+    Insertions, deletions and replacements count as errors. A character is a Unicode code point, and spaces count. Texts
+    are not normalised before they are compared. Errors and characters are added up over all texts before the division,
+    so longer texts have more weight.
 
     >>> from mediatensor.ocr.utils import CharacterErrorRate
     >>> metric = CharacterErrorRate()
@@ -238,9 +246,10 @@ class CharacterErrorRate(_ErrorRate):
 
 
 class WordErrorRate(_ErrorRate):
-    """Insertions, deletions and replacements of words, per word of the true text (WER).
+    """Word error rate (WER): number of wrong words, divided by the number of words in the true texts.
 
-    Words are separated by white space.
+    Insertions, deletions and replacements count as errors. Words are separated by white space. Errors and words are
+    added up over all texts before the division.
 
     >>> from mediatensor.ocr.utils import WordErrorRate
     >>> metric = WordErrorRate()

@@ -1,4 +1,4 @@
-"""Types of datasets and transforms, named as in docTR, and a base class with nested ``repr``."""
+"""Types that datasets and transforms share, named as in docTR, and a base class whose ``repr`` shows nested objects."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ class Sample:
 
     Attributes:
         image: The image, a tensor (C, H, W): uint8 in [0, 255] or floating point in [0, 1].
-        mask: A tensor (H, W) that marks the pixels that count, or ``None``.
-        target: The ground truth. It is an array of relative boxes (N, 4), as (xmin, ymin, xmax, ymax), or of relative
-            polygons (N, 4, 2); a dict of such arrays by class; a text; an array (1,) with a class number; or ``None``.
+        mask: A tensor (H, W) that is non-zero at the pixels to use in training, for example outside of padding; or
+            ``None``.
+        target: The ground truth. For detection, it is an array of relative boxes (N, 4), each (xmin, ymin, xmax, ymax),
+            or of relative polygons (N, 4, 2), or a dict that has such an array for each class. For recognition, it is a
+            text. For classification, it is an array (1,) with the class number. It is ``None`` if there is no ground
+            truth.
 
     Example:
         >>> import numpy as np
@@ -58,12 +61,12 @@ class Sample:
 
 
 class Nested:
-    """Base class whose ``repr`` shows the attributes in ``_children_names``, each on its own line and indented."""
+    """Base class whose ``repr`` shows the attributes named in ``_children_names``, each indented on its own line."""
 
     _children_names: ClassVar[Sequence[str]] = ()
 
     def extra_repr(self) -> str:
-        """Return the part of ``repr`` that describes the object itself, without its children."""
+        """Return what ``repr`` shows about the object itself, before its children."""
         return ""
 
     def __repr__(self) -> str:

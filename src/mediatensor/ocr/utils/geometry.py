@@ -1,7 +1,8 @@
-"""Boxes, polygons and pages: conversions, rotations and crops, with docTR's names and conventions.
+"""Convert, rotate and crop boxes, polygons and pages, with docTR's function names and conventions.
 
 A straight box is ``((xmin, ymin), (xmax, ymax))`` or a row of an array (N, 4). A rotated box is four points, in an
-array (N, 4, 2). Coordinates are (x, y), and y points down. Relative coordinates lie in [0, 1].
+array (N, 4, 2). Coordinates are (x, y), and y points down. Relative coordinates are fractions of the page's width and
+height, in [0, 1].
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ Array: TypeAlias = NDArray[Any]
 def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
     """Return the corners of a straight box, in docTR's order: top left, top right, BOTTOM LEFT, bottom right.
 
-    `order_points` sorts these corners into the order of a rotated geometry.
+    Rotated boxes have another order: clockwise from the top left. `order_points` sorts the corners into it.
 
     >>> from mediatensor.ocr.utils import bbox_to_polygon
     >>> bbox_to_polygon(((0.1, 0.2), (0.5, 0.4)))
@@ -71,7 +72,7 @@ def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
 
 
 def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
-    """Return the straight box around a polygon with any number of points.
+    """Return the smallest straight box around a polygon with any number of points.
 
     >>> from mediatensor.ocr.utils import polygon_to_bbox
     >>> polygon_to_bbox(((0.1, 0.2), (0.5, 0.1), (0.5, 0.4), (0.1, 0.5)))
@@ -82,10 +83,10 @@ def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
 
 
 def reading_geometry(geometry: Any, turn: object) -> Any:
-    """Return the geometry of text with corners in reading direction.
+    """Return a geometry of text whose corners start where the text starts and follow its reading direction.
 
-    If ``turn``, the clockwise rotation of the text, is 90, 180 or 270 degrees, a box becomes four points. Other
-    geometries are unchanged.
+    ``turn`` is the clockwise rotation of the text in degrees. If it is 90, 180 or 270, a straight box is converted to
+    four points in reading order. Otherwise, and if ``geometry`` already has four points, it is returned unchanged.
 
     >>> reading_geometry(((0.1, 0.2), (0.3, 0.4)), 180)
     ((0.3, 0.4), (0.1, 0.4), (0.1, 0.2), (0.3, 0.2))
@@ -99,7 +100,7 @@ def reading_geometry(geometry: Any, turn: object) -> Any:
 
 
 def boxes_to_polygons(boxes: Array) -> Array:
-    """Return the corners of straight boxes (N, 4), clockwise from the top left: (N, 4, 2) of the same dtype.
+    """Return the corners of straight boxes (N, 4) as an array (N, 4, 2) of the same dtype, clockwise from the top left.
 
     Example:
         >>> import numpy as np
@@ -111,7 +112,7 @@ def boxes_to_polygons(boxes: Array) -> Array:
 
 
 def box_around(geometry: Any) -> NDArray[np.float64]:
-    """Return the straight box (4,) around all points of a geometry, or of several geometries in one array.
+    """Return the smallest straight box (4,) that contains all points of a geometry, or of an array of geometries.
 
     >>> box_around(((0.1, 0.2), (0.5, 0.1), (0.5, 0.4), (0.1, 0.5))).tolist()
     [0.1, 0.1, 0.5, 0.5]
@@ -121,18 +122,22 @@ def box_around(geometry: Any) -> NDArray[np.float64]:
 
 
 def boxes_around(polygons: Array) -> Array:
-    """Return the straight boxes (N, 4) around polygons (N, P, 2), of the same dtype."""
+    """Return the smallest straight box around each polygon: (N, 4) for polygons (N, P, 2), of the same dtype."""
     return np.concatenate([polygons.min(axis=1), polygons.max(axis=1)], axis=1)
 
 
 def to_corners(box: ArrayLike) -> BoundingBox:
-    """Return a box (4,) as a geometry of two corners, in plain numbers."""
+    """Convert a box (xmin, ymin, xmax, ymax) to ``((xmin, ymin), (xmax, ymax))`` with Python numbers."""
     left, top, right, bottom = np.asarray(box).tolist()
     return (left, top), (right, bottom)
 
 
 def to_quad(geometry: Any) -> NDArray[np.float64]:
-    """Return the corners (4, 2): four points unchanged; of any other geometry, those of its box, from the top left."""
+    """Convert any geometry to four corners (4, 2).
+
+    Four points are returned as they are. For any other number of points, the corners are those of the straight box
+    around them, clockwise from the top left.
+    """
     points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
     if len(points) == 4:
         return points
@@ -143,7 +148,7 @@ def to_quad(geometry: Any) -> NDArray[np.float64]:
 def order_points(pts: Array) -> Array:
     """Sort corners into the order top left, top right, bottom right, bottom left.
 
-    The first corner has the smallest x + y. The remaining corners follow clockwise.
+    The corner with the smallest x + y comes first, and counts as top left. The remaining corners follow clockwise.
 
     Args:
         pts: A quadrangle (4, 2), a straight box (4,), or many quadrangles (N, 4, 2).
@@ -176,11 +181,11 @@ def order_points(pts: Array) -> Array:
 
 
 def detach_scores(boxes: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """Separate the scores from the boxes of a detector, page by page.
+    """Separate the boxes that a detector returned from their scores, for each page.
 
     Args:
-        boxes: The boxes of each page: straight (N, 5), with the score last, or rotated (N, 5, 2), with (0, score) as
-            the fifth point.
+        boxes: One array for each page. Straight boxes are (N, 5), with the score as the last number of a row. Rotated
+            boxes are (N, 5, 2), with (0, score) as the fifth point.
 
     Returns:
         The boxes of each page, (N, 4) or (N, 4, 2), and the scores of each page, (N,).
@@ -197,10 +202,10 @@ def detach_scores(boxes: Sequence[Array]) -> tuple[list[Array], list[Array]]:
 
 
 class MinAreaRect(NamedTuple):
-    """A rectangle at any angle.
+    """A rectangle that can be rotated by any angle.
 
     Attributes:
-        center: Centre (x, y).
+        center: The centre of the rectangle, (x, y).
         axis: Unit vector along the longer side, with x > 0 (or x = 0 and y > 0).
         width: Length of the longer side.
         height: Length of the shorter side.
@@ -220,11 +225,11 @@ class MinAreaRect(NamedTuple):
 
     @property
     def angle(self) -> float:
-        """The angle of the longer side to the x axis in degrees, in (-90, 90], counter-clockwise on screen (y down)."""
+        """The angle between the longer side and the x axis in degrees, in (-90, 90], counter-clockwise on screen."""
         return float(np.rad2deg(np.arctan2(-self.axis[1], self.axis[0]))) + 0.0 if self.axis[0] > 0 else 90.0
 
     def corners(self) -> NDArray[np.float64]:
-        """Return the corners (4, 2), clockwise on screen. The first two corners are on a longer side."""
+        """Return the four corners (4, 2), clockwise on screen. The side between the first two is a longer side."""
         along = self.axis * (self.width / 2)
         across = np.array([-self.axis[1], self.axis[0]]) * (self.height / 2)
         return np.stack(
@@ -238,16 +243,17 @@ class MinAreaRect(NamedTuple):
 
 
 def min_area_rect(points: ArrayLike) -> MinAreaRect:
-    """Return the rectangle of least area, at any angle, that contains all points.
+    """Return the smallest rectangle, at any angle, that contains all points.
 
-    One side of this rectangle lies on an edge of the convex hull (Freeman and Shapira, "Determining the minimum-area
-    encasing rectangle for an arbitrary closed curve", 1975). Therefore all edges of the hull are tried, in one step.
+    "Smallest" refers to the area. One side of this rectangle lies on an edge of the convex hull (Freeman and Shapira,
+    "Determining the minimum-area encasing rectangle for an arbitrary closed curve", 1975). Therefore it is enough to
+    try a rectangle along each edge of the hull. One NumPy computation does this for all edges.
 
     Args:
         points: Finite coordinates of shape (N, 2), with N at least 1. Points may coincide or lie on one line.
 
     Returns:
-        The rectangle. If several are equally small, it is the one closest to upright.
+        The rectangle. If several have the same area, it is the one whose sides are closest to horizontal and vertical.
 
     Raises:
         InvalidArgumentError: if the shape is wrong, or a coordinate is not finite.
@@ -271,7 +277,10 @@ def min_area_rect(points: ArrayLike) -> MinAreaRect:
 
 
 def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return points with the same convex hull as the cloud, and vectors among which are all edges of this hull."""
+    """Return points that have the same convex hull as ``cloud``, and vectors that include all edges of this hull.
+
+    For a few points, the hull is not computed: the result is all points, and the vectors between all pairs of points.
+    """
     if len(cloud) < _FEW:
         return cloud, (cloud[:, None] - cloud[None, :]).reshape(-1, 2)
     try:
@@ -289,7 +298,7 @@ def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
 
 
 def _best(hull: NDArray[np.float64], axes: NDArray[np.float64]) -> MinAreaRect:
-    """Return the smallest rectangle around the points that has a side along one of the axes."""
+    """Return the smallest rectangle around the points ``hull`` that has a side parallel to a vector in ``axes``."""
     # Axes are normalised modulo a half turn, so that equal directions give equal areas.
     axes = np.where((axes[:, :1] < 0) | ((axes[:, :1] == 0) & (axes[:, 1:] < 0)), -axes, axes)
     normals = np.stack([-axes[:, 1], axes[:, 0]], axis=1)
@@ -313,7 +322,7 @@ def _best(hull: NDArray[np.float64], axes: NDArray[np.float64]) -> MinAreaRect:
 
 
 def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox | Array:
-    """Return the straight box around straight boxes.
+    """Return the smallest straight box that contains all of the given straight boxes.
 
     Args:
         bboxes: At least one box: an array (N, 4), or a sequence of ``((xmin, ymin), (xmax, ymax))``.
@@ -331,16 +340,17 @@ def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox
 
 
 def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int = 1024) -> NDArray[np.float64]:
-    """Return the rectangle of least area, at any angle, around rotated boxes.
+    """Return the smallest rectangle, at any angle, that contains all of the given rotated boxes.
 
     Relative coordinates are treated as if the page were a square, as in docTR.
 
     Args:
         rbboxes: Rotated boxes, each (4, 2).
-        intermed_size: Size of docTR's intermediate square; no effect on the result here.
+        intermed_size: Accepted for compatibility with docTR, which converts coordinates to integers of this size. It
+            has no effect on the result here.
 
     Returns:
-        The corners (4, 2), ordered as by `order_points`.
+        The corners (4, 2), in the order of `order_points`.
 
     Raises:
         InvalidArgumentError: if there are no boxes, or `intermed_size` is not positive.
@@ -360,14 +370,15 @@ def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int
 
 
 def rotate_abs_points(points: Array, angle: float = 0.0) -> Array:
-    """Rotate points about the origin, counter-clockwise if y points up.
+    """Rotate points about the origin. The rotation is counter-clockwise if the y axis points up.
 
     Args:
         points: Coordinates (N, 2).
-        angle: Degrees.
+        angle: Angle in degrees.
 
     Returns:
-        The rotated points (N, 2), floating point, with at least the precision of ``points``.
+        The rotated points (N, 2): float64 if ``points`` are, otherwise the dtype into which NumPy promotes ``points``
+        with float32.
 
     Example:
         >>> import numpy as np
@@ -384,16 +395,17 @@ def rotate_abs_points(points: Array, angle: float = 0.0) -> Array:
 def rotate_abs_geoms(
     geoms: Array, angle: float, img_shape: tuple[int, int], expand: bool = True
 ) -> NDArray[np.float32]:
-    """Rotate boxes in pixels about the centre of their image.
+    """Rotate boxes, given in pixels, about the centre of their image.
 
     Args:
         geoms: Boxes in pixels, (N, 4) or (N, 4, 2).
         angle: Degrees, counter-clockwise on screen.
         img_shape: Height and width of the image.
-        expand: Whether the image grows so that no part of it is lost, as with ``rotate_image(expand=True)``.
+        expand: Whether the image that the boxes belong to is enlarged when it is rotated, so that no part of it is
+            lost.
 
     Returns:
-        Polygons (N, 4, 2) float32, in pixels of the rotated image, clipped to it.
+        Polygons (N, 4, 2) float32, in pixels of the rotated image, and clipped to this image.
 
     Example:
         >>> import numpy as np
@@ -411,12 +423,13 @@ def rotate_abs_geoms(
 
 
 def remap_boxes(loc_preds: Array, orig_shape: tuple[int, int], dest_shape: tuple[int, int]) -> Array:
-    """Convert relative boxes of an image to another image with the same centre and scale.
+    """Convert relative boxes to coordinates of an image that was padded or cropped equally on opposite sides.
 
     Args:
         loc_preds: Relative polygons (N, 4, 2).
         orig_shape: Height and width of the original image.
-        dest_shape: Height and width of the other image: the original image, padded or cropped symmetrically.
+        dest_shape: Height and width of the padded or cropped image. Its centre and scale are those of the original
+            image.
 
     Returns:
         Relative polygons (N, 4, 2).
@@ -451,12 +464,12 @@ def rotate_boxes(
 
     Args:
         loc_preds: Relative boxes (N, 4) or (N, 4, 2).
-        angle: Degrees, between -90 and 90.
+        angle: Angle in degrees, between -90 and 90.
         orig_shape: Height and width of the page; further items, such as channels, are ignored.
-        min_angle: If the angle is closer than this to 0 degrees, or to 90 degrees in either direction, boxes are not
-            rotated.
-        target_shape: Height and width of the page to which the rotated boxes refer, for example the page without the
-            padding of ``rotate_image(expand=True)``. Ignored if the boxes are not rotated.
+        min_angle: Boxes are not rotated if ``angle`` differs by less than this many degrees from 0, or from 90 or -90.
+        target_shape: Height and width of the image to which the resulting boxes are relative, if it differs from the
+            page. It must have the same centre, for example the page without the padding that
+            ``rotate_image(expand=True)`` added. Ignored if the boxes are not rotated.
 
     Returns:
         Relative polygons (N, 4, 2), not clipped.
@@ -486,13 +499,15 @@ def rotate_boxes(
 
 
 def estimate_page_angle(polys: Array) -> float:
-    """Return the angle of a page: the median angle of its lines or words.
+    """Estimate by how much a page is rotated, as the median angle of its lines or words.
 
     Args:
-        polys: Polygons (N, 4, 2), with points in reading order (top left first), in the same unit for x and y.
+        polys: Outlines of lines or words, (N, 4, 2), with points in reading order (top left first). x and y must have
+            the same unit, such as pixels.
 
     Returns:
-        Degrees in [-90, 90], counter-clockwise on screen; 0.0 if no polygon has a direction.
+        The angle in degrees, in [-90, 90], counter-clockwise on screen. It is 0.0 if no polygon has a direction,
+        because all of them are points.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import estimate_page_angle
@@ -509,7 +524,7 @@ def estimate_page_angle(polys: Array) -> float:
 
 
 def convert_to_relative_coords(geoms: Array, img_shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Divide coordinates in pixels by the size of their image.
+    """Convert coordinates in pixels to relative coordinates, by dividing them by the size of the image.
 
     Args:
         geoms: Boxes in pixels, (N, 4) or (N, 4, 2).

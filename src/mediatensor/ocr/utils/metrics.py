@@ -1,4 +1,4 @@
-"""Metrics of detection, recognition, and both together, named as in docTR; and error rates.
+"""Metrics of text detection, text recognition, and both together, named as in docTR; and error rates.
 
 ``update`` of a metric adds data, ``summary`` returns the scores, and ``reset`` discards all data.
 """
@@ -57,7 +57,7 @@ def hmean(recall: float | None, precision: float | None) -> float | None:
 
 
 class _BoxMetric:
-    """Base class of box metrics. It matches true and predicted boxes, and computes rates from the counts."""
+    """Base class of metrics that match predicted boxes with true boxes, and compute rates from the counts."""
 
     def __init__(self, iou_thresh: float = 0.5, use_polygons: bool = False) -> None:
         self.iou_thresh = check_threshold(iou_thresh)
@@ -65,12 +65,15 @@ class _BoxMetric:
         self.reset()
 
     def reset(self) -> None:
-        """Discard all pages."""
+        """Discard all pages counted so far."""
         self.num_gts = self.num_preds = 0
         self.tot_iou = 0.0
 
     def _pair(self, gts: NDArray[Any], preds: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Count the boxes, match them, and return the indices of the true boxes and of the predicted boxes."""
+        """Match the true boxes ``gts`` of a page with the predicted boxes ``preds``, and count all boxes.
+
+        Return the indices of the true boxes, and of the predicted boxes, that match.
+        """
         matches = match_boxes(gts, preds, self.iou_thresh, self.use_polygons)
         self.tot_iou += matches.total_iou
         self.num_gts += len(gts)
@@ -90,15 +93,15 @@ class _BoxMetric:
 class LocalizationConfusion(_BoxMetric):
     """Recall, precision and mean IoU of boxes.
 
-    True and predicted boxes are paired one to one so that the sum of their IoU is the largest. A pair is a match if
-    its IoU reaches the threshold.
+    Each true box is paired with at most one predicted box, and vice versa, so that the sum of the IoU of all pairs is
+    as large as possible. A pair is a match if its IoU is at least ``iou_thresh``.
 
     Args:
-        iou_thresh: The minimum IoU of a match, in (0, 1].
+        iou_thresh: The minimum IoU (intersection over union) of a match, in (0, 1].
         use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
 
     Raises:
-        InvalidArgumentError: if `iou_thresh` is out of range.
+        InvalidArgumentError: if ``iou_thresh`` is out of range.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import LocalizationConfusion
@@ -110,7 +113,7 @@ class LocalizationConfusion(_BoxMetric):
     """
 
     def update(self, gts: NDArray[Any], preds: NDArray[Any]) -> None:
-        """Count one page.
+        """Add the boxes of one page to the counts.
 
         Args:
             gts: True boxes, (N, 4) or (N, 4, 2).
@@ -118,7 +121,7 @@ class LocalizationConfusion(_BoxMetric):
 
         Raises:
             InvalidArgumentError: if the boxes have a wrong shape.
-            MissingDependencyError: if SciPy is needed and not installed.
+            MissingDependencyError: if SciPy is not installed. It is needed if a box overlaps several others.
         """
         self.matches += len(self._pair(gts, preds)[0])
 
@@ -126,8 +129,9 @@ class LocalizationConfusion(_BoxMetric):
         """Return the scores so far. Each is ``None`` if it is undefined.
 
         Returns:
-            Recall (matches per true box); precision (matches per predicted box); and mean IoU, that is, the mean over
-            the predicted boxes of the largest IoU with a true box, rounded to two digits.
+            Recall, precision and mean IoU. Recall is the number of matches divided by the number of true boxes;
+            precision is the number of matches divided by the number of predicted boxes. For the mean IoU, the largest
+            IoU of each predicted box with any true box is averaged, and rounded to two digits.
         """
         return self._recall(self.matches), self._precision(self.matches), self._mean_iou()
 
@@ -139,8 +143,8 @@ class LocalizationConfusion(_BoxMetric):
 class OCRMetric(_BoxMetric):
     """Recall and precision of words that are both detected and recognised.
 
-    Arguments and pairing of boxes are as for `LocalizationConfusion`. A pair is a match only if it also has the same
-    text, according to `string_match`.
+    The arguments are the same as for `LocalizationConfusion`, and boxes are paired in the same way. A pair is a match
+    only if, in addition, both boxes have the same text. Texts are compared in the four ways of `string_match`.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import OCRMetric
@@ -159,12 +163,12 @@ class OCRMetric(_BoxMetric):
         gt_labels: Sequence[str],
         pred_labels: Sequence[str],
     ) -> None:
-        """Count one page.
+        """Add the boxes of one page to the counts.
 
         Args:
             gt_boxes, pred_boxes: Boxes as for `LocalizationConfusion`.
-            gt_labels: N true words.
-            pred_labels: M recognised words.
+            gt_labels: The N true words, one for each true box.
+            pred_labels: The M recognised words, one for each predicted box.
 
         Raises:
             InvalidArgumentError: if the numbers of boxes and words differ, or the boxes have a wrong shape.
@@ -183,8 +187,8 @@ class OCRMetric(_BoxMetric):
         """Return the scores so far. Each is ``None`` if it is undefined.
 
         Returns:
-            Recall, precision, and the mean IoU as in `LocalizationConfusion`. Recall and precision each have the keys
-            ``raw``, ``caseless``, ``anyascii`` and ``unicase``.
+            Recall, precision, and the mean IoU as in `LocalizationConfusion`. Recall and precision are dicts with a
+            value for each way of comparing texts: ``raw``, ``caseless``, ``anyascii`` and ``unicase``.
         """
         counts = (self.raw_matches, self.caseless_matches, self.anyascii_matches, self.unicase_matches)
         recall = {name: self._recall(count) for name, count in zip(MATCHES, counts, strict=True)}
@@ -197,10 +201,10 @@ class OCRMetric(_BoxMetric):
 
 
 class DetectionMetric(_BoxMetric):
-    """Recall and precision of boxes that have a class.
+    """Recall and precision of boxes with a class. A match must have the right class.
 
-    Arguments and pairing of boxes are as for `LocalizationConfusion`. A pair is a match only if it also has the same
-    class.
+    The arguments are the same as for `LocalizationConfusion`, and boxes are paired in the same way. A pair is a match
+    only if, in addition, both boxes have the same class.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import DetectionMetric
@@ -218,7 +222,7 @@ class DetectionMetric(_BoxMetric):
         gt_labels: NDArray[Any],
         pred_labels: NDArray[Any],
     ) -> None:
-        """Count one page.
+        """Add the boxes of one page to the counts.
 
         Args:
             gt_boxes, pred_boxes: Boxes as for `LocalizationConfusion`.
@@ -226,14 +230,14 @@ class DetectionMetric(_BoxMetric):
             pred_labels: The M predicted classes.
 
         Raises:
-            InvalidArgumentError: if the numbers of boxes and classes differ, or as in `LocalizationConfusion`.
+            InvalidArgumentError: if the numbers of boxes and classes differ, or the boxes have a wrong shape.
         """
         _check_labels(gt_boxes, pred_boxes, gt_labels, pred_labels)
         truth, prediction = self._pair(gt_boxes, pred_boxes)
         self.num_matches += int((np.asarray(gt_labels)[truth] == np.asarray(pred_labels)[prediction]).sum())
 
     def summary(self) -> tuple[float | None, float | None, float | None]:
-        """Return recall, precision and mean IoU as in `LocalizationConfusion`. Each is ``None`` if it is undefined."""
+        """Return recall, precision and mean IoU as `LocalizationConfusion` does. Each is ``None`` if undefined."""
         return self._recall(self.num_matches), self._precision(self.num_matches), self._mean_iou()
 
     def reset(self) -> None:
@@ -244,7 +248,7 @@ class DetectionMetric(_BoxMetric):
 class TableCellMetric(_BoxMetric):
     """Recall and precision of table cells, and the share of cells with the right rows and columns.
 
-    Arguments and pairing of boxes are as for `LocalizationConfusion`.
+    The arguments are the same as for `LocalizationConfusion`, and boxes are paired in the same way.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import TableCellMetric
@@ -258,7 +262,7 @@ class TableCellMetric(_BoxMetric):
     def update(
         self, gt_cells: NDArray[Any], gt_logic: NDArray[Any], pred_cells: NDArray[Any], pred_logic: NDArray[Any]
     ) -> None:
-        """Count one table.
+        """Add the cells of one table to the counts.
 
         Args:
             gt_cells: True boxes of the cells, (N, 4) or (N, 4, 2).
@@ -267,7 +271,8 @@ class TableCellMetric(_BoxMetric):
             pred_logic: First column, last column, first row and last row of each predicted cell, (M, 4).
 
         Raises:
-            InvalidArgumentError: if the numbers of boxes and ``logic`` rows differ, or as in `LocalizationConfusion`.
+            InvalidArgumentError: if a box array and its ``logic`` array differ in length, or the boxes have a wrong
+                shape.
         """
         _check_labels(gt_cells, pred_cells, gt_logic, pred_logic)
         truth, prediction = self._pair(gt_cells, pred_cells)
@@ -279,8 +284,8 @@ class TableCellMetric(_BoxMetric):
         """Return the scores so far. Each is ``None`` if it is undefined.
 
         Returns:
-            ``"recall"``, ``"precision"``, ``"f1"``, and ``"structure_acc"``, which is the share of matches whose rows
-            and columns are those of the true cell.
+            A dict with the keys ``"recall"``, ``"precision"``, ``"f1"`` and ``"structure_acc"``. The last is the share
+            of matched cells for which the predicted rows and columns equal the true ones.
         """
         recall, precision = self._recall(self.matches), self._precision(self.matches)
         return {
@@ -296,15 +301,16 @@ class TableCellMetric(_BoxMetric):
 
 
 class ObjectDetectionMetric:
-    """Mean average precision of boxes with classes and scores, over thresholds of IoU.
+    """Mean average precision (mAP) of boxes with classes and scores, averaged over several IoU thresholds.
 
-    The predictions of a class on all pages are sorted by descending score. Each prediction is compared with the true
-    box of its class that it overlaps most. It is correct if its IoU with this box reaches the threshold, and no
-    prediction with a higher score has taken the box. For each of 101 recalls from 0 to 1, the best precision at this or
-    a higher recall is taken. Average precision is the mean of these values.
+    Average precision is computed for each class and threshold as follows. The predictions of the class on all pages are
+    sorted by descending score. Each prediction is compared with the true box of its class that it overlaps most. It is
+    correct if its IoU with this box reaches the threshold, unless a prediction with a higher score has already matched
+    the same box. Then, for each of the recalls 0, 0.01, ... 1, the best precision that is reached at this or a higher
+    recall is determined. The average precision is the mean of these 101 precisions.
 
     Args:
-        iou_thresholds: The thresholds; by default 0.5, 0.55, ... 0.95.
+        iou_thresholds: The IoU thresholds; by default 0.5, 0.55, ... 0.95.
         num_classes: Number of classes, numbered from 0; by default the classes that occur. Classes without true boxes
             are ignored.
         use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
@@ -339,7 +345,7 @@ class ObjectDetectionMetric:
         pred_labels: NDArray[Any],
         pred_scores: NDArray[Any],
     ) -> None:
-        """Count one page.
+        """Add the boxes of one page to the counts.
 
         Args:
             gt_boxes, pred_boxes: Boxes as for `LocalizationConfusion`.
@@ -371,8 +377,9 @@ class ObjectDetectionMetric:
         """Return the scores so far.
 
         Returns:
-            ``"mAP@[.5:.95]"``, the mean over all thresholds; ``"AP@[.5]"`` and ``"AP@[.75]"``, which are 0.0 if the
-            threshold is not in ``iou_thresholds``; and ``"AP_per_IoU"``, for each threshold the mean over the classes.
+            A dict with four entries. ``"AP_per_IoU"`` has, for each threshold, the average precision averaged over the
+            classes. ``"mAP@[.5:.95]"`` is the mean over all thresholds. ``"AP@[.5]"`` and ``"AP@[.75]"`` are the values
+            for these two thresholds, or 0.0 if the threshold is not in ``iou_thresholds``.
 
         Raises:
             InvalidArgumentError: if no page was counted.
@@ -397,11 +404,15 @@ class ObjectDetectionMetric:
         }
 
     def reset(self) -> None:
-        """Discard all pages."""
+        """Discard all pages counted so far."""
         self._pages: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.float64]]] = []
 
     def _matches(self, label: Any) -> tuple[NDArray[Any], NDArray[np.intp], int] | None:
-        """Return the matches of a class, by descending score, for `_average_precision`; ``None`` without true boxes."""
+        """Collect the predictions of a class on all pages, by descending score, as the input of `_average_precision`.
+
+        Return, for each prediction, its largest IoU with a true box of the class and the index of this box; and the
+        number of true boxes. Return None if the class has no true boxes.
+        """
         ious, truths, scores, count = [np.zeros(0)], [np.zeros(0, np.intp)], [np.zeros(0)], 0
         for iou, gt_labels, pred_labels, pred_scores in self._pages:
             class_iou = iou[gt_labels == label][:, pred_labels == label]
@@ -417,10 +428,10 @@ class ObjectDetectionMetric:
 
 
 def _average_precision(near: NDArray[np.bool_], truth: NDArray[np.intp], count: int) -> float:
-    """Return the mean over 101 recalls of the best precision at this or a higher recall.
+    """Return the average precision of one class at one IoU threshold; see `ObjectDetectionMetric`.
 
-    The predictions are ordered by descending score. ``near`` tells whether the IoU of a prediction with a true box
-    reaches the threshold; ``truth`` is the index of the true box that it overlaps most. ``count`` is the number of true
+    The predictions are ordered by descending score. ``truth`` has, for each prediction, the index of the true box that
+    it overlaps most, and ``near`` whether its IoU with this box reaches the threshold. ``count`` is the number of true
     boxes.
     """
     right = np.zeros(len(near))

@@ -33,11 +33,11 @@ def synthesize_page(
 ) -> NDArray[np.uint8]:
     """Draw the text of a page on a blank page of the same size.
 
-    Words of a line have the same font size. Each word is fitted into its box, at any angle. Words without text are not
-    drawn. Words with an unusable geometry are left out, with a warning.
+    All words of a line have the same font size if it fits their boxes. Each word is drawn in its box, even if the box
+    is rotated. Words without text are not drawn. Words whose geometry is invalid are left out, with a warning.
 
     Args:
-        page: An exported `Page`, possibly after a round trip through JSON.
+        page: The result of `Page.export`. It can have been saved as JSON and loaded again.
         draw_proba: Whether to color words by confidence: from blue for 1, over orange, to red for 0.5 and less.
         font_family: The path of a font file, or the name of an installed font. ``None`` uses Pillow's font, and an
             installed font for letters that Pillow's font does not have.
@@ -51,7 +51,7 @@ def synthesize_page(
         Array (H, W, 3) uint8.
 
     Raises:
-        InvalidArgumentError: if the page has no usable dimensions, or the font sizes are unusable.
+        InvalidArgumentError: if the dimensions of the page are missing or invalid, or the font sizes are invalid.
         SourceNotFoundError: if the font does not exist.
 
     Example:
@@ -84,12 +84,13 @@ def synthesize_kie_page(
     text_color: Color = (0, 0, 0),
     draw_placeholders: bool = False,
 ) -> NDArray[np.uint8]:
-    """Draw the predictions of all classes of a page on a blank page of the same size.
+    """Draw the text of all predictions of a page on a blank page of the same size.
 
-    Predictions without text are not drawn. Predictions with an unusable geometry are left out, with a warning.
+    Predictions of all classes are drawn. Those without text are skipped. Those whose geometry is invalid are left out,
+    with a warning.
 
     Args:
-        page: An exported `KIEPage`, possibly after a round trip through JSON.
+        page: The result of `KIEPage.export`. It can have been saved as JSON and loaded again.
         draw_proba, font_family, min_font_size, max_font_size, background_color, text_color: As for `synthesize_page`.
         draw_placeholders: Whether to outline layout regions faintly.
 
@@ -115,7 +116,7 @@ def synthesize_kie_page(
 
 
 def _items(owner: _Exported, name: str) -> list[_Exported]:
-    """Return the list under a key of an export, leaving out items that are not dictionaries."""
+    """Return the list ``owner[name]`` of an exported object, without items that are not dictionaries."""
     return [item for item in owner.get(name) or () if isinstance(item, Mapping)]
 
 

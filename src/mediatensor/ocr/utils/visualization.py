@@ -1,4 +1,4 @@
-"""Show recognised pages in matplotlib figures, with functions named as in docTR, or as plain images.
+"""Show recognised pages in matplotlib figures, or draw them as images. The functions are named as in docTR.
 
 `overlay` needs only Pillow. All other functions need matplotlib, which ``mediatensor[plot]`` installs.
 """
@@ -57,7 +57,10 @@ def _patches() -> Any:
 
 
 def _points(geometry: Any, count: int, dimensions: tuple[int, int], preserve_aspect_ratio: bool) -> NDArray[np.float64]:
-    """Return the points (count, 2) of a geometry in pixels, on a page of these dimensions."""
+    """Convert a relative geometry of ``count`` points to pixels, (count, 2).
+
+    ``dimensions`` are the height and width of the page. See `rect_patch` for ``preserve_aspect_ratio``.
+    """
     try:
         points = np.array(geometry, dtype=np.float64)
     except (TypeError, ValueError):
@@ -79,7 +82,7 @@ def rect_patch(
     fill: bool = True,
     preserve_aspect_ratio: bool = False,
 ) -> Rectangle:
-    """Return a matplotlib patch of a straight box.
+    """Return a matplotlib patch, a coloured shape, for a straight box.
 
     Args:
         geometry: A relative box, ``((xmin, ymin), (xmax, ymax))``.
@@ -88,9 +91,9 @@ def rect_patch(
         color: RGB in [0, 1].
         alpha: Opacity, from 0 to 1.
         linewidth: The width of the outline, in points.
-        fill: Whether the inside is tinted.
-        preserve_aspect_ratio: Whether coordinates are relative to a square around the page, like the results of a
-            predictor that was made with this argument.
+        fill: Whether the inside is coloured as well.
+        preserve_aspect_ratio: Whether coordinates are relative to a square whose side is the longer side of the page,
+            instead of to the page. Predictors that were made with ``preserve_aspect_ratio`` return such coordinates.
 
     Raises:
         InvalidArgumentError: if the geometry has another form.
@@ -117,7 +120,7 @@ def polygon_patch(
     fill: bool = True,
     preserve_aspect_ratio: bool = False,
 ) -> Polygon:
-    """Return a matplotlib patch of a rotated box.
+    """Return a matplotlib patch, a coloured shape, for a rotated box.
 
     Args:
         geometry: Four relative points.
@@ -138,7 +141,7 @@ def polygon_patch(
 
 
 def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: Any) -> Patch:
-    """Return a matplotlib patch of a geometry of two or four points.
+    """Return a matplotlib patch, a coloured shape, for a straight box (two points) or a rotated box (four points).
 
     Args:
         geometry: Two or four relative points, as tuples, lists or an array.
@@ -178,7 +181,7 @@ def get_colors(num_colors: int) -> list[Rgb]:
 
 
 def show_labels_on_hover(ax: Axes, patches: Sequence[Patch]) -> None:
-    """Show the label of the smallest patch under the mouse."""
+    """Make a figure show the label of the smallest patch under the mouse while it moves over ``ax``."""
     annotation = ax.annotate(
         "",
         xy=(0, 0),
@@ -237,7 +240,7 @@ _CELL = (0.08, 0.47, 0.24)
 
 
 class _Shape(NamedTuple):
-    """One element to outline. ``label`` appears under the mouse; ``caption`` is written on static figures."""
+    """One element to outline. ``label`` appears under the mouse, and ``caption`` is written on static figures."""
 
     geometry: Any
     label: str
@@ -263,8 +266,8 @@ def visualize_page(
     Args:
         page: An exported `Page`.
         image: The page image, array (H, W, 3) or tensor (3, H, W), uint8.
-        words_only: Whether to outline only words, without lines and blocks.
-        display_artefacts: Whether to outline artefacts.
+        words_only: Whether to omit the outlines of lines and blocks, which are drawn around the words.
+        display_artefacts: Whether to outline artefacts, which are parts of a page that are not text.
         display_layout: Whether to outline layout regions.
         scale: The length of the longer side of the figure, in inches.
         interactive: Whether to show the text and confidence of the word that is under the mouse.
@@ -323,7 +326,7 @@ def visualize_kie_page(
     Args:
         page: An exported `KIEPage`.
         image: The page image, array (H, W, 3) or tensor (3, H, W), uint8.
-        words_only: Whether to leave out all predictions.
+        words_only: If true, no predictions are outlined, as in docTR.
         display_artefacts: Has no effect, because a `KIEPage` has no artefacts.
         display_layout, scale, interactive, add_labels, **kwargs: As for `visualize_page`.
 
@@ -403,7 +406,8 @@ def draw_boxes(
     """Draw an image with boxes into matplotlib's current axes. ``plt.show()`` then shows the figure.
 
     Args:
-        boxes: Relative boxes, straight (N, 4) or rotated (N, 4, 2); or boxes with scores, (N, 5) or (N, 5, 2).
+        boxes: Relative boxes, straight (N, 4) or rotated (N, 4, 2). They can include scores, which are ignored: (N, 5)
+            or (N, 5, 2), as detectors return them.
         image: Array (H, W, 3) or tensor (3, H, W), uint8 or floats in [0, 1]. It is not changed.
         color: RGB of the outlines, from 0 to 255; blue by default.
         **kwargs: Arguments of ``matplotlib.pyplot.plot`` for the outlines: ``linewidth``, ``alpha``, ...
@@ -443,14 +447,15 @@ def overlay(
     font_family: str | None = None,
     structure: bool = True,
 ) -> NDArray[np.uint8]:
-    """Draw the word boxes of a page, colored by confidence, and the text.
+    """Draw the boxes of all words on the image of a page, coloured by confidence, together with the recognised text.
 
     If the page has a structure, its regions are drawn with their kinds, and with numbers and arrows that show the
     reading order. Table cells are outlined, and arrows lead from the keys of fields to their values.
 
     Args:
-        page: A `Page` or `KIEPage`, or the export of a page.
-        image: The image: array (H, W, 3) or tensor (3, H, W), uint8. ``None`` means the image of the page.
+        page: A `Page` or `KIEPage`, or what its method ``export`` returned.
+        image: The image of the page: array (H, W, 3) or tensor (3, H, W), uint8. By default, the image that ``page``
+            contains.
         text: Where to write the text. ``"beside"``: on a blank page to the right, which makes the result twice as wide.
             ``"above"``: above each box, for pages of few words, such as video frames. ``"none"``: nowhere.
         line_width: The width of outlines in pixels; ``None`` chooses it by the size of the page.
@@ -458,8 +463,8 @@ def overlay(
         structure: Whether to draw regions, table cells and fields, if the page has any.
 
     Returns:
-        Array (H, W, 3) uint8, or (H, 2 W, 3). Boxes with a high confidence are blue, those with a lower one orange, and
-        those with 0.5 or less red. Purple boxes are lines that were not read completely.
+        Array (H, W, 3) uint8, or (H, 2 W, 3) if ``text`` is ``"beside"``. Boxes with a high confidence are blue, those
+        with a lower one orange, and those with 0.5 or less red. Purple boxes are lines that were not read completely.
 
     Raises:
         InvalidArgumentError: if there is no image, or an argument is invalid.
@@ -521,7 +526,7 @@ def _with_boxes(picture: NDArray[np.uint8], words: list[Placed], line_width: int
 
 
 def _label(canvas: Image.Image, words: list[Placed], font_family: str | None) -> None:
-    """Write each text on a light strip above its box, in the direction of its box."""
+    """Write each text above its box on a light strip, which is rotated like the box."""
     labels = [word._replace(quad=_strip(word.quad)) for word in words if word.text]
     paper = Image.new("RGBA", canvas.size)
     draw = ImageDraw.Draw(paper)
@@ -534,7 +539,7 @@ def _label(canvas: Image.Image, words: list[Placed], font_family: str | None) ->
 
 
 def _strip(quad: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the strip above a box, or in the upper part of the box if the page ends above it."""
+    """Return the corners of a strip above a box, for its text. At the top of the page, the strip is inside the box."""
     up = (quad[[0, 1]] - quad[[3, 2]]) * _LABEL_HEIGHT
     lower = quad[[0, 1]]
     if (lower + up)[:, 1].min() < 0:

@@ -1,4 +1,4 @@
-"""The operations of the transforms, as functions. The module has the same name as in docTR."""
+"""Functions that do the work of the transforms: crop, rotate, invert colours and add shadows. Named as in docTR."""
 
 from .base import blur_image as blur_image
 from .base import create_shadow_mask, crop_boxes, crop_detection, invert_colors, random_shadow, rotate_sample

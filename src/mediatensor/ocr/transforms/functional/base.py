@@ -1,6 +1,6 @@
-"""Change the colours of images, rotate and crop images with their boxes, and add shadows.
+"""Functions that change the colours of images, rotate and crop images with their boxes, and add shadows.
 
-The functions that need no tensors are also in docTR's module of the same name.
+docTR has a module of the same name, which has only the functions that work without tensors.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _TRUNCATE = 4.0
 
 
 def crop_boxes(boxes: Array, crop_box: tuple[float, float, float, float]) -> Array:
-    """Convert boxes of an image to boxes of a crop of the image.
+    """Convert boxes from coordinates of an image to coordinates of a crop of this image.
 
     Args:
-        boxes: (N, 4), each (xmin, ymin, xmax, ymax), relative in [0, 1] or in pixels.
-        crop_box: (xmin, ymin, xmax, ymax) of the crop, relative if the boxes are relative, otherwise in pixels.
+        boxes: (N, 4), each (xmin, ymin, xmax, ymax), either in pixels or relative to the image, in [0, 1].
+        crop_box: The crop as (xmin, ymin, xmax, ymax), in the same unit as ``boxes``.
 
     Returns:
-        A new array (M, 4), relative or in pixels like ``boxes``, clipped to the crop. Boxes outside the crop are left
-        out.
+        A new array (M, 4) of boxes, clipped to the crop. They are in pixels, or relative to the crop, as ``boxes``
+        were. Boxes outside the crop are left out.
 
     Raises:
-        InvalidArgumentError: One of boxes and crop is relative, and the other is in pixels.
+        InvalidArgumentError: One argument is relative, and the other is in pixels.
 
     Example:
         >>> import numpy as np
@@ -71,18 +71,20 @@ def create_shadow_mask(
     max_tip_width: float = 0.5,
     max_tip_height: float = 0.3,
 ) -> NDArray[np.float32]:
-    """Make a random shadow. It fades from its base, at one side of an image, to a tip inside the image.
+    """Make a random shadow for an image.
 
-    As in docTR, seven random numbers come from NumPy's global generator.
+    The shadow is a quadrangle. It is darkest at its base, which lies on one side of the image, and fades towards its
+    tip inside the image. As in docTR, its shape comes from seven random numbers of NumPy's global generator.
 
     Args:
         target_shape: Height and width of the mask.
-        min_base_width: Smallest width of the base, relative to the side of the image.
-        max_tip_width: Largest width of the tip, relative to the side of the image.
-        max_tip_height: Largest difference in height between the ends of the tip, relative to the image.
+        min_base_width: Smallest width of the base, as a fraction of the side of the image on which it lies.
+        max_tip_width: Largest width of the tip, as a fraction of the same side.
+        max_tip_height: The tip may be slanted. This is the largest distance between its two ends in the direction from
+            base to tip, as a fraction of the image's height.
 
     Returns:
-        The shadow, (height, width), in [0, 1], where 1 is the darkest.
+        The mask, (height, width), in [0, 1]: 0 means no shadow, 1 the darkest shadow.
 
     Example:
         >>> import numpy as np
@@ -118,9 +120,11 @@ def create_shadow_mask(
 
 
 def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, float]:
-    """Return the point (x, y) at the edge of an image to which the first point of a line moves outward along the line.
+    """Extend a line to the edge of an image, and return the point (x, y) at which it meets the edge.
 
-    ``line``, (2, 2), has the point that moves, then a fixed point. A point that is already on the edge does not move.
+    ``line``, (2, 2), consists of the point from which the line is extended, and the other end, which only gives the
+    direction. ``target_shape`` is the height and width of the image. If the first point is already on the edge, it is
+    returned.
 
     Raises:
         InvalidArgumentError: The points are the same, or the line does not meet the edge.
@@ -141,7 +145,10 @@ def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, floa
 
 
 def _extend_to_edge(outline: Array, shape: tuple[int, int]) -> Array:
-    """Move the base of a shadow outline to the image edge. If it touches two sides, insert the corner between them."""
+    """Move the base of a shadow ``outline`` outward to the edge of the image of ``shape`` (height, width).
+
+    If the base then touches two sides of the image, the corner between these sides is inserted in the outline.
+    """
     height, width = shape
     outline = outline.copy()
     for base, tip in ((0, 3), (1, 2)):
@@ -155,7 +162,7 @@ def _extend_to_edge(outline: Array, shape: tuple[int, int]) -> Array:
 
 
 def _fill_outline(outline: Array, shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Fill an outline: 1 inside, 0 outside, and shades in between at the edge."""
+    """Render a filled polygon: 1 inside ``outline``, 0 outside, and values in between along its antialiased edge."""
     height, width = shape
     # Draw the outline larger. Reducing it then makes shades at the edge.
     times = 4 if height * width <= _FINE_PIXELS else 2
@@ -170,7 +177,11 @@ def _fill_outline(outline: Array, shape: tuple[int, int]) -> NDArray[np.float32]
 
 
 def _darkness_of_shadow(quarter: int, shape: tuple[int, int]) -> Array:
-    """Return the darkness of a shadow that starts at the top (0), the left (1), the bottom (2) or the right (3)."""
+    """Return how dark a shadow is, from 1 at its base to 0 at the opposite side of the image.
+
+    ``quarter`` is the side that has the base: the top (0), the left (1), the bottom (2) or the right (3). The result
+    has one value for each row, (height, 1), or for each column, (width,).
+    """
     height, width = shape
     rows, columns = np.arange(height)[:, None], np.arange(width)
     along = rows / max(height - 1, 1) if quarter % 2 == 0 else columns / max(width - 1, 1)
@@ -182,7 +193,8 @@ def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
 
     Args:
         img: (..., 3, H, W) or (..., 1, H, W): uint8 in [0, 255] or floating point in [0, 1].
-        min_val: Smallest value, in [0, 1], of the random factor of each channel. PyTorch draws the factors.
+        min_val: Before inversion, each channel is multiplied by a random factor between ``min_val``, in [0, 1], and 1.
+            The factors come from PyTorch's global generator.
 
     Returns:
         (..., 3, H, W), in the dtype of the image.
@@ -209,19 +221,20 @@ def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
 
 
 def rotate_sample(img: Tensor, geoms: Array, angle: float, expand: bool = False) -> tuple[Tensor, NDArray[np.float32]]:
-    """Rotate an image and its boxes about the centre. Pixels are not interpolated; areas outside the image are black.
+    """Rotate an image and its boxes about the centre of the image.
 
     Args:
-        img: (C, H, W), of any dtype.
+        img: (C, H, W), of any dtype. Pixels are not interpolated (nearest neighbour).
         geoms: Boxes (N, 4) or polygons (N, 4, 2): relative in [0, 1], or in pixels if any value is above 1.
         angle: Counter-clockwise angle in degrees.
         expand: Whether to enlarge the image so that no part of it is lost.
 
     Returns:
-        The image, and relative polygons, (N, 4, 2), clipped to [0, 1].
+        The rotated image, black outside of the original image, and the boxes as polygons (N, 4, 2), relative to the
+        rotated image and clipped to [0, 1].
 
     Raises:
-        InvalidArgumentError: ``geoms`` has another shape.
+        InvalidArgumentError: The shape of ``geoms`` is neither (N, 4) nor (N, 4, 2).
 
     Example:
         >>> import numpy as np
@@ -246,7 +259,11 @@ def rotate_sample(img: Tensor, geoms: Array, angle: float, expand: bool = False)
 
 
 def rotate_image(image: Tensor, angle: float, expand: bool = False) -> Tensor:
-    """Rotate an image or mask, (..., H, W), counter-clockwise about its centre by ``angle`` degrees."""
+    """Rotate an image or mask, (..., H, W), counter-clockwise about its centre by ``angle`` degrees.
+
+    With ``expand``, the result is large enough for the whole rotated image; otherwise it has the original size. Pixels
+    are not interpolated, and pixels outside of the original image are 0.
+    """
     height, width = image.shape[-2:]
     cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
     tall, wide = _expanded_size(height, width, cosine, sine) if expand else (height, width)
@@ -264,7 +281,7 @@ def rotate_image(image: Tensor, angle: float, expand: bool = False) -> Tensor:
 
 
 def _expanded_size(height: int, width: int, cosine: float, sine: float) -> tuple[int, int]:
-    """Return the height and width, in whole pixels, that contain a rotated image with the same centre."""
+    """Return the smallest height and width, in whole pixels, that can hold an image rotated about its centre."""
 
     def whole(length: int, extent: float) -> int:
         # An excess below 1e-4 pixels is a rounding error.
@@ -275,19 +292,19 @@ def _expanded_size(height: int, width: int, cosine: float, sine: float) -> tuple
 
 
 def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, float, float]) -> tuple[Tensor, Array]:
-    """Crop an image without resizing, and crop its boxes.
+    """Cut a part out of an image without resizing it, and convert the boxes to coordinates of this part.
 
     Args:
         img: (C, H, W).
         boxes: (N, 4): relative in [0, 1], or in pixels if any value is above 1.
-        crop_box: (xmin, ymin, xmax, ymax) of the crop, relative. As in docTR, 1 means the last pixel, not the edge
-            after it.
+        crop_box: The crop as (xmin, ymin, xmax, ymax), relative to the image. As in docTR, xmax = 1 or ymax = 1 means
+            the start of the last pixel, so the last column or row is cut off.
 
     Returns:
-        The crop, at least one pixel wide and high, and its boxes (M, 4); see `crop_boxes`.
+        The crop, at least one pixel wide and high, and the boxes in it, (M, 4), as returned by `crop_boxes`.
 
     Raises:
-        InvalidArgumentError: ``crop_box`` is not relative.
+        InvalidArgumentError: A value of ``crop_box`` is not in [0, 1].
 
     Example:
         >>> import numpy as np
@@ -305,7 +322,10 @@ def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, floa
 
 
 def crop_window(image: Tensor, crop_box: tuple[float, float, float, float]) -> tuple[int, int, int, int]:
-    """Convert a relative crop box to left, top, right and bottom in pixels, at least one pixel wide and high."""
+    """Convert a relative ``crop_box`` to pixels: left, top, right and bottom, where right and bottom are exclusive.
+
+    The window is at least one pixel wide and high.
+    """
     height, width = image.shape[-2:]
     left, right = (round(value * (width - 1)) for value in crop_box[0::2])
     top, bottom = (round(value * (height - 1)) for value in crop_box[1::2])
@@ -317,11 +337,12 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
 
     Args:
         img: (C, H, W), floating point in [0, 1].
-        opacity_range: Smallest and largest darkness, in [0, 1]. NumPy draws the darkness and the shadow at random.
+        opacity_range: Smallest and largest darkness, in [0, 1]. NumPy's global generator draws the darkness, the
+            softness of the edge and the shape of the shadow.
         **kwargs: Arguments of `create_shadow_mask`.
 
     Returns:
-        (C, H, W), in the dtype of the image; float32 for integers.
+        The image with the shadow, (C, H, W), in the dtype of ``img``, or float32 if ``img`` has integers.
 
     Example:
         >>> import torch
@@ -337,7 +358,10 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
 
 
 def blur_image(image: Tensor, sigma: float) -> Tensor:
-    """Blur an image, (..., H, W), by a Gaussian, mirrored at the edges. The result is float32 (float64 for float64)."""
+    """Blur an image, (..., H, W), with a Gaussian of standard deviation ``sigma``, in pixels.
+
+    The image is mirrored at its edges. The result is float64 if the image is float64, otherwise float32.
+    """
     image = image if image.dtype == torch.float64 else image.float()
     radius = int(_TRUNCATE * sigma + 0.5)
     if radius == 0:

@@ -1,4 +1,4 @@
-"""Transforms of colours and positions, and compositions of transforms."""
+"""The transform classes: changes of colour and light, changes of position and size, and combinations of transforms."""
 
 from ._images import (
     ChannelShuffle,

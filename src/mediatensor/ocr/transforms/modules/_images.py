@@ -1,7 +1,7 @@
-"""Checks of samples, compositions of transforms, and transforms of colours and light.
+"""Transforms of colour and light, combinations of transforms, and functions that check and change samples.
 
-When called, transforms of colours raise InvalidArgumentError if the image is not a tensor (C, H, W). Images keep their
-dtype; boxes, masks and texts stay unchanged.
+Transforms of colour and light keep the dtype of the image, and leave boxes, masks and texts unchanged. If the image is
+not a tensor (C, H, W), calling them raises `InvalidArgumentError`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Change: TypeAlias = Callable[[Array], tuple[Array, NDArray[np.bool_]]]
 
 
 def image_of(sample: Sample) -> Tensor:
-    """Return the image of a sample after checking that it is a non-empty tensor (..., C, H, W)."""
+    """Return the image of a sample. Raise `InvalidArgumentError` unless it is a non-empty tensor (..., C, H, W)."""
     image = sample.image
     if isinstance(image, Tensor) and image.ndim >= 3 and image.numel():
         return image
@@ -35,19 +35,21 @@ def image_of(sample: Sample) -> Tensor:
 
 
 def range_of(name: str, limits: object) -> tuple[float, float]:
-    """Return ``limits`` as a tuple after checking that it is two finite numbers."""
+    """Return ``limits`` as a tuple. Raise an error about the argument ``name`` unless they are two finite numbers."""
     if isinstance(limits, tuple | list) and len(limits) == 2 and len(finite_numbers(limits)) == 2:
         return limits[0], limits[1]
     raise InvalidArgumentError(f"{name} must be two finite numbers (got {shown(limits)}).")
 
 
 def move_boxes(target: Any, change: Change) -> Any:
-    """Return a target after applying ``change`` to each array of boxes or polygons in it.
+    """Return the target of a sample after applying ``change`` to each array of boxes or polygons in it.
 
-    Texts and class numbers stay unchanged. If boxes under ``"boxes"`` are dropped, so are their ``"labels"``.
+    Texts and class numbers stay unchanged. ``change`` can drop boxes. If it drops boxes in ``target["boxes"]``, the
+    items of ``target["labels"]`` that belong to them are dropped too.
 
     Raises:
-        InvalidArgumentError: The target has another type, or an array has another shape.
+        InvalidArgumentError: The target is not of a type that `Sample` describes, or the shape of an array is neither
+            (N, 4) nor (N, 4, 2).
     """
     if not isinstance(target, dict):
         if not _has_boxes(target, is_value=False):
@@ -64,13 +66,17 @@ def move_boxes(target: Any, change: Change) -> Any:
 
 
 def corners_of(boxes: Array) -> tuple[Array, Array]:
-    """Return the smallest and the largest x and y of each box or polygon, (N, 2) each."""
+    """Return two arrays (N, 2): the smallest (x, y) of each box or polygon, and the largest (x, y)."""
     corners = boxes.reshape(len(boxes), -1, 2)
     return corners.min(axis=1), corners.max(axis=1)
 
 
 def _has_boxes(value: object, *, is_value: bool) -> bool:
-    """Return whether a value is a non-empty array of boxes or polygons. Raise an error if its type is not accepted."""
+    """Return whether ``value`` is a non-empty array of boxes or polygons.
+
+    It is a whole target or, with ``is_value``, a value in a target that is a dict. If its type or shape is not accepted
+    there, raise `InvalidArgumentError`.
+    """
     if isinstance(value, np.ndarray):
         if value.size == 0 or (value.ndim < 2 and (is_value or value.size == 1)):
             return False
@@ -87,10 +93,9 @@ def _has_boxes(value: object, *, is_value: bool) -> bool:
 
 
 class ShowsArguments:
-    """Shows the arguments of a transform in its ``repr``. The transform must have an attribute for each argument."""
+    """Base class whose ``repr`` shows the arguments of a transform. Each argument must be stored as an attribute."""
 
     def extra_repr(self) -> str:
-        """Return the names and values of the arguments."""
         return ", ".join(f"{name}={getattr(self, name)}" for name in inspect.signature(type(self)).parameters)
 
 
@@ -123,7 +128,7 @@ class SampleCompose(Nested):
 
 
 class ImageTransform(Nested):
-    """Apply a transform that changes only the image. Mask and target stay unchanged.
+    """Replace the image of a sample by the result of ``transform``. Mask and target stay unchanged.
 
     Args:
         transform: A callable that takes a sample and returns the new image, or a sample with the new image.
@@ -152,10 +157,10 @@ class ImageTransform(Nested):
 
 
 class ImageTorchvisionTransform(Nested):
-    """Apply an image transform, such as a torchvision transform, to the image of a sample. torchvision is optional.
+    """Apply a function of an image, for example a torchvision transform, to the image of a sample.
 
     Args:
-        transform: A callable that takes an image and returns an image.
+        transform: A callable that takes an image and returns an image. torchvision is needed only if it is used here.
 
     Example:
         >>> import torch
@@ -200,11 +205,11 @@ class OneOf(Nested):
 
 
 class RandomApply(ShowsArguments, Nested):
-    """Apply a transform with a probability. Otherwise, return the sample unchanged.
+    """Apply a transform with probability ``p``; otherwise return the sample unchanged.
 
     Args:
         transform: A callable that takes a sample and returns a sample.
-        p: Probability, in [0, 1].
+        p: Probability that the transform is applied, in [0, 1].
 
     Example:
         >>> import torch
@@ -225,13 +230,13 @@ class RandomApply(ShowsArguments, Nested):
 class ColorInversion(ShowsArguments, Nested):
     """Make the image grey, tint it with a random colour, and invert it, so that white paper becomes dark.
 
-    The result of a grey image has three channels.
+    The result always has three channels, even for a grey image with one channel.
 
     Args:
-        min_val: Smallest value, in [0, 1], of the random factor of each colour channel before inversion.
+        min_val: The tint multiplies each colour channel by a random factor between ``min_val``, in [0, 1], and 1.
 
     Raises:
-        InvalidArgumentError: On a call: the image is not a tensor (..., 1 or 3, H, W).
+        InvalidArgumentError: Raised on a call if the image is not a tensor (..., 1 or 3, H, W).
 
     Example:
         >>> import torch
@@ -250,14 +255,14 @@ class ColorInversion(ShowsArguments, Nested):
 
 
 class GaussianNoise(ShowsArguments, nn.Module):
-    """Add normally distributed noise, independently for each pixel and channel.
+    """Add Gaussian noise to the image, drawn independently for each pixel and channel.
 
     Args:
         mean: Mean of the noise, where white is 1.
         std: Standard deviation of the noise, where white is 1.
 
     Raises:
-        InvalidArgumentError: On a call: the image is not a tensor (C, H, W).
+        InvalidArgumentError: Raised on a call if the image is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -274,7 +279,7 @@ class GaussianNoise(ShowsArguments, nn.Module):
         self.mean = mean
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with noise. Values are clipped to the range of the dtype."""
+        """Return the sample with a noisy image. Its values are clipped to [0, 255] for uint8, otherwise to [0, 1]."""
         image = image_of(sample)
         noise = self.mean + self.std * torch.randn(image.shape, device=image.device)
         if image.dtype == torch.uint8:
@@ -283,14 +288,14 @@ class GaussianNoise(ShowsArguments, nn.Module):
 
 
 class GaussianBlur(nn.Module):
-    """Blur the image by a Gaussian of random strength, which is the same for all channels.
+    """Blur the image with a Gaussian. Its standard deviation is drawn at random, once for all channels.
 
     Args:
         sigma: Smallest and largest standard deviation, in pixels.
 
     Raises:
-        InvalidArgumentError: ``sigma`` is not two numbers of at least 0, the smaller one first. On a call: the image is
-            not a tensor (C, H, W).
+        InvalidArgumentError: ``sigma`` is not two numbers of at least 0, the smaller one first. Also raised on a call
+            if the image is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -314,10 +319,10 @@ class GaussianBlur(nn.Module):
 
 
 class ChannelShuffle(nn.Module):
-    """Shuffle the channels randomly.
+    """Shuffle the channels of the image randomly.
 
     Raises:
-        InvalidArgumentError: On a call: the image is not a tensor (C, H, W).
+        InvalidArgumentError: Raised on a call if the image is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -342,7 +347,8 @@ class RandomShadow(ShowsArguments, nn.Module):
         opacity_range: Smallest and largest darkness, in [0, 1]; (0.2, 0.8) by default.
 
     Raises:
-        InvalidArgumentError: ``opacity_range`` is not two numbers. On a call: the image is not a tensor (C, H, W).
+        InvalidArgumentError: ``opacity_range`` is not two numbers. Also raised on a call if the image is not a tensor
+            (C, H, W).
 
     Example:
         >>> import torch
@@ -357,7 +363,7 @@ class RandomShadow(ShowsArguments, nn.Module):
         self.opacity_range = (0.2, 0.8) if opacity_range is None else range_of("opacity_range", opacity_range)
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with a shadow on its image. The dtype stays the same."""
+        """Return the sample with a shadow on its image, which keeps its dtype."""
         image = image_of(sample)
         if image.dtype == torch.uint8:
             return sample.replace(image=_convert_floats(random_shadow(image.float(), self.opacity_range), torch.uint8))
@@ -365,5 +371,5 @@ class RandomShadow(ShowsArguments, nn.Module):
 
 
 def _convert_floats(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """Convert floats to the dtype of an image. For integers, values are rounded and clipped to [0, 255]."""
+    """Convert float values to ``dtype``, the dtype of an image. For integer dtypes, round and clip them to [0, 255]."""
     return values.to(dtype) if dtype.is_floating_point else values.round().clamp(0, 255).to(dtype)

@@ -24,19 +24,20 @@ _INTERPOLATIONS = {"nearest": 0, "bilinear": 2, "bicubic": 3, "nearest-exact": N
 
 
 class Resize(nn.Module):
-    """Resize images of any size to the same size.
+    """Resize images of any size to one fixed size.
 
     Args:
         size: Height and width of the result, or one number for both.
         interpolation: ``"bilinear"``, ``"bicubic"``, ``"nearest"`` or ``"nearest-exact"``, or torchvision's
-            ``InterpolationMode``. When an image shrinks, the first two also smooth it.
+            ``InterpolationMode``. ``"bilinear"`` and ``"bicubic"`` also smooth an image that shrinks (antialiasing).
         preserve_aspect_ratio: Whether to scale both sides by the same factor and pad the rest with black.
         symmetric_pad: Whether to pad on all sides; otherwise on the right and at the bottom.
-        return_padding_mask: Whether to add a mask to samples without one: bool (height, width), False on padding.
+        return_padding_mask: Whether to give a sample that has no mask one that marks the padding: bool (height, width),
+            False on padding.
 
     Raises:
-        InvalidArgumentError: The size is not two positive integers, or the interpolation is unknown. On a call: the
-            image is not a tensor (C, H, W), or the target has another type.
+        InvalidArgumentError: The size is not two positive integers, or the interpolation is unknown. Also raised on a
+            call if the image is not a tensor (C, H, W), or the target is not of a type that `Sample` describes.
 
     Example:
         >>> import numpy as np
@@ -75,8 +76,8 @@ class Resize(nn.Module):
             sample: A sample with an image (C, H, W) of any dtype. Boxes in the target must be relative.
 
         Returns:
-            A sample with an image of the same dtype, boxes relative to the padded image, and a mask (height, width).
-            The mask is not interpolated, and is 0 on padding.
+            A sample with an image of the same dtype, boxes relative to the padded image, and a mask (height, width) if
+            there is one. An existing mask is resized without interpolation, and is 0 on padding.
         """
         image, mask = image_of(sample), sample.mask
         box = Letterbox(self.size, self.preserve_aspect_ratio, self.symmetric_pad)
@@ -106,18 +107,18 @@ class Resize(nn.Module):
 
 
 class RandomResize(ShowsArguments, nn.Module):
-    """Scale height and width by random factors, with a probability.
+    """Resize the image with probability ``p``, scaling height and width by random factors.
 
     Args:
-        scale_range: Smallest and largest factor. Factors are drawn by NumPy.
-        preserve_aspect_ratio: Whether to scale both sides by the same factor and pad the rest with black. A float is
-            the probability of doing this.
-        symmetric_pad: Whether to pad on all sides; otherwise on the right and at the bottom. A float is the probability
-            of doing this.
+        scale_range: Smallest and largest factor. NumPy's global generator draws the factors.
+        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad the rest with black. A float
+            gives the probability that this is done.
+        symmetric_pad: Whether to pad on all sides; otherwise on the right and at the bottom. A float gives the
+            probability that this is done.
         p: Probability of resizing.
 
     Raises:
-        InvalidArgumentError: ``scale_range`` is not two positive numbers. On a call: see `Resize`.
+        InvalidArgumentError: ``scale_range`` is not two positive numbers. A call raises it as for `Resize`.
 
     Example:
         >>> import torch
@@ -160,7 +161,7 @@ class RandomResize(ShowsArguments, nn.Module):
 
 
 class RandomHorizontalFlip(ShowsArguments, nn.Module):
-    """Mirror the image horizontally, with a probability.
+    """Mirror left and right with probability ``p``, in the image, the mask and the boxes.
 
     Polygons keep the order of their points, as in docTR, so the first point of a mirrored polygon is at the top right.
 
@@ -168,8 +169,8 @@ class RandomHorizontalFlip(ShowsArguments, nn.Module):
         p: Probability of mirroring.
 
     Raises:
-        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), the target has another type, or the target
-            is a text, because mirrored text cannot be read.
+        InvalidArgumentError: Raised on a call if the image is not a tensor (C, H, W), or the target is not of a type
+            that `Sample` describes. A text as the target also raises it, because mirrored text cannot be read.
 
     Example:
         >>> import numpy as np
@@ -195,14 +196,17 @@ class RandomHorizontalFlip(ShowsArguments, nn.Module):
 
 
 class RandomRotate(ShowsArguments, Nested):
-    """Rotate about the centre by a random angle. Pixels are not interpolated; areas outside the image are black.
+    """Rotate the image, the mask and the boxes about the centre by a random angle.
+
+    Pixels are not interpolated. Areas outside of the original image are black.
 
     Args:
         max_angle: Largest angle in degrees, in either direction. The angle is drawn uniformly by Python's ``random``.
         expand: Whether to enlarge the image so that no part of it is lost.
 
     Raises:
-        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), or the target has another type.
+        InvalidArgumentError: Raised on a call if the image is not a tensor (C, H, W), or the target is not of a type
+            that `Sample` describes.
 
     Example:
         >>> import numpy as np
@@ -219,9 +223,11 @@ class RandomRotate(ShowsArguments, Nested):
         self.expand = expand
 
     def __call__(self, sample: Sample) -> Sample:
-        """Return the rotated sample. Boxes, which must be relative, become boxes around the rotated boxes.
+        """Return the rotated sample.
 
-        Polygons are rotated. Boxes are clipped to the image, and boxes outside the image are left out.
+        Boxes in the target must be relative. Each straight box is replaced by the straight box around its rotated
+        corners. Polygons are rotated themselves. Both are clipped to the image, and left out if they are entirely
+        outside.
         """
         angle = random.uniform(-self.max_angle, self.max_angle)
         image = image_of(sample)
@@ -236,15 +242,19 @@ class RandomRotate(ShowsArguments, Nested):
 
 
 class RandomCrop(ShowsArguments, Nested):
-    """Crop a random part of the image without resizing. If no boxes of an array would remain, do not crop.
+    """Cut a random part out of the image, without resizing it.
+
+    If the crop would contain none of the boxes of an array in the target, the sample stays uncropped.
 
     Args:
-        scale: Smallest and largest area of the crop, relative to the image.
-        ratio: Smallest and largest aspect ratio (width to height) of the crop, relative to the image.
+        scale: Smallest and largest area of the crop, as a fraction of the area of the image.
+        ratio: Smallest and largest value by which the aspect ratio (width / height) of the image is multiplied to get
+            the aspect ratio of the crop.
 
     Raises:
-        InvalidArgumentError: An argument is not two positive numbers. On a call: the image is not a tensor (C, H, W),
-            the target has another type, or the target is a text, because letters would be cut off.
+        InvalidArgumentError: An argument is not two positive numbers. Also raised on a call if the image is not a
+            tensor (C, H, W), or the target is not of a type that `Sample` describes. A text as the target raises it
+            too, because letters would be cut off.
 
     Example:
         >>> import numpy as np
@@ -263,9 +273,10 @@ class RandomCrop(ShowsArguments, Nested):
             raise InvalidArgumentError(f"scale and ratio must be positive (got {scale} and {ratio}).")
 
     def __call__(self, sample: Sample) -> Sample:
-        """Return the cropped or unchanged sample. Boxes stay relative or in pixels, and refer to the crop.
+        """Return the cropped sample, or the sample unchanged if no boxes would remain.
 
-        Boxes are clipped to the crop, and boxes outside it are left out.
+        Boxes are converted to coordinates of the crop, and stay in pixels or relative as they were. They are clipped to
+        the crop, and left out if they are entirely outside.
         """
         _refuse_text(sample, "cropped")
         scale, ratio = random.uniform(*self.scale), random.uniform(*self.ratio)
@@ -328,7 +339,11 @@ def _mirror_boxes(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
 def _cut_boxes(
     boxes: Array, crop_box: tuple[float, float, float, float], window: tuple[int, int, int, int]
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Clip boxes or polygons to ``crop_box`` if relative, else to ``window``. Return them, and a mask of those left."""
+    """Convert boxes or polygons to coordinates of a crop, and clip them to it.
+
+    The crop is ``crop_box`` if the boxes are relative, and ``window`` if they are in pixels. Return all boxes, and a
+    mask (N,) that is False for boxes outside of the crop.
+    """
     relative = boxes.max() <= 1
     edges = np.array(crop_box, _convert_to_floats(boxes)) if relative else np.array(window, boxes.dtype)
     corners = boxes.reshape(len(boxes), -1, 2) - edges[:2]
