@@ -51,7 +51,11 @@ _RANGE_ALIASES = {"limited": "tv", "mpeg": "tv", "full": "pc", "jpeg": "pc"}
 
 @dataclass(frozen=True)
 class Colour:
-    """Colour properties, as numbers of H.273, except that the range is FFmpeg's number (1 limited, 2 full)."""
+    """The colour properties of a video: matrix, primaries, transfer and range.
+
+    Matrix, primaries and transfer are the code numbers of the standard H.273. The range is FFmpeg's number: 1 for
+    limited range, 2 for full range.
+    """
 
     matrix: int
     primaries: int
@@ -61,7 +65,7 @@ class Colour:
 
     @property
     def conversion(self) -> dict[str, Any]:
-        """Return the arguments for PyAV's ``reformat`` that convert RGB to these colours."""
+        """Return the arguments to pass to PyAV's ``reformat`` when it converts RGB to these colours."""
         if self.is_rgb:
             return {}
         return {"dst_colorspace": _MATRIX_NAMES[self.matrix], "dst_color_range": self.range}
@@ -72,12 +76,14 @@ class Colour:
 
 
 def choose_colour(codec: str, container: str, pixel_format: str, width: int, height: int) -> Colour:
-    """Choose colours that every player shows correctly.
+    """Choose colour properties with which every player shows the right colours.
 
-    ``codec`` is PyAV's ``canonical_name``, and ``container`` is the muxer's name. The matrix is BT.709 from 1280
-    columns or 577 lines on, and BT.601 for smaller frames. Players assume the same for a video without tags. If neither
-    codec nor container can store tags, the matrix is always BT.601, which FFmpeg then assumes. Some codecs always use
-    one matrix.
+    The matrix is BT.709 for frames with at least 1280 columns or 577 lines, and BT.601 for smaller frames. Players make
+    the same choice if a video states no matrix. There are two exceptions. If neither the codec nor the container can
+    store the matrix, the choice is always BT.601, because FFmpeg assumes BT.601 for such files. If the decoders of a
+    codec always use one matrix, the choice is this matrix.
+
+    ``codec`` is PyAV's ``canonical_name``, and ``container`` is the muxer's name.
     """
     if av.VideoFormat(pixel_format).is_rgb:
         return Colour(_GBR, _BT709, _BT709, _FULL, is_rgb=True)
@@ -92,7 +98,7 @@ def choose_colour(codec: str, container: str, pixel_format: str, width: int, hei
 
 
 def take_colour_options(options: dict[str, str], colour: Colour) -> Colour:
-    """Remove FFmpeg's colour options from ``options``; return ``colour`` with the values of these options.
+    """Move FFmpeg's colour options out of ``options``; return a copy of ``colour`` that has their values.
 
     >>> options = {"color_range": "pc", "g": "12"}
     >>> take_colour_options(options, Colour(1, 1, 1, 1, False)).range, options
@@ -119,9 +125,10 @@ def _colour_number(option: str, value: str) -> int:
 
 
 class RgbConverter:
-    """Converts RGB pixels to frames for an encoder. The result depends only on the pixels.
+    """Converts RGB pixels to frames in the pixel format of an encoder.
 
-    The conversion uses swscale with bicubic filtering and one thread, as in the ``ffmpeg`` program.
+    The result depends only on the pixels, because the conversion always uses the same settings: swscale with bicubic
+    filtering and one thread, as in the ``ffmpeg`` program.
     """
 
     def __init__(self, pixel_format: str, colour: Colour) -> None:
@@ -139,7 +146,7 @@ class RgbConverter:
             ) from error
 
     def frame(self, picture: NDArray[np.uint8]) -> Any:
-        """Return a frame with RGB pixels (3, H, W). The frame owns its memory, because the encoder may keep it."""
+        """Convert RGB pixels (3, H, W) to a frame. It owns its memory, because the encoder may keep it."""
         height, width = picture.shape[1:]
         packed = picture.transpose(1, 2, 0)
         is_packed = packed.strides[1:] == (3, 1) and packed.strides[0] >= 3 * width  # like decoded frames
@@ -162,7 +169,10 @@ class RgbConverter:
         return frame
 
     def _planar_frame(self, picture: NDArray[np.uint8]) -> Any:
-        """Return a frame with one plane per colour. swscale converts it with the same result as packed RGB."""
+        """Copy RGB pixels (3, H, W) to a frame with one plane for each colour.
+
+        swscale converts this frame to the same result as a frame with interleaved colours.
+        """
         height, width = picture.shape[1:]
         frame = self._planes
         # Reuse the frame, unless the encoder gets it without conversion and may keep it.
@@ -174,7 +184,7 @@ class RgbConverter:
 
 
 def _plane_lines(plane: Any, num_bytes: int) -> NDArray[np.uint8]:
-    """Return a view of the first ``num_bytes`` of each line of a plane: (H, num_bytes)."""
+    """Return a view (H, num_bytes) of a plane. It has the first ``num_bytes`` bytes of each line."""
     return np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[: plane.height, :num_bytes]
 
 
@@ -195,7 +205,10 @@ _BOOLEANS |= {"false", "n", "no", "disable", "disabled", "off"}
 
 
 def find_encoder(kind: str, wanted: str | None, default: str, container: str, *, known: str) -> Any:
-    """Return the encoder ``wanted``, else ``default``, as PyAV's ``Codec``. ``known`` has examples for the message."""
+    """Return the encoder ``wanted`` as PyAV's ``Codec``; if ``wanted`` is ``None``, return the encoder ``default``.
+
+    If there is no encoder with the wanted name, the error message lists ``known``, the names of some encoders.
+    """
     name = wanted or default
     try:
         codec = av.Codec(name, "w")
@@ -214,7 +227,7 @@ def find_encoder(kind: str, wanted: str | None, default: str, container: str, *,
 
 
 def add_stream(container: Any, codec: Any, rate: Any, time_base: Fraction, bit_rate: int | None = None) -> Any:
-    """Add a stream to a container. The default bit rate is the encoder's, not PyAV's."""
+    """Add a stream to a container. If ``bit_rate`` is ``None``, use the encoder's default instead of PyAV's default."""
     if bit_rate is None:
         defaults: Any = av.CodecContext.create(codec.name, "w")
         bit_rate = defaults.bit_rate
@@ -234,7 +247,11 @@ def add_stream(container: Any, codec: Any, rate: Any, time_base: Fraction, bit_r
 
 
 class EncoderOption(NamedTuple):
-    """FFmpeg's description of an option: its type (such as ``"INT"``), bounds for numbers, and names of values."""
+    """FFmpeg's description of an encoder option.
+
+    ``kind`` is the type of its value, such as ``"INT"``. Numbers must be from ``lowest`` to ``highest``. ``words`` are
+    the names that are accepted as values.
+    """
 
     kind: str
     lowest: float
@@ -244,7 +261,11 @@ class EncoderOption(NamedTuple):
 
 @lru_cache(maxsize=64)
 def encoder_options(codec_name: str) -> dict[str, EncoderOption]:
-    """Return an encoder's options by name. As in FFmpeg, private options of the encoder override general ones."""
+    """Return the options of an encoder, as a dictionary from their names.
+
+    FFmpeg has general options, which all encoders share, and private options of each encoder. If both have the same
+    name, the private option is returned, because FFmpeg uses it.
+    """
     context: Any = av.CodecContext.create(codec_name, "w")
     supported = context.supported_options
     return {
@@ -268,10 +289,10 @@ def options_of_all_encoders() -> frozenset[str]:
 
 
 def fault_in(codec_name: str, options: dict[str, str]) -> str | None:
-    """Describe the first option whose value an encoder cannot accept; return ``None`` if no fault is found.
+    """Describe the first option whose value the encoder cannot accept; return ``None`` if no fault is found.
 
     FFmpeg parses all values itself (numbers, names, sums of flags, expressions, ratios, durations ...), but does not
-    report which value it rejected. This function only improves the error message.
+    report which value it rejected. This function finds that value, so that an error message can name it.
 
     >>> fault_in("libx264", {"crf": "-10"})
     'crf=-10 is out of valid range [-1, 3.40282e+38] of the libx264 encoder.'
@@ -314,9 +335,10 @@ def _fault(codec_name: str, name: str, value: str, option: EncoderOption | None)
 
 @contextmanager
 def unused_options(options: dict[str, str]) -> Iterator[set[str]]:
-    """Collect the options that a container does not support, in a ``with`` block that writes the container's header.
+    """Find the options that a container does not support. Write the container's header in the ``with`` block.
 
-    PyAV reports such options only in a log record, which this function hides from the user's log.
+    The set that this context manager yields gets the names of these options when the header is written. PyAV reports
+    them only in a log record, which is hidden from the user's log.
     """
     unused: set[str] = set()
     thread = threading.get_ident()
@@ -359,7 +381,7 @@ class VideoSettings:
 
 
 class VideoTrack:
-    """A video stream of a container that is being written: encodes frames to packets."""
+    """A video stream of a container that is being written. It encodes frames to packets."""
 
     def __init__(self, container: Any, container_name: str, settings: VideoSettings) -> None:
         codec = find_encoder(
@@ -422,14 +444,17 @@ class VideoTrack:
         )
 
     def _is_off_grid(self, pixel_format: str) -> bool:
-        """Return whether the width or height is not a multiple of the chroma subsampling."""
+        """Return whether the width or height is not a multiple of the chroma subsampling of ``pixel_format``."""
         whole = av.VideoFormat(pixel_format, 64, 64)
         return bool(
             self._settings.width % (64 // whole.chroma_width()) or self._settings.height % (64 // whole.chroma_height())
         )
 
     def encode(self, picture: NDArray[np.uint8], pts: int, duration: int) -> list[Any]:
-        """Encode an RGB frame (3, H, W) with a time in units of `time_base`; return the packets that are ready."""
+        """Encode an RGB frame (3, H, W); return the packets that are ready.
+
+        ``pts`` and ``duration`` are in units of `time_base`.
+        """
         frame = self._converter.frame(picture)
         frame.pts, frame.duration, frame.time_base = pts, duration, self.time_base
         packets: list[Any] = self._stream.encode(frame)
@@ -479,7 +504,7 @@ def _own_scheduling() -> Iterator[None]:
 
 
 def _be_quiet(codec_name: str, options: dict[str, str]) -> None:
-    """Make encoders quiet that write to the terminal by themselves."""
+    """Change ``options`` or the environment so that an encoder does not write its own messages to the terminal."""
     if codec_name == "libx265":
         parameters = options.get("x265-params")
         options["x265-params"] = "log-level=error" + (f":{parameters}" if parameters else "")

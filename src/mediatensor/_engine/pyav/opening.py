@@ -1,4 +1,7 @@
-"""Open containers, read their headers and choose streams. Reject formats that refer to other files or render text."""
+"""Open containers, read their headers and choose streams.
+
+Two kinds of formats are rejected: formats that refer to other files, and formats that show the text of a file as video.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +113,7 @@ class ContainerInfo:
 
 
 def container_info(container: Any, known: StreamInfo | None = None) -> ContainerInfo:
-    """Describe a container. ``known`` is the description of one of its streams, if the caller has made it already."""
+    """Describe a container. ``known`` is the description of one of its streams if the caller already has it."""
     best_video, best_audio = container.streams.best("video"), container.streams.best("audio")
     streams = tuple(
         [stream_info(stream) if known is None or stream.index != known.index else known for stream in container.streams]
@@ -130,7 +133,10 @@ def container_info(container: Any, known: StreamInfo | None = None) -> Container
 
 
 def _best_subtitle_stream_index(streams: Sequence[StreamInfo]) -> int | None:
-    """Return the index of the first default text stream, else of the first text stream, else of the first subtitles."""
+    """Return the index of the best subtitle stream, or ``None`` if there are no subtitles.
+
+    A text stream is better than a stream of images. Among these, a default stream is better, and then the first one.
+    """
     subtitles = [stream for stream in streams if stream.media_type == "subtitle"]
     ranks = {(not stream.is_text, "default" not in stream.disposition, stream.index) for stream in subtitles}
     return min(ranks)[-1] if ranks else None
@@ -149,7 +155,7 @@ def _read_chapters(container: Any) -> tuple[ChapterInfo, ...]:
 
 
 def _read_tags(metadata: Mapping[str, str]) -> dict[str, str]:
-    r"""Return tags, limited in number and length. Surrogates, which Python cannot print, become "?".
+    r"""Return at most `MAX_NUM_TAGS` tags, shortened if long. Surrogates, which Python cannot print, become "?".
 
     >>> _read_tags({"title": "b\udc80c"})
     {'title': 'b?c'}
@@ -164,7 +170,7 @@ def _read_tags(metadata: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _flag_names(flags: Any, value: int) -> tuple[str, ...]:
-    """Return the names of the flags that ``value`` contains. Results are cached, because enum lookups are slow."""
+    """Return the names of the flags that are set in ``value``. Results are cached, because enum lookups are slow."""
     return tuple(flag.name for flag in flags if flag.value and flag.value & value == flag.value)
 
 
@@ -224,7 +230,10 @@ def _video_info(stream: Any, context: Any) -> dict[str, Any]:
 
 
 class FrameColors(NamedTuple):
-    """FFmpeg's names for the colours of a decoded frame; ``"unknown"`` for values that the frame does not state."""
+    """FFmpeg's names for the colour properties of a frame.
+
+    Properties that the frame does not state are ``"unknown"``.
+    """
 
     space: str
     range: str
@@ -233,7 +242,10 @@ class FrameColors(NamedTuple):
 
 
 def frame_colors(picture: Any) -> FrameColors:
-    """Return the colours of a PyAV frame or a `Surface`. A `Surface` states neither primaries nor transfer."""
+    """Return the colour properties of a PyAV frame or a `Surface`.
+
+    A `Surface` states neither primaries nor transfer.
+    """
     space = getattr(picture, "colorspace", None)
     return FrameColors(
         SPACES.get(int(picture.matrix if space is None else space), _UNKNOWN),
@@ -244,13 +256,19 @@ def frame_colors(picture: Any) -> FrameColors:
 
 
 def _frame_rate(stream: Any) -> Fraction | None:
-    """Return the average frame rate; FFmpeg's guess if the average is missing or more than twice the guess."""
+    """Return the average frame rate of a stream, or ``None`` if unknown.
+
+    If the average is missing, or is more than twice the frame rate that FFmpeg guesses, FFmpeg's guess is returned.
+    """
     average, guessed = fraction(stream.average_rate), fraction(stream.guessed_rate)
     return guessed if average is None or (guessed is not None and average > 2 * guessed) else average
 
 
 def fraction(value: Any) -> Fraction | None:
-    """Convert a rational of any supported PyAV version to a `Fraction`; ``None`` if it is not set."""
+    """Convert a rational number from PyAV to a `Fraction`; return ``None`` if it is zero or missing.
+
+    The types of such numbers differ between versions of PyAV.
+    """
     if not value:
         return None
     return value if type(value) is Fraction else Fraction(value.numerator, value.denominator)
@@ -263,13 +281,13 @@ def _seconds(ticks: int | None, time_base: Fraction | None) -> float | None:
 
 
 def build_versions() -> tuple[str, dict[str, str]]:
-    """Return the version of PyAV's FFmpeg, and the version of each FFmpeg library by name."""
+    """Return the version of the FFmpeg that PyAV uses, and a dictionary with the version of each FFmpeg library."""
     libraries = {name: ".".join(map(str, numbers)) for name, numbers in av.library_versions.items()}
     return str(getattr(av, "ffmpeg_version_info", "")) or f"libavcodec {libraries['libavcodec']}", libraries
 
 
 def has_codec(name: str, mode: Literal["r", "w"]) -> bool:
-    """Return whether this build of FFmpeg can decode (``"r"``) or encode (``"w"``) with a codec, given by name."""
+    """Return whether this build of FFmpeg can decode (``"r"``) or encode (``"w"``) with the codec called ``name``."""
     try:
         return bool(name) and av.Codec(name, mode) is not None
     except ValueError:
@@ -307,7 +325,11 @@ def _deny_opening(url: str, *_: object) -> Any:
 
 
 class _FileForFFmpeg:
-    """A file object for PyAV that stores exceptions such as `KeyboardInterrupt`, which PyAV would swallow."""
+    """A file object that PyAV reads for FFmpeg.
+
+    PyAV would swallow exceptions such as `KeyboardInterrupt`. This object stores them in its reader, so that
+    `raise_interruption` can raise them later.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -333,14 +355,14 @@ class _FileForFFmpeg:
 
 
 def raise_interruption(reader: Reader | None) -> None:
-    """Raise the exception (such as `KeyboardInterrupt`) that the reader stored while FFmpeg read from it, if any."""
+    """Raise the exception, such as `KeyboardInterrupt`, that the reader stored while FFmpeg read from it, if any."""
     if reader is not None and reader.interruption is not None:
         error, reader.interruption = reader.interruption, None
         raise error
 
 
 def _read_first_bytes(source: Source, target: str | Reader) -> bytes:
-    """Return the first bytes of a local file or of bytes in memory; no bytes for remote or streamed sources."""
+    """Return the first bytes of ``target``, which show its format. For remote or streamed sources, return no bytes."""
     if source.magic:
         return source.magic
     if isinstance(target, MemoryReader):
@@ -358,12 +380,18 @@ def _is_wav(beginning: bytes) -> bool:
 
 
 def _is_tga(beginning: bytes) -> bool:
-    """Return whether a file may be a TGA image, which has no signature: FFmpeg recognises it only by its name."""
+    """Return whether a file that starts with these bytes could be a TGA image.
+
+    TGA files have no signature, so FFmpeg recognises them only by their file names.
+    """
     return len(beginning) > 2 and beginning[1] < 2 and beginning[2] in (1, 2, 3, 9, 10, 11)
 
 
 def open_container(source: Source) -> tuple[Any, Any]:
-    """Return (open PyAV container, reader to close after it). The reader is ``None`` if FFmpeg opens a path or URL."""
+    """Open a source; return (the PyAV container, the reader). Close the reader after the container.
+
+    The reader is ``None`` if FFmpeg itself opens a path or URL.
+    """
     target = source.open()
     try:
         return _open_target(source, target)
@@ -443,11 +471,11 @@ def close_container(container: Any, reader: Any) -> None:
 
 
 def let_rest(context: Any) -> None:
-    """Wait until a codec's threads are idle. Call this before the codec is freed.
+    """Wait until the threads of a codec are idle. Call this before the codec is freed, to avoid a deadlock.
 
-    Freeing also waits, but while holding the GIL. If the application makes PyAV forward FFmpeg's log
-    (``av.logging.set_level``), the threads need the GIL to log, which would be a deadlock. This function flushes the
-    codec, which waits without holding the GIL.
+    Freeing a codec also waits for its threads, but holds the GIL while it waits. The threads need the GIL to log if the
+    application makes PyAV forward FFmpeg's log (``av.logging.set_level``). Then each would wait for the other. This
+    function flushes the codec instead, which waits without holding the GIL.
     """
     if context.is_open and context.thread_count != 1:
         context.flush_buffers()
@@ -457,12 +485,18 @@ _kept_from_parent: list[Any] = []
 
 
 def keep_from_parent(codecs: Any) -> None:
-    """Keep the parent's codecs alive in a forked child. Freeing them would wait for threads that do not exist there."""
+    """In a forked child process, keep codecs of the parent process alive.
+
+    Freeing them would wait for their threads. These threads exist only in the parent, so the child would wait forever.
+    """
     _kept_from_parent.append(codecs)
 
 
 def choose_stream(container: Any, stream_index: int | None, media_type: str) -> Any:
-    """Return the stream at an index, by default FFmpeg's best stream; raise `StreamError` if it cannot be decoded."""
+    """Return the stream at ``stream_index``, or FFmpeg's best stream of this type if ``stream_index`` is ``None``.
+
+    Raises `StreamError` if the stream does not exist, has another type, or cannot be decoded.
+    """
     streams = container.streams
     if stream_index is None:
         best = streams.best(media_type)
@@ -492,7 +526,7 @@ def valid_stream_index(stream_index: int, num_streams: int) -> int:
 
 
 def list_kinds(media_types: Iterable[str | None]) -> str:
-    """Return text that lists the types of a source's streams, for messages."""
+    """Join the types of a source's streams to text for an error message."""
     return ", ".join(media_type or "unknown" for media_type in media_types) or "none"
 
 

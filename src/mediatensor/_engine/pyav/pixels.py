@@ -61,7 +61,7 @@ _AREA, _BICUBIC, _BILINEAR = int(Interpolation.AREA), int(Interpolation.BICUBIC)
 
 
 def orientation_of(frame: Any) -> Orientation:
-    """Return the orientation of a decoded frame: how to turn it upright."""
+    """Return the orientation of a decoded frame, which describes how to turn the frame upright."""
     rotation = float(frame.rotation) or None
     if frame.format.name in _FORMATS_OF_PNG:
         return _orientation_by_filter(frame, rotation)
@@ -83,7 +83,10 @@ def _orientation_of_side_data(side_data: Any, rotation: float | None) -> Orienta
 
 
 def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:
-    """Return the orientation of a frame whose side data PyAV must not list, by using a filter of FFmpeg."""
+    """Return the orientation of a frame without letting PyAV list all side data of the frame.
+
+    For some types of side data, listing would crash or raise an error. So an FFmpeg filter first removes these types.
+    """
     try:
         selected = _matrix_filter.select(frame)
     except av.FFmpegError:
@@ -92,14 +95,17 @@ def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:
 
 
 class _MatrixFilter(threading.local):
-    """Selects frames that have a display matrix, and removes the side data that PyAV must not list."""
+    """A filter of FFmpeg that makes it safe to read the display matrix of a frame.
+
+    It removes the types of side data that PyAV cannot list safely, and drops frames that have no display matrix.
+    """
 
     def __init__(self) -> None:
         self._graph: Any = None
         self._configured_for: tuple[object, ...] | None = None
 
     def select(self, frame: Any) -> Any | None:
-        """Return the frame without the side data that PyAV must not list; ``None`` if it has no display matrix."""
+        """Return the frame without the unsafe types of side data, or ``None`` if the frame has no display matrix."""
         kind = (frame.width, frame.height, frame.format.name)
         if kind != self._configured_for:
             removed = [f"mode=delete:type={number}" for number in _UNLISTED_SIDE_DATA]
@@ -120,7 +126,10 @@ _matrix_filter = _MatrixFilter()
 
 
 def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
-    """Build a graph that applies ``filters`` (name, options) to frames with the size and format of ``frame``."""
+    """Build an FFmpeg filter graph for frames with the size and format of ``frame``.
+
+    ``filters`` has the (name, options) of each filter, in the order in which they are applied.
+    """
     graph: Any = av.filter.Graph()
     graph.threads = 1
     source = graph.add_buffer(
@@ -134,18 +143,24 @@ def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
 
 
 class _Converter:
-    """The methods of converters that depend only on the steps."""
+    """The methods that all converters share.
+
+    They depend only on the resize and crop steps, not on the output format.
+    """
 
     _steps: tuple[PixelStep, ...]
 
     orientation_of = staticmethod(orientation_of)
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a factory of contexts that other threads enter to convert. On the CPU, they need none."""
+        """Return a factory of contexts that other threads must enter when they use this converter.
+
+        On the CPU, these contexts do nothing.
+        """
         return nullcontext
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return the (height, width) after turning the frame upright and applying the steps."""
+        """Return the (height, width) of a frame after it is turned upright, resized and cropped."""
         size = (picture.width, picture.height) if orientation.transposed else (picture.height, picture.width)
         return output_size(self._steps, *size) if self._steps else size
 
@@ -153,9 +168,12 @@ class _Converter:
 class FrameConverter(_Converter):
     """Converts decoded frames to RGB arrays. Use one converter per thread, because it keeps swscale's context.
 
-    The conversion uses swscale with bicubic chroma and one thread, like ``format=rgb24`` in the ``ffmpeg`` program.
-    Steps apply to upright pixels. A resize is a second, bilinear pass, unless the step is ``fast``. With ``is_float``,
-    values are float32 in [0, 1], converted with 16 bits per component.
+    Colours are converted by swscale with bicubic interpolation of chroma and one thread, like ``format=rgb24`` in the
+    ``ffmpeg`` program. The frame is then turned upright, and ``steps`` resize and crop it. A resize is bilinear. If the
+    first step is a resize with ``fast``, colour conversion and resize are one pass; otherwise the resize is a second
+    pass.
+
+    With ``is_float``, values are float32 in [0, 1], converted from 16 bits per component. Otherwise they are uint8.
     """
 
     def __init__(self, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> None:
@@ -210,7 +228,10 @@ class FrameConverter(_Converter):
             out[...] = pixels
 
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
-        """Return RGB pixels (H, W, 3) in new memory, or ``None`` if `write` is needed. Only for plain converters."""
+        """Convert a frame to RGB pixels (H, W, 3) in new memory. Call this only if `is_plain` is true.
+
+        Return ``None`` if the frame is rotated, or if its format needs the slower conversion of `write`.
+        """
         if not _takes_the_fast_path(picture) or orientation_of(picture) is not _UPRIGHT:
             return None
         try:
@@ -225,7 +246,7 @@ class FrameConverter(_Converter):
         return copied
 
     def components_of(self, picture: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
-        """Return luma and chroma (3, height, width) in stored orientation, scaled to ``size``.
+        """Return luma and both chroma planes of a frame as (3, height, width), scaled to ``size`` but not rotated.
 
         Luma is converted to limited range (16 to 235).
         """
@@ -251,7 +272,11 @@ class FrameConverter(_Converter):
         return self._resize(step, frame, number)
 
     def _resize(self, step: ResizeStep, picture: Any, number: int) -> NDArray[Any]:
-        """Resize a packed RGB frame. Its colour tags are ignored, because they describe the frame before conversion."""
+        """Resize an RGB frame whose colours are interleaved.
+
+        Its colour tags are removed first, because they still describe the frame before it was converted to RGB.
+        ``number`` is the position of the step; each position has its own resizer.
+        """
         picture.colorspace = picture.color_primaries = picture.color_trc = _UNSPECIFIED
         picture.color_range = _UNSPECIFIED_RANGE
         resizer = self._resizers.setdefault(number, VideoReformatter())
@@ -270,9 +295,10 @@ class FrameConverter(_Converter):
 
 
 class LumaConverter(_Converter):
-    """Copies the stored luma values of decoded frames, ignoring the stream's colour range.
+    """Copies the stored luma values of decoded frames. The colour range of the stream is ignored.
 
-    A resize takes the nearest sample instead of a mean, because luma values may be codes for something else.
+    A resize takes the nearest sample and never averages, because the values may be codes (such as depth), not
+    brightness.
     """
 
     def __init__(self, steps: tuple[PixelStep, ...], num_bits: int) -> None:
@@ -286,7 +312,7 @@ class LumaConverter(_Converter):
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
         """Copy a frame's luma to ``out`` (height, width, 1); scale the luma if its size differs.
 
-        Raises `DecodeError` if the frame has no luma with ``num_bits`` bits.
+        Raises `DecodeError` unless the frame has luma with the number of bits that was given to the constructor.
         """
         pixel_format = picture.format
         has_luma = pixel_format.name.startswith(("gray", "yuv4", "yuvj4"))
@@ -314,7 +340,10 @@ class LumaConverter(_Converter):
 def _scaled_planes(
     reformatter: Any, picture: Any, size: tuple[int, int], pixel_format: str, interpolation: int, **options: Any
 ) -> list[NDArray[np.uint8]]:
-    """Scale a frame to a format without subsampled chroma; return views (height, width) of its planes."""
+    """Scale a frame and convert it to ``pixel_format``; return a view (height, width) of each of its planes.
+
+    All planes of this format must have the full size, so chroma must not be subsampled.
+    """
     height, width = size
     try:
         scaled = reformatter.reformat(
@@ -340,9 +369,10 @@ def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
 
 
 class _ScaleFilter:
-    """Converts colours with libavfilter's ``scale``, as the ``ffmpeg`` program does.
+    """Converts the colours of frames with libavfilter's ``scale`` filter, as the ``ffmpeg`` program does.
 
-    If chroma is interpolated, a plain reformat gives other pixels: the two differ in chroma location and interlacing.
+    PyAV's ``reformat`` is faster. But if chroma is interpolated, its pixels differ from the program's, because it
+    treats chroma location and interlacing in another way.
     """
 
     def __init__(self, pixel_format: str) -> None:
@@ -367,12 +397,18 @@ class _ScaleFilter:
 
 
 def _substitute_matrix(frame: Any) -> Any:  # PyAV accepts matrix names, but its type hints allow only numbers
-    """Return the name of a substitute if swscale rejects the frame's matrix; ``None`` if it accepts the matrix."""
+    """Return the name of the colour matrix to use instead of the frame's matrix if swscale rejects that matrix.
+
+    Return ``None`` if swscale accepts the frame's own matrix.
+    """
     return _SUBSTITUTE_MATRICES.get(frame.colorspace, _OTHER_MATRIX)
 
 
 def _takes_the_fast_path(frame: Any) -> bool:
-    """Return whether a plain reformat gives the same pixels as `_ScaleFilter`, because no chroma is interpolated."""
+    """Return whether PyAV's ``reformat`` gives the same RGB pixels as the slower `_ScaleFilter`.
+
+    It does if chroma is not interpolated.
+    """
     name = frame.format.name
     if name in ("yuv420p", "yuvj420p"):
         return not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
@@ -380,13 +416,16 @@ def _takes_the_fast_path(frame: Any) -> bool:
 
 
 def _lacks_last_column(frame: Any) -> bool:
-    """Return whether swscale leaves the last column uninitialised, because it converts columns in pairs to 16 bits."""
+    """Return whether swscale leaves the last column uninitialised when it converts the frame to 16 bits per component.
+
+    For some formats, swscale converts columns in pairs, so it leaves out the last one if the width is odd.
+    """
     is_paired = frame.format.name in ("yuv420p", "yuvj420p", "yuv422p", "yuvj422p")
     return bool(is_paired and frame.width % 2 and not frame.height % 2)
 
 
 def _view_pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return a view (H, W, 3) of a packed RGB frame. The view leaves out line padding."""
+    """Return a view (H, W, 3) of an RGB frame whose colours are interleaved. The padding of the lines is left out."""
     plane = picture.planes[0]
     line_bytes, height, width = plane.line_size, picture.height, picture.width
     if line_bytes == width * 3 and dtype is np.uint8:
@@ -399,7 +438,7 @@ def _view_pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
 
 
 def fingerprint(frame: Any) -> int:
-    """Return the CRC-32 of the pixels in the planes of a decoded frame. Line padding does not count."""
+    """Return the CRC-32 of the pixels of a decoded frame. The padding of the lines is not included."""
     checksum = 0
     for number, plane in enumerate(frame.planes):
         stride, row = abs(plane.line_size), _row_bytes(frame.format, number, plane)
@@ -412,7 +451,7 @@ def fingerprint(frame: Any) -> int:
 
 
 def _row_bytes(pixel_format: Any, number: int, plane: Any) -> int:
-    """Return the number of bytes in a line of a plane that hold pixels; 0 for a palette plane (pal8)."""
+    """Return how many bytes of each line in plane ``number`` hold pixels. Return 0 for the palette of pal8."""
     in_plane = [component for component in pixel_format.components if component.plane == number]
     if not in_plane:  # the palette of pal8
         return 0
@@ -430,9 +469,10 @@ def is_frame(picture: object) -> bool:
 
 
 def surface_of(frame: Any) -> Surface:
-    """Return the planes of a CPU frame as tensors, without a copy. Do not write to the tensors.
+    """Return a `Surface` whose tensors share the memory of a CPU frame. Do not write to the tensors.
 
-    The surface has no planes if DLPack cannot describe the format: palettes, packed bits, frames stored upside down.
+    The surface has no planes if DLPack cannot describe the frame. This concerns formats with palettes or packed bits,
+    and frames that are stored upside down.
     """
     planes: tuple[Tensor, ...] = ()
     with suppress(*_EXPORT_ERRORS):
@@ -441,10 +481,10 @@ def surface_of(frame: Any) -> Surface:
 
 
 def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[object]]) -> Surface:
-    """Return the planes of a frame from a CUDA decoder as tensors on its device, without a copy.
+    """Return a `Surface` whose tensors share the GPU memory of a frame from a CUDA decoder.
 
-    Raises ValueError for formats other than nv12, p010le and p016le. Also raises it if chroma samples are missing,
-    because PyAV drops the last chroma samples if a size is odd.
+    ``reading`` returns a context in which the tensors may be read. Raises ValueError if the format is not nv12, p010le
+    or p016le, or if chroma samples are missing. PyAV drops the last chroma samples if the height or width is odd.
     """
     try:
         planes = _export_planes(frame)
@@ -506,10 +546,10 @@ _PACKED = re.compile(r"(?P<letters>[0abgrxy]{2,4})(?:8|16|24|32|48|64)?")
 
 
 def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-    """Return the luma (H, W) of a CPU frame in stored orientation. The array may be a read-only view.
+    """Return the luma of a CPU frame as uint8 (H, W), not rotated. The array may be a read-only view.
 
-    A luma plane keeps its stored range; of deeper samples, the upper 8 bits are returned. Formats without luma are
-    converted to gray. ``size`` is the (height, width) to scale to; by default, the size is kept.
+    A luma plane keeps its stored range. If its samples have more than 8 bits, only their upper 8 bits are returned. A
+    frame without a luma plane is converted to gray. If ``size`` (height, width) is given, the luma is scaled to it.
     """
     pixel_format, plane = frame.format, frame.planes[0]
     component = pixel_format.components[0]
@@ -526,10 +566,10 @@ def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8
 
 
 def component_planes(frame: Any) -> tuple[Tensor, ...]:
-    """Return a 2-D view (height, width) of each component of a CPU frame, uint8 or uint16, in FFmpeg's order.
+    """Return each component of a CPU frame as a 2-D view (height, width) of uint8 or uint16, in FFmpeg's order.
 
-    The views share the codec's memory, except for big-endian samples, which are copied. Raises ValueError if components
-    are not whole bytes (palettes, packed bits, floats), or if the frame is stored upside down.
+    The views share the codec's memory. Only big-endian samples are copied. Raises ValueError if the components are not
+    integers of whole bytes (palettes, packed bits, floats), or if the frame is stored upside down.
     """
     import torch
 
@@ -554,7 +594,11 @@ def component_planes(frame: Any) -> tuple[Tensor, ...]:
 
 
 def _sample_places(name: str, planes: list[int]) -> Sequence[tuple[int, int]] | None:
-    """For each component, return (first sample, step between samples) in its plane; ``None`` if unknown."""
+    """Return where the samples of each component lie in its plane, or ``None`` for an unknown format.
+
+    Each place is (index of the first sample, step between consecutive samples). ``name`` is the name of the format, and
+    ``planes`` has the plane number of each component.
+    """
     if len(set(planes)) == len(planes) and not name.startswith(("pal8", "mono")):
         return [(0, 1)] * len(planes)
     stem = name.removesuffix("le").removesuffix("be")
@@ -591,12 +635,16 @@ def why_no_nvcuvid() -> str | None:
 
 
 def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], device_index: int) -> Any:
-    """Create a codec context that leaves frames on a CUDA device. Decoding must start at the beginning of a stream.
+    """Create a codec context that decodes on a CUDA device and leaves the frames there.
 
-    The device's primary context, which torch uses, must be current in the calling thread, because FFmpeg does not make
-    it current. ``codec`` is FFmpeg's name of the format (av1), not of a decoder that may not support devices
-    (libdav1d). ``size`` is the container's (height, width); the codec's own size is often rounded up to a multiple of
-    16. Raises `CUDA_DECODE_ERRORS` if there is no such decoder or device.
+    Feed it the stream from the beginning. The device's primary context, which torch uses, must be current in the
+    calling thread, because FFmpeg does not make it current.
+
+    ``codec`` is FFmpeg's name of a format, such as av1. The name of a decoder, such as libdav1d, may select a decoder
+    that does not support devices. ``size`` is the (height, width) that the container states; the size in the codec's
+    own headers is often rounded up to a multiple of 16.
+
+    Raises `CUDA_DECODE_ERRORS` if there is no such decoder or device.
     """
     accelerator = HWAccel(
         "cuda",

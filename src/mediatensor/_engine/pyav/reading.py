@@ -55,11 +55,14 @@ _AUDIO_OPTIONS |= {"ac3": {"cons_noisegen": "1"}, "eac3": {"cons_noisegen": "1"}
 
 
 class UndecodablePacketError(Exception):
-    """The codec rejected a packet. Later packets may still be decoded."""
+    """The codec rejected a packet. It may still be able to decode later packets."""
 
 
 def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) -> None:
-    """Configure a video codec before it is opened. A strict codec rejects packets with errors instead of concealing."""
+    """Set the threads and options of a video codec before it is opened.
+
+    With ``is_strict``, the codec rejects damaged packets. Otherwise it conceals the damage.
+    """
     context.thread_count = num_threads if codec_has_threads(context) else 1
     context.thread_type = "NONE" if num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
     strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
@@ -67,20 +70,20 @@ def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) ->
 
 
 def configure_audio_codec(context: Any, num_threads: int) -> None:
-    """Configure an audio codec before it is opened."""
+    """Set the threads and options of an audio codec before it is opened."""
     context.thread_count = num_threads
     context.thread_type = "NONE" if num_threads == 1 else "FRAME"
     context.options = dict(_AUDIO_OPTIONS.get(context.name, {}))
 
 
 def codec_has_threads(context: Any) -> bool:
-    """Return whether several threads make a video codec faster without changing its result."""
+    """Return whether a video codec is faster with several threads and still gives the same result."""
     kind = _THREAD_TYPES.get(context.name, "AUTO")
     return bool(context.codec.capabilities & _THREAD_CAPABILITIES[kind])
 
 
 class PacketDecoder:
-    """The codec of one stream, which turns packets into frames. ``context`` is PyAV's configured codec context."""
+    """Decodes the packets of one stream to frames. ``context`` is PyAV's codec context, configured but not yet open."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -88,13 +91,14 @@ class PacketDecoder:
 
     @property
     def is_open(self) -> bool:
-        """Whether the codec is open. The first packet opens it."""
+        """Whether the codec is open. Decoding the first packet opens it."""
         return bool(self._context.is_open)
 
     def decode(self, packet: Any | None) -> Sequence[Any]:
-        """Feed one packet (``None`` drains the codec); return the frames that come out, in the codec's output order.
+        """Feed a packet to the codec; return the frames that come out, in the codec's output order.
 
-        Raises `UndecodablePacketError` if the codec rejects the packet.
+        ``None`` marks the end of the stream and drains the codec. Raises `UndecodablePacketError` if the codec rejects
+        the packet.
         """
         try:
             return self._context.decode(packet)  # type: ignore[no-any-return]
@@ -123,7 +127,7 @@ _FORMATS_OF_ENCRYPTION = frozenset(("concat", "dash", "hls", "mov", "mp4"))
 
 
 class Decoder(Protocol):
-    """The decoder of a `StreamReader`, see `mediatensor.backends.PictureDecoder`."""
+    """The methods that a `StreamReader` needs of its decoder; see `mediatensor.backends.PictureDecoder`."""
 
     @property
     def is_open(self) -> bool: ...
@@ -133,10 +137,10 @@ class Decoder(Protocol):
 
 
 class StreamReader(Demuxer, ABC):
-    """A demuxer of one stream, with its decoder.
+    """Reads the packets of one stream, and decodes them.
 
-    ``stream_index`` counts all streams; ``None`` selects FFmpeg's best stream of type ``media_type``. With
-    ``num_threads=0``, FFmpeg chooses the number of threads.
+    ``stream_index`` is an index among all streams of the file; ``None`` selects FFmpeg's best stream of type
+    ``media_type``. With ``num_threads=0``, FFmpeg chooses the number of threads.
     """
 
     #: ``"video"``, ``"audio"`` or ``"subtitle"``.
@@ -161,7 +165,7 @@ class StreamReader(Demuxer, ABC):
         """Set the threads and options of a codec before it is opened."""
 
     def _make_decoder(self) -> Decoder:
-        """Make the decoder. This is done at the first packet to decode, because reading packets needs no decoder."""
+        """Make the decoder. It is made when the first packet is decoded, because reading packets needs no decoder."""
         return PacketDecoder(self._context)
 
     @property
@@ -173,7 +177,7 @@ class StreamReader(Demuxer, ABC):
 
     @property
     def extradata(self) -> bytes:
-        """The codec's configuration record; empty if there is none."""
+        """The codec's configuration record as stored by the container. It is empty if there is none."""
         return bytes(self._context.extradata or b"")
 
     @property
@@ -181,7 +185,10 @@ class StreamReader(Demuxer, ABC):
         return self._decoder is not None and self._decoder.is_open
 
     def use_threads(self, num_threads: int) -> bool:
-        """Change the number of threads. If the codec is open, this reopens the stream; return whether it did."""
+        """Change the number of codec threads. Return whether this has reopened the stream.
+
+        The stream is reopened if the codec is open, because an open codec cannot change its threads.
+        """
         self._num_threads = num_threads
         if self._context.is_open:
             self.reopen()
@@ -191,7 +198,7 @@ class StreamReader(Demuxer, ABC):
 
     @property
     def decoder(self) -> Decoder:
-        """The current decoder. Reopening or closing the reader replaces it."""
+        """The current decoder. If the reader is reopened or closed, get the decoder again."""
         if self._decoder is None:
             self._decoder = self._make_decoder()
         return self._decoder
@@ -217,10 +224,10 @@ class StreamReader(Demuxer, ABC):
 
 
 class VideoReader(StreamReader):
-    """A demuxer of one video stream, with its decoder.
+    """Reads the packets of one video stream, and decodes them.
 
-    A strict codec rejects packets with errors instead of concealing the errors. ``open_decoder`` makes a decoder for
-    this reader; by default, the stream's own codec is used.
+    With ``is_strict``, the codec rejects damaged packets. Otherwise it conceals the damage. ``open_decoder`` makes the
+    decoder for this reader; by default, the stream's own codec decodes.
     """
 
     media_type = "video"
@@ -259,36 +266,45 @@ class VideoReader(StreamReader):
 
     @property
     def codec_has_threads(self) -> bool:
-        """Whether several threads make the codec faster without changing its result."""
+        """Whether the codec is faster with several threads and still gives the same result."""
         return codec_has_threads(self._context)
 
     @property
     def reorder_depth(self) -> int:
-        """The number of frames that the codec holds back for reordering."""
+        """How many frames the codec holds back before it can return them in presentation order."""
         return int(self._context.reorder_depth)
 
     @property
     def may_be_encrypted(self) -> bool:
-        """Whether demuxers of this format can mark packets as encrypted (by the side data ``encryption_info``)."""
+        """Whether this container format can have encrypted packets.
+
+        The demuxers of such formats mark an encrypted packet with the side data ``encryption_info``.
+        """
         return not _FORMATS_OF_ENCRYPTION.isdisjoint(self.format_name.split(","))
 
     @property
     def track_id(self) -> int:
-        """The number that the container gives the stream."""
+        """The stream's own number in the container, which need not be its index."""
         return int(self._stream.id)
 
     @property
     def is_intra_only(self) -> bool:
-        """Whether every packet of the codec is a key frame, even if the container does not flag it as such."""
+        """Whether the codec has only key frames. The container may still not mark all packets as key frames."""
         return bool(self._context.codec.intra_only)
 
     @property
     def num_index_entries(self) -> int:
-        """The length of the demuxer's list of packets. In some formats, the list may be incomplete."""
+        """The number of entries in the list of packets that FFmpeg's demuxer keeps.
+
+        In some formats, this list may be incomplete.
+        """
         return len(self._stream.index_entries)
 
     def index_entries(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int, int, int]]:
-        """Return (position, dts, size, flags) of entries of the demuxer's list of packets, by default all entries."""
+        """Return (position, dts, size, flags) for packets in the list that FFmpeg's demuxer keeps.
+
+        ``numbers`` selects entries of the list. By default, all entries are returned.
+        """
         entries = self._stream.index_entries
         chosen = entries if numbers is None else [entries[number] for number in numbers]
         return [(entry.pos, entry.timestamp, entry.size, entry.flags) for entry in chosen]
@@ -298,13 +314,16 @@ class VideoReader(StreamReader):
         return int(self._context.width) * int(self._context.height)
 
     def decode_leniently(self) -> None:
-        """Conceal errors from now on. Use one thread, because concealment depends on the number of threads."""
+        """From now on, conceal damage instead of rejecting packets, and use one thread.
+
+        With several threads, the concealed frames would depend on the number of threads.
+        """
         if self.is_strict or self._num_threads != 1:
             self.is_strict, self._num_threads = False, 1
             self.reopen()
 
     def open_another_decoder(self) -> PacketDecoder | None:
-        """Return a new single-threaded decoder of the stream; ``None`` if the source cannot be opened again."""
+        """Return a new decoder of the stream that uses one thread, or ``None`` if the source cannot be opened again."""
         try:
             context = self._open_codec(self.stream_index, self.media_type)
         except MediaTensorError:
@@ -313,7 +332,10 @@ class VideoReader(StreamReader):
         return PacketDecoder(context)
 
     def packets(self) -> Iterator[Any]:
-        """Yield the packets that `read_packet` would return, but faster. After an early stop, the rest can be read."""
+        """Yield the remaining packets of the stream. This is faster than calling `read_packet` for each.
+
+        If the caller stops early, the packets after that can still be read.
+        """
         self.is_fresh = False
         palettes = self._palettes
         while True:
@@ -331,7 +353,7 @@ class VideoReader(StreamReader):
                     return
 
     def peek_packets(self, count: int) -> list[Any]:
-        """Return the first ``count`` packets of a reader that has not read anything. The packets can be read again."""
+        """Return the first ``count`` packets without consuming them. No packet must have been read before."""
         packets = list(islice(self.packets(), count))
         if len(packets) < count:
             self.reopen()
@@ -346,7 +368,10 @@ _CODECS_WITHOUT_INTRA_TYPES = frozenset(("ffv1",))
 
 
 def is_key_frame(picture: Any, codec: str | None) -> bool:
-    """Return whether a frame refers to no other frame, as stated by the codec. ``codec`` is FFmpeg's name."""
+    """Return whether, according to the codec, a frame can be decoded without other frames.
+
+    ``codec`` is FFmpeg's name of the codec.
+    """
     if picture.key_frame:
         return True
     return codec not in _CODECS_WITHOUT_INTRA_TYPES and getattr(picture, "pict_type", None) == PictureType.I
@@ -360,7 +385,7 @@ _FOREVER = 0xFFFFFFFF
 
 
 class SubtitlePacket(NamedTuple):
-    """One subtitle packet."""
+    """A subtitle packet: its start, its duration, and its lines of text."""
 
     start_seconds: float
     duration_seconds: float | None  # `None` if the file does not state it
@@ -370,9 +395,10 @@ class SubtitlePacket(NamedTuple):
 
 
 def read_subtitle_info(source: Source, stream_index: int | None) -> tuple[ContainerInfo, StreamInfo]:
-    """Return the headers of a file and of one of its text subtitle streams; raise `StreamError` if it has none.
+    """Return the header of a file, and the header of one of its text subtitle streams.
 
-    ``stream_index`` counts all streams. ``None`` selects the first default text stream, else the first text stream.
+    ``stream_index`` is an index among all streams. ``None`` selects the first default text stream or, if there is none,
+    the first text stream. Raises `StreamError` if there is no such stream, or if it has no text.
     """
     container = read_container_info(source)
     if stream_index is None:
@@ -386,7 +412,7 @@ def read_subtitle_info(source: Source, stream_index: int | None) -> tuple[Contai
 
 
 def read_subtitle_packets(source: Source, stream_index: int) -> Generator[SubtitlePacket]:
-    """Yield the packets of a text subtitle stream in file order. Packets without a time are left out.
+    """Yield the packets of a text subtitle stream in file order. Skip packets that have no time.
 
     Raises `ReadError` if reading fails, and `DecodeError` if a packet cannot be decoded.
     """

@@ -1,8 +1,8 @@
-"""Fetch byte ranges of a file on an HTTP server, over one connection that is kept alive. Every response is checked.
+"""Fetch byte ranges of a file on an HTTP server. One connection is kept alive, and every response is checked.
 
-FFmpeg's own HTTP protocol requests all bytes from a position to the end of the file, and closes the connection when it
-has enough. On a fast network, the server has sent megabytes by then. It also does not detect that a file changes
-between two requests, and it does not give access to the bytes.
+This module replaces FFmpeg's own HTTP protocol, which has three drawbacks. It requests all bytes from a position to the
+end of the file, and closes the connection when it has enough. On a fast network, the server has sent megabytes by then.
+It does not notice if the file changes between two requests. And it does not give access to the bytes.
 """
 
 from __future__ import annotations
@@ -41,22 +41,25 @@ class HttpError(Exception):
 
 
 class NotAFileError(HttpError):
-    """The response is not the content of a file, or does not state its size."""
+    """The response is not the content of a file, or does not state the size of the file."""
 
 
 class FileChangedError(HttpError):
-    """The server has another version of the file than expected."""
+    """The file on the server has changed: its version is not the expected one."""
 
 
 class FileVersion(NamedTuple):
-    """The size and the tag of a file. They change when the file changes."""
+    """The size of a file, and its tag (ETag, or else time of change). If either changes, the file has changed."""
 
     size: int
     tag: str | None
 
 
 def is_plain_http(url: str) -> bool:
-    """Return whether plain GET requests can read a URL: one without password, proxy or pattern for several files."""
+    """Return whether plain GET requests can read a URL.
+
+    They cannot if the URL has a password, needs a proxy, or is a pattern for several files.
+    """
     try:
         parts = urllib.parse.urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -69,10 +72,10 @@ def is_plain_http(url: str) -> bool:
 
 
 class HttpRanges:
-    """Fetches ranges of a file. Its URL must satisfy `is_plain_http`.
+    """Fetches byte ranges of one file on an HTTP server. `is_plain_http` must be true for ``url``.
 
-    ``version`` is the version of the file found by an earlier object. Requests fail if the file has another version
-    now.
+    ``version`` is the version of the file that an earlier `HttpRanges` object found. If the file now has another
+    version, requests fail.
     """
 
     def __init__(self, url: str, version: FileVersion | None = None) -> None:
@@ -93,7 +96,7 @@ class HttpRanges:
         return self.version.size
 
     def fetch(self, start: int, stop: int) -> bytes:
-        """Return bytes [start, stop) of the file, or fewer at its end.
+        """Return bytes [start, stop) of the file. Fewer bytes are returned only if the file ends before ``stop``.
 
         Raises `HttpError` if the server does not return these bytes or has another version of the file, and
         `NotAFileError` if the response does not state its range and the size of the file.
@@ -139,7 +142,11 @@ class HttpRanges:
         return data
 
     def _fetch_from_whole(self, start: int, stop: int) -> bytes:
-        """Read from a response with the whole file. Request it again if the response has been read beyond ``start``."""
+        """Return bytes [start, stop) of a file from a server that can only send whole files.
+
+        The response is read up to these bytes. If an earlier call has read beyond ``start``, the file is requested
+        again.
+        """
         if self._whole is None or start < self._whole_position:
             self.close()
             self._begin_whole(self._request({}))
@@ -211,9 +218,11 @@ class HttpRanges:
         return last + 1 - first
 
     def _check_encoding(self, response: http.client.HTTPResponse) -> None:
-        """Refuse a compressed response, because it can only be read in order. FFmpeg may try to seek in it forever.
+        """Raise if the response is compressed, because compressed bytes can only be read in order, without seeking.
 
-        A compressed playlist is left to FFmpeg, which reads playlists once, from their start.
+        For a playlist, the error is `NotAFileError`, which makes the caller leave the URL to FFmpeg: FFmpeg reads
+        playlists once, from their start. For all other files, it is `HttpError`, because FFmpeg could try to seek in
+        them forever.
         """
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding == "identity":
@@ -274,10 +283,11 @@ _VERSION_FACTS = (
 
 
 def has_ranges(file_system: Any) -> bool:
-    """Return whether a file system can fetch a range of a file with one request.
+    """Return whether an fsspec file system can fetch a byte range of a file with one request.
 
-    Other file systems open the file and seek for every range. In a compressed archive, this means reading everything
-    before the range. File systems with local copies are excluded, because they fetch missing data when opening a file.
+    All other file systems open the file and seek for every range. In a compressed archive, that means reading
+    everything before the range. The answer is also false for file systems that keep local copies, because they fetch
+    missing data only when they open a file.
     """
     from fsspec.implementations.cached import CachingFileSystem
     from fsspec.spec import AbstractFileSystem
@@ -289,13 +299,13 @@ def has_ranges(file_system: Any) -> bool:
 
 
 def facts_of_version(file_system: Any, path: str) -> tuple[tuple[str, str], ...]:
-    """Return (name, value) of each property that changes when the file changes, such as its size and its tag."""
+    """Return the properties that change when a file changes, such as its size and its ETag, as (name, value) pairs."""
     facts = file_system.info(path)
     return tuple((name, str(facts[name])) for name in _VERSION_FACTS if facts.get(name) is not None)
 
 
 class FsspecRanges:
-    """Fetches ranges of a file. Its file system must satisfy `has_ranges`.
+    """Fetches byte ranges of one file with fsspec. `has_ranges` must be true for ``file_system``.
 
     Raises FileNotFoundError if there is no such file, and IsADirectoryError if the path is a directory.
     """
@@ -314,4 +324,4 @@ class FsspecRanges:
         return bytes(self._file_system.cat_file(self._path, start=start, end=stop))
 
     def close(self) -> None:
-        """Do nothing: fsspec keeps the connections of a file system until the process ends."""
+        """Do nothing, because fsspec itself keeps the connections open until the process ends."""

@@ -1,8 +1,8 @@
-"""Write files so that they appear complete under their name or not at all; decide which files may be written.
+"""Write each file so that it appears under its name only when it is complete. Check which files a command may replace.
 
-The library writes to paths only through `AtomicFile`. A file is written under a hidden name in the folder of its
+The library writes to paths only through `AtomicFile`. A file is first written under a hidden name in the folder of its
 destination, and renamed when it is complete. Devices and pipes cannot be renamed, so they are written directly. All
-commands, `fit` and the reports call `check_outputs` before any work starts.
+commands, `fit` and the reports call `check_outputs` before they begin their work.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _NUM_KEPT_CHARACTERS = 50
 class AtomicFile:
     """A file that is being written. `commit` gives the file its name; `discard` removes it.
 
-    Before `commit`, the destination is unchanged. No file is left after an error, an interrupt at any line, the end of
-    the program, or if the object is dropped. A killed process leaves a hidden file whose name ends in ``.part``. The
-    new file gets the permissions of the file that it replaces, and its owner if the system permits. If the destination
-    is a symbolic link, the link is kept and its target is replaced.
+    Before `commit`, the destination is unchanged. The unfinished file is removed after an error, after an interrupt at
+    any line, when this object is freed, and when the program ends. Only a killed process leaves a hidden file, whose
+    name ends in ``.part``. The new file gets the permissions of the file that it replaces, and its owner if the system
+    permits. If the destination is a symbolic link, the link is kept and its target is replaced.
 
-    ``file`` is open for unbuffered writing and, if it is a regular file, for reading. Like every raw file, it may
-    accept only a part of the data. ``name`` is the path of the unfinished file.
+    ``file`` is open for unbuffered writing and, if it is a regular file, for reading. Like every raw file, its
+    ``write`` may write only a part of the data. ``name`` is the path of the unfinished file.
 
     Raises `WriteError` if the file cannot be created, and `SourceTypeError` if ``path`` is not a path.
     """
@@ -95,10 +95,10 @@ class AtomicFile:
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a binary file that appears at the end of the ``with`` block unless the block raises; see `AtomicFile`.
+    """Open a binary file for a ``with`` block. The file appears at the end of the block; see `AtomicFile`.
 
-    For libraries that only write to paths, ``name`` is the path of the unfinished file. If the block raises OSError, it
-    becomes `WriteError`.
+    If the block raises an error, the file does not appear, and an OSError becomes `WriteError`. The file's ``name`` is
+    the path of the unfinished file, for libraries that can only write to a path.
     """
     new = AtomicFile(path)
     try:
@@ -121,9 +121,10 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def write_error(destination: str, error: BaseException, advice: str = "") -> WriteError:
-    """Return the error for a destination that cannot be written.
+    """Return a `WriteError` which says that a destination cannot be written, and why.
 
-    ``destination`` is text for the message, such as ``"'video.mp4'"``. ``advice`` is the last sentence of the message.
+    ``destination`` is how the message names it, such as ``"'video.mp4'"``. ``advice`` becomes the last sentence of the
+    message.
     """
     # The full message of a system error would name the hidden file.
     reason = getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__
@@ -131,7 +132,7 @@ def write_error(destination: str, error: BaseException, advice: str = "") -> Wri
 
 
 def _is_special(path: str) -> bool:
-    """Return whether a path is a device, a pipe or a folder, which a regular file must not replace."""
+    """Return whether a path is a device, a pipe or a folder. A regular file must not replace these."""
     if path in _SPECIAL_FILES or path.startswith(_SPECIAL_FOLDERS):
         return True
     try:
@@ -143,13 +144,21 @@ def _is_special(path: str) -> bool:
 
 
 def _hidden_name(path: str) -> str:
-    """Return an unused name in the folder of ``path`` that does not match patterns such as ``*.mp4``."""
+    """Return an unused name for an unfinished file in the folder of ``path``.
+
+    The name starts with a dot and ends in ``.part``, so that patterns such as ``*.mp4`` do not match it.
+    """
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name[:_NUM_KEPT_CHARACTERS]}.{secrets.token_hex(6)}.part")
 
 
 def _open_new_file(name: str, final: str | None) -> io.FileIO:
-    """Open a new file with the permissions of the file at ``final``; if ``final`` is ``None``, open a special file."""
+    """Open the file ``name`` for writing.
+
+    If ``final`` is a path, ``name`` must not exist. If there is a file at ``final``, which the new file will replace,
+    the new file gets its permissions and, if possible, its owner. If ``final`` is ``None``, ``name`` is a device or a
+    pipe.
+    """
     if final is None:
         return open(name, "wb", buffering=0)
     file = open(name, "x+b", buffering=0)  # noqa: SIM115
@@ -182,19 +191,22 @@ def check_outputs(
     how: str = "--overwrite",
     makes_folders: bool = False,
 ) -> None:
-    """Reject outputs that are an input, the same file as another output, a folder, or a file that must be kept.
+    """Check the output paths of a command before it begins, so that it destroys no file.
 
-    Paths are compared after following symbolic and hard links. Outputs whose names differ only in case count as one
-    file, because some systems treat them so. Devices and pipes are accepted. Raises `InvalidArgumentError` for a
-    rejected output, and `WriteError` if the folder of an output is missing or cannot be written.
+    An output must not be an input, another output, or a folder. An existing file is accepted only if ``overwrite`` or
+    ``is_own`` permits replacing it. Paths are compared after following symbolic and hard links. Outputs whose names
+    differ only in case count as one file, because they are one file on some systems. Devices and pipes are always
+    accepted. Raises `InvalidArgumentError` for a rejected output, and `WriteError` if the folder of an output is
+    missing or cannot be written.
 
     Args:
         outputs: Paths to be written.
         sources: Inputs: paths, ``file:`` URLs, and ``"-"`` for standard input. Remote sources are ignored.
-        overwrite: Whether existing files may be replaced.
-        is_own: Function that returns whether an existing file may be replaced without ``overwrite``. Its arguments are
-            the output and the path of the existing file, whose letters may differ in case. By default, no file may.
-        how: The option that allows overwriting, for the message.
+        overwrite: Whether the command is allowed to replace existing files.
+        is_own: Function that returns whether the command is allowed to replace an existing file even without
+            ``overwrite``. It is called with the output and the path of the existing file. The two can differ in the
+            case of letters. By default, no file can be replaced in this way.
+        how: The option that allows overwriting, as named in the error message.
         makes_folders: Whether the caller creates the folders of its outputs.
     """
     names = list(map(os.fsdecode, outputs))
@@ -239,7 +251,7 @@ def _real_path(name: str) -> str:
 
 
 def _paths_of(source: str | os.PathLike[str]) -> list[str | int]:
-    """Return the paths that ``source`` may mean. For ``"-"``, they include descriptor 0 (standard input)."""
+    """Return all paths that ``source`` could mean. For ``"-"``, this includes the descriptor 0 (standard input)."""
     text = os.fsdecode(source)
     if text == "-":
         return [text, 0]
@@ -249,7 +261,10 @@ def _paths_of(source: str | os.PathLike[str]) -> list[str | int]:
 
 
 def _check_folder(name: str, folder: str, makes_folders: bool) -> None:
-    """Raise `WriteError` if the folder of an output is missing, is not a folder, or cannot be written."""
+    """Raise `WriteError` if the folder of the output ``name`` is missing, is not a folder, or cannot be written.
+
+    With ``makes_folders``, a missing folder is accepted if it can be created.
+    """
     while makes_folders and not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.path.lexists(folder):
@@ -261,7 +276,10 @@ def _check_folder(name: str, folder: str, makes_folders: bool) -> None:
 
 
 def _identify_file(path: str | os.PathLike[str] | int) -> frozenset[object]:
-    """Return a set that identifies a file: its real path and, if it exists, its device and inode numbers."""
+    """Return the set of a file's identifiers: its real path and, if the file exists, its device and inode numbers.
+
+    Two paths are the same file if their sets overlap.
+    """
     try:
         if isinstance(path, int):
             status = os.fstat(path)
@@ -276,7 +294,10 @@ def _identify_file(path: str | os.PathLike[str] | int) -> frozenset[object]:
 
 
 def _find_existing(path: str, folders: dict[str, dict[str, str]]) -> str | None:
-    """Return the existing file whose name equals ``path`` except for case; ``None`` if none. ``folders`` is a cache."""
+    """Return the existing file whose name equals ``path`` except for case, or ``None`` if there is none.
+
+    ``folders`` caches the file names of folders.
+    """
     try:
         mode = os.lstat(path).st_mode
     except OSError:

@@ -1,7 +1,7 @@
-"""Readers, the file objects from which the demuxer reads unless FFmpeg opens the source, and a cache for ranges.
+"""Readers: file objects from which the demuxer reads. They are not used for sources that FFmpeg opens itself.
 
-Each reader of a source has its own position. So several handles (threads, a scan and a decoder) can read the source at
-the same time.
+Several handles can read one source at the same time, for example a scan and a decoder in two threads. Each of them has
+its own reader, with its own position. `RangeCache` decides which ranges of a remote file to fetch.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ _MAX_BRIDGED_BLOCKS = 1
 
 
 class RangeCache:
-    """Plans requests to read one remote file, and caches the fetched data. The class does no I/O itself.
+    """Decides which ranges of one remote file to request, and caches the fetched data. It does no I/O itself.
 
-    The file is divided into blocks. Fetched blocks are cached; the least recently used ones are dropped first::
+    The file is divided into blocks of ``block_bytes``. Fetched blocks are cached. If the cache is full, the least
+    recently used blocks are dropped. A read has these effects::
 
         read 10..20 of a cold cache          fetch the block of 10, and a little more
         consecutive reads                    fetch twice as much each time, up to a limit
         a read inside an announced range     fetch up to the end of that range
         a read with some blocks cached       fetch the missing blocks, as one range if gaps are small
 
-    The sizes of the cache and of requests are multiples of ``block_bytes``, except for a request at the end of the
-    file. A read has at most ``max_request_bytes``. The cache must have room for two of the largest requests and a few
+    Requests consist of whole blocks; only the last block of the file can be shorter. The caller must not read more than
+    ``max_request_bytes`` at once. ``max_cached_bytes`` must be enough for two of the largest requests and a few more
     blocks.
 
     >>> cache = RangeCache(1000, block_bytes=10, min_request_bytes=20, max_request_bytes=80, max_cached_bytes=300)
@@ -79,13 +80,14 @@ class RangeCache:
         return sum(map(len, self._blocks.values()))
 
     def will_need(self, start: int, stop: int) -> None:
-        """Announce that bytes [start, stop) are read next. This replaces earlier announcements."""
+        """Announce that bytes [start, stop) will be read next. This replaces earlier announcements."""
         self._announced = range(max(0, start) // self._block_bytes, _ceil_div(min(stop, self.size), self._block_bytes))
 
     def plan(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """Return the ranges (start, stop) to fetch. `store` them before `take` is called for bytes [start, stop).
+        """Return the ranges (start, stop) that must be fetched before bytes [start, stop) can be read.
 
-        ``stop`` must be at most the size of the file, and at most ``start + max_read_bytes``.
+        Pass the fetched data to `store`, and then call `take`. ``stop`` must be at most the size of the file, and at
+        most ``start + max_read_bytes``.
         """
         first, end = start // self._block_bytes, _ceil_div(stop, self._block_bytes)
         missing = []
@@ -104,7 +106,10 @@ class RangeCache:
         return [self._bytes_of(*piece) for run in runs for piece in _split_run(*run, self._max_blocks)]
 
     def _extend_run(self, begin: int, end: int) -> int:
-        """Extend a run of missing blocks by blocks that are likely to be read next; return the end of the run."""
+        """Return the new end of a run of missing blocks, after adding the blocks that are likely to be read next.
+
+        The run has the blocks [begin, end).
+        """
         if begin in self._announced:
             self._window = self._min_blocks
             wanted_end = self._announced.stop
@@ -121,7 +126,10 @@ class RangeCache:
         return begin * self._block_bytes, min(end * self._block_bytes, self.size)
 
     def store(self, start: int, data: bytes) -> None:
-        """Cache data fetched from ``start``. They must be complete blocks, except at the end of the file."""
+        """Cache data that were fetched from position ``start``.
+
+        The data must be whole blocks. Only the last block of the file can be shorter.
+        """
         for offset in range(0, len(data), self._block_bytes):
             block = (start + offset) // self._block_bytes
             self._blocks[block] = data[offset : offset + self._block_bytes]
@@ -130,7 +138,7 @@ class RangeCache:
             self._blocks.popitem(last=False)
 
     def take(self, start: int, stop: int) -> bytes:
-        """Return bytes [start, stop). The ranges from `plan` must have been stored."""
+        """Return bytes [start, stop) from the cache. First `store` the ranges that `plan` returned for these bytes."""
         first, end = start // self._block_bytes, _ceil_div(stop, self._block_bytes)
         joined = b"".join(self._blocks[block] for block in range(first, end))
         offset = first * self._block_bytes
@@ -142,7 +150,7 @@ def _ceil_div(value: int, divisor: int) -> int:
 
 
 def _join_blocks(blocks: list[int]) -> list[tuple[int, int]]:
-    """Join ascending block numbers to ranges (begin, end). Small gaps between the numbers are included."""
+    """Join ascending block numbers to ranges (begin, end). Small gaps between the numbers become part of a range."""
     runs: list[tuple[int, int]] = []
     for block in blocks:
         if runs and block - runs[-1][1] <= _MAX_BRIDGED_BLOCKS:
@@ -202,10 +210,10 @@ class Reader(ABC):
         return bytes(data)
 
     def will_need(self, start: int, stop: int) -> None:  # noqa: B027
-        """Announce that bytes [start, stop) are read next. Readers that fetch ahead use this."""
+        """Announce that bytes [start, stop) will be read next. Only readers that fetch data in advance use this."""
 
     def close(self) -> None:  # noqa: B027
-        """Close everything that this reader has opened. An object that the user opened stays open."""
+        """Close everything that this reader has opened. A file object that the user opened stays open."""
 
 
 class SpanReader(Reader):
@@ -247,9 +255,11 @@ class MemoryReader(Reader):
 
 
 class DescriptorReader(Reader):
-    """Reads a regular file by position, so it does not matter if a user or a forked process moves the offset.
+    """Reads a regular file by its descriptor.
 
-    ``descriptor`` comes from `regular_file_descriptor`. With ``close=True``, the file is closed with the reader.
+    Each read states its position. So the reader still works if the user or a forked process moves the file's own
+    position. ``descriptor`` is the result of `regular_file_descriptor`. With ``close=True``, closing the reader closes
+    the file.
     """
 
     # The system reads ahead, so smaller reads do not take less time.
@@ -309,9 +319,10 @@ class SharedFile:
 
 
 class FileReader(Reader):
-    """Reads a file object. With ``close=True``, the file is closed with the reader.
+    """Reads a file object. With ``close=True``, closing the reader closes the file object.
 
-    ``owner`` is an object that must live as long as the reader, such as an archive whose files are closed with it.
+    ``owner`` is an object that must live as long as the reader. For example, an archive closes its files when it is
+    freed.
     """
 
     def __init__(self, shared: SharedFile, *, close: bool, owner: object = None) -> None:
@@ -384,24 +395,24 @@ class FileReader(Reader):
 
 
 class SourceFaultError(ReadError):
-    """Reading the source failed, but the media may continue after the bytes that were read."""
+    """Reading the source failed at a position. The media may go further than the bytes that could be read."""
 
 
 class RangeFetcher(Protocol):
-    """Fetches bytes for a `RangeReader`. The reader closes it."""
+    """Fetches bytes for a `RangeReader`. When the reader is closed, it closes the fetcher."""
 
     def fetch(self, start: int, stop: int) -> bytes:
         """Return exactly the bytes [start, stop), or raise any exception."""
 
     def close(self) -> None:
-        """Release connections."""
+        """Close the connections."""
 
 
 class RangeReader(Reader):
-    """Reads the needed ranges of a remote file with few requests; see `RangeCache`.
+    """Reads a remote file with few requests, which fetch only the ranges that are needed; see `RangeCache`.
 
-    The fetcher is closed with the reader. ``beginning`` has the first bytes, if they are known already. They must be
-    complete blocks of the cache, or the complete file.
+    Closing the reader closes ``fetcher``. If the first bytes of the file are known already, pass them as ``beginning``.
+    They must be whole blocks of the cache, or the complete file.
     """
 
     small_read_bytes = MIN_REQUEST_BYTES
@@ -445,7 +456,7 @@ class RangeReader(Reader):
 
 
 def regular_file_descriptor(file: Any) -> int | None:
-    """Return the descriptor of a regular file that ``open(..., "rb")`` opened; ``None`` for other file objects."""
+    """Return the descriptor of ``file`` if it is a regular file opened by ``open(..., "rb")``; otherwise ``None``."""
     if type(file) not in (io.BufferedReader, io.FileIO) or not hasattr(os, "pread"):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Sources of media: picklable descriptions that open a new reader for each handle.
+"""Sources of media. A `Source` describes where media comes from, such as a path, a URL or bytes.
 
-A `Source` never holds an open file. `Source.open` returns the input of the demuxer: a string for FFmpeg to open, or a
-`Reader`.
+A `Source` can be pickled, because it never holds an open file. Each handle calls `Source.open`, which returns the input
+for the demuxer: a new `Reader`, or a string that FFmpeg opens.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def url_scheme(text: str) -> str | None:
 
 
 class Source(ABC):
-    """A picklable description of a source of media."""
+    """A description of where media comes from. It can be pickled."""
 
     #: Whether FFmpeg may open other files or URLs that this source refers to (playlists).
     may_refer_elsewhere = False
@@ -87,10 +87,13 @@ class Source(ABC):
 
     @abstractmethod
     def open(self) -> str | Reader:
-        """Return the input of the demuxer: a path or URL for FFmpeg, or a `Reader`, which is closed with the handle."""
+        """Return the input for the demuxer: a path or URL that FFmpeg opens, or a `Reader`, which the handle closes."""
 
     def open_bytes(self) -> Reader | None:
-        """Return a reader of the bytes if `open` returns a path; ``None`` if the bytes cannot be read in this way."""
+        """Return a reader of the bytes of the source, for sources for which `open` returns a path.
+
+        Return ``None`` if the source has no such reader.
+        """
         return None
 
     def check_unchanged(self) -> None:  # noqa: B027
@@ -107,7 +110,7 @@ class Source(ABC):
 
 
 class PathSource(Source):
-    """A local file. It may grow between two openings, but must not change in any other way."""
+    """A local file. It is allowed to grow after it has been opened, but must not change in any other way."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -132,7 +135,10 @@ class PathSource(Source):
         return status
 
     def check_opens_at_once(self) -> os.stat_result:
-        """Raise if opening the file could wait for a writer forever; otherwise return the result of `os.stat`."""
+        """Raise `OpenError` if opening the path could block forever, as for a pipe without a writer.
+
+        Otherwise return the result of `os.stat`.
+        """
         status = self._check()
         is_pipe = stat.S_ISFIFO(status.st_mode)
         if (is_pipe or stat.S_ISSOCK(status.st_mode)) and not self.path.startswith(_OPEN_ALREADY):
@@ -174,9 +180,10 @@ class PathSource(Source):
             self._note_or_compare_start(status)
 
     def _note_or_compare_start(self, status: os.stat_result) -> None:
-        """Store a digest of a regular file's first bytes or, if one is stored, compare it.
+        """Check that a regular file still starts with the same bytes as when it was first opened.
 
-        Raises `ReadError` if the file has changed. The index of the old file would return wrong frames.
+        The first call stores a digest of these bytes. Raises `ReadError` if the file has changed, because an index of
+        the old file would return wrong frames.
         """
         if not stat.S_ISREG(status.st_mode):
             return
@@ -236,8 +243,8 @@ class _RemoteSource(Source):
 class UrlSource(_RemoteSource):
     """A URL with a scheme that FFmpeg supports.
 
-    Media files on web servers are read by ranges. FFmpeg opens everything else itself: playlists, live streams, URLs
-    with passwords or proxies, and all other schemes.
+    Media files on web servers are read by byte ranges. FFmpeg opens everything else itself: playlists, live streams,
+    URLs with passwords or proxies, and all other schemes.
     """
 
     may_refer_elsewhere = True
@@ -268,7 +275,8 @@ class UrlSource(_RemoteSource):
 class FsspecSource(_RemoteSource):
     """A URL of any file system that fsspec supports. Each handle opens the URL again.
 
-    The file is read by ranges if the file system can fetch ranges, otherwise through a file object of fsspec.
+    If the file system can fetch byte ranges, the file is read by ranges. Otherwise it is read through a file object of
+    fsspec.
     """
 
     def __init__(self, url: str) -> None:
@@ -312,7 +320,7 @@ class FsspecSource(_RemoteSource):
 
 
 class MemorySource(Source):
-    """A whole file in memory: bytes, or a one-dimensional uint8 tensor (not copied)."""
+    """A whole file in memory: its bytes, or a one-dimensional uint8 tensor with its bytes. The tensor is not copied."""
 
     def __init__(self, data: bytes | Tensor) -> None:
         self.data = data
@@ -351,12 +359,12 @@ class FileLikeSource(Source):
 
 
 def _state_of(status: os.stat_result) -> tuple[int, ...]:
-    """Return (device, inode, size, time of the last change)."""
+    """Return (device, inode, size, time of the last change) of a file."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def stamp_of(file: str | int) -> tuple[int, int] | None:
-    """Return (time of the last change in nanoseconds, size) of a file; ``None`` if it is not a local file.
+    """Return (time of the last change in nanoseconds, size) of a local file, or ``None`` if it is not a local file.
 
     Both change when the file is replaced. ``file`` is a path or a descriptor.
     """
@@ -372,9 +380,9 @@ def _digest(data: bytes) -> bytes:
 
 
 def make_source(source: object) -> Source:
-    """Make the `Source` for the argument of a decoder.
+    """Make a `Source` from the argument ``source`` of a decoder.
 
-    The source may be a path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8
+    The source may be a path or URL (``str``), a ``pathlib.Path``, the contents of a file as ``bytes`` or as a 1-D uint8
     tensor on the CPU, or a binary file object with ``read(size)`` and ``seek(offset, whence)``. Raises
     `SourceTypeError` for anything else, `SourceNotFoundError` if a path does not exist, `OpenError` if the source is
     empty or a directory, and `ReadError` if the file object is closed.

@@ -1,5 +1,6 @@
-"""Decode a batch of frames with an index. docs/architecture.md has a picture ("Follow a frame").
+"""Decode the frames that a call requests. docs/architecture.md shows the steps in a picture ("Follow a frame").
 
-`approximate` replaces `exact` if there is no index. `stream` is one open video; `handles` hold the state of a call.
-`frame_cache` keeps decoded frames.
+`exact` finds frames with a frame index. `approximate` finds them without an index. `stream` has the state of one open
+video. A handle (`handles`) has the reader and the codec that one call uses while it runs. `frame_cache` keeps decoded
+frames.
 """

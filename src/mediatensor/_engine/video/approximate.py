@@ -1,4 +1,4 @@
-"""Access frames approximately: without an index, frame times are computed from the frame rate in the header."""
+"""Access frames approximately. There is no index; frame times are computed from the frame rate in the header."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_SLACK_SECONDS = 0.001
 
 @dataclass(frozen=True)
 class Timeline:
-    """The times of frames according to the header: frame i is assumed to start at ``begin_seconds + i / fps``."""
+    """The frame times that follow from the header. Frame i is assumed to start at ``begin_seconds + i / fps``."""
 
     begin_seconds: float
     fps: float
@@ -51,7 +51,7 @@ class Timeline:
         return min(max(round((seconds - self.begin_seconds) * self.fps), 0), self.num_frames - 1)
 
     def indices(self, start_seconds: float, stop_seconds: float) -> range:
-        """Return the indices of the frames shown in [start, stop), including a frame that started before ``start``.
+        """Return the indices of the frames shown from ``start_seconds`` up to, but not including, ``stop_seconds``.
 
         >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).indices(1.02, 1.11)
         range(0, 3)
@@ -64,7 +64,10 @@ class Timeline:
 
 
 class ApproximateFrames:
-    """Returns frames by number and by time without a `FrameIndex`. No method uses the argument ``within``."""
+    """Returns frames by number and by time without a `FrameIndex`.
+
+    Its methods accept the argument ``within``, as the methods of `ExactFrames` do, but ignore it.
+    """
 
     def __init__(self, video: OpenVideo) -> None:
         self._video = video
@@ -99,7 +102,10 @@ class ApproximateFrames:
         return i < self.num_frames
 
     def frame_at(self, i: int) -> Frame:
-        """Return the frame nearest to the computed time of index ``i``. A negative index counts from the end."""
+        """Return frame ``i``: the frame whose start is nearest to the computed time.
+
+        A negative ``i`` counts from the end.
+        """
         i = checks.valid_index(i, self.num_frames, self._video.stream_info.index)
         return self._frame_at([self._timeline.seconds(i)], nearest=True)
 
@@ -108,7 +114,7 @@ class ApproximateFrames:
         return self._frame_at(checks.latest(seconds).tolist(), nearest=False)
 
     def frames_at(self, indices: Sequence[int]) -> FrameBatch:
-        """For each index, return the frame nearest to the computed time of that index."""
+        """Return a frame for each index: the frame whose start is nearest to the computed time of the index."""
         stream_index = self._video.stream_info.index
         return self._batch([checks.valid_index(i, self.num_frames, stream_index) for i in indices])
 
@@ -121,12 +127,12 @@ class ApproximateFrames:
         previous: int | None = None,
         is_sequential: bool = False,
     ) -> FrameBatch:
-        """Return what `frames_at` returns for the indices that a Python slice selects."""
+        """Return the frames that a Python slice selects. Each is found as in `frames_at`."""
         return self._batch(checks.frame_range(start, stop, step, self.num_frames))
 
     @cached_property
     def clock(self) -> FrameClock:
-        """The computed start times of the frames, for evenly spaced grids of times."""
+        """The computed start times of the frames. They are used to make evenly spaced times, such as one per second."""
         timeline = self._timeline
         times = timeline.begin_seconds + np.arange(timeline.num_frames) / timeline.fps
         return FrameClock(times, times, 1 / Fraction(timeline.fps), self._slack)
@@ -139,7 +145,11 @@ class ApproximateFrames:
     def frames_played_at(
         self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """Return the frame shown at each time. With ``is_grid``, a frame may also start up to a tick after the time."""
+        """Return the frame shown at each time.
+
+        With ``is_grid``, the times are evenly spaced and may be rounded. A frame that starts up to a tick later then
+        counts as shown.
+        """
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)
         slack = self._slack if is_grid else 0.0
@@ -175,7 +185,10 @@ class ApproximateFrames:
         )
 
     def _decode(self, seconds: list[float], *, nearest: bool) -> tuple[DecodedRows, Tensor]:
-        """Return the frames at some times, and their (pts, duration). Switch to the CPU if the device cannot decode."""
+        """Decode the frame for each time; return the frames, and a tensor with their pts and durations in seconds.
+
+        If the device cannot decode, switch to the CPU and repeat the call.
+        """
         self._video.check_ready()
         decodes_in_software = self._video.spec.decodes_in_software
         try:
@@ -226,7 +239,10 @@ class ApproximateFrames:
     def _picture(
         self, stream: ApproximateStream, seconds: float, row: int, *, nearest: bool
     ) -> tuple[Any | None, ReplacedFrame | None]:
-        """Return (frame at a time, report of a failure). The frame is ``None`` if the error policy leaves it out."""
+        """Decode the frame at a time; return it, and a report if it is damaged or cannot be decoded.
+
+        The frame is ``None`` if the error policy leaves it out. The report is ``None`` if nothing failed.
+        """
         on_error = self._video.options.on_error
         try:
             picture = self._picture_at(stream, seconds, nearest=nearest)

@@ -43,10 +43,11 @@ _allocating = ForkSafeLock()
 
 
 class PixelWriter:
-    """Writes frames to the rows of one array. The array is allocated when the first frame is written, in its size.
+    """Writes frames to the rows of one array, which is allocated when the first frame is written.
 
-    Frames of other sizes are scaled to ``size`` (height, width); if ``size`` is ``None``, they are an error.
-    ``orientation`` is the orientation of frames that state none; ``None`` means upright.
+    If ``size`` (height, width) is given, frames of other sizes are scaled to it. Otherwise all frames must have the
+    size of the first frame. ``orientation`` is used for frames that do not state their orientation; ``None`` means that
+    they are upright.
     """
 
     def __init__(self, num_rows: int, size: tuple[int, int] | None, orientation: Orientation | None = None) -> None:
@@ -59,8 +60,8 @@ class PixelWriter:
     def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
         """Convert a frame, write it to the first of ``rows``, and copy it to the others.
 
-        Threads may write different rows at the same time. Raises `SizeChangeError` if the size differs from earlier
-        rows. ``name`` names the frame in the error message.
+        Threads may write different rows at the same time. Raises `SizeChangeError` if the frame does not have the size
+        of earlier frames and must not be scaled. ``name`` is how the error message names the frame.
         """
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:
@@ -92,7 +93,7 @@ class PixelWriter:
 
 @dataclass(frozen=True)
 class DecodedPicture:
-    """A decoded frame in CPU memory before conversion to RGB. While it exists, it keeps the codec's buffer in use."""
+    """A decoded frame in CPU memory that is not yet converted to RGB. It keeps a buffer of the codec in use."""
 
     frame: int  # its index
     _picture: Any
@@ -101,17 +102,23 @@ class DecodedPicture:
     duration_seconds: float = 0.0
 
     def luma(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Return the luma plane (H, W), upright and read-only; scaled to ``size`` (height, width) if given."""
+        """Return the luma plane (H, W), upright and read-only.
+
+        If ``size`` (height, width) is given, the plane is scaled to it.
+        """
         orientation = orientation_of(self._picture)
         stored = orientation.size(*size) if size is not None else None
         return np.ascontiguousarray(orientation.apply(luma_of(self._picture, stored)))
 
     def components(self, size: tuple[int, int]) -> NDArray[np.uint8]:
-        """Return luma and both chroma planes (3, H, W) in stored orientation, scaled to ``size`` (height, width)."""
+        """Return luma and both chroma planes (3, H, W), scaled to ``size`` (height, width) but not turned upright."""
         return cast(FrameConverter, self._converter).components_of(self._picture, size)
 
     def rgb(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Return the same upright RGB (H, W, 3) as `VideoDecoder`; scaled to ``size`` (height, width) if given."""
+        """Return the same RGB pixels (H, W, 3) as `VideoDecoder`.
+
+        If ``size`` (height, width) is given, they are scaled to it.
+        """
         orientation = orientation_of(self._picture)
         pixels = self._converter.empty(1, *(size or self._converter.output_size(self._picture, orientation)))[0]
         self._converter.write(self._picture, orientation, pixels)
@@ -119,7 +126,7 @@ class DecodedPicture:
 
 
 class PictureWriter(PixelWriter):
-    """Stores frames in an array of `DecodedPicture`, without converting them."""
+    """Stores frames as `DecodedPicture` objects in an array, without converting them to RGB."""
 
     def __init__(self, num_rows: int) -> None:
         super().__init__(num_rows, None)
@@ -130,12 +137,12 @@ class PictureWriter(PixelWriter):
             cast("NDArray[Any]", self.pixels)[row] = DecodedPicture(cast(int, name), picture, converter)
 
     def start_over(self) -> None:
-        """Do nothing, because every row is written again."""
+        """Do nothing: the rows that have been written will all be written again."""
 
 
 @dataclass(slots=True)
 class DecodedRows:
-    """The frames that one call has decoded, one per row, and reports about damaged and missing frames."""
+    """The result of one call: a decoded frame in each row, and reports about damaged and missing frames."""
 
     pixels: NDArray[Any] | Tensor | None  # (N, H, W, 3); None if there is no row
     frames: Sequence[int]  # index of the frame in each row
@@ -153,14 +160,16 @@ def decode_rows(
     is_plain: bool = False,
     is_sequential: bool = False,
 ) -> DecodedRows:
-    """Decode each wanted frame once, and write it to every row that requests it. Row i shows ``frames[i]``.
+    """Decode each frame of ``frames`` once, and write it to every row that needs it. Row i is for ``frames[i]``.
 
-    ``frames`` are not negative, in any order, and may repeat. ``make_writer`` gets the number of rows. ``is_plain``
-    means that the writer stores the converter's pixels unchanged, and that no frame is replaced or left out.
-    ``is_sequential`` means that the caller reads through the video and will not request the same frames again.
+    The numbers in ``frames`` must not be negative. They can be in any order, and can repeat. ``make_writer`` is called
+    with the number of rows. Pass ``is_plain=True`` if the writer stores the converter's pixels unchanged, and the error
+    policy neither replaces nor leaves out frames. ``is_sequential`` means that the caller reads through the video and
+    will not request the same frames again.
 
-    Raises `DecodeError` for a damaged frame under ``"raise"``, for a missing frame under ``"raise"`` and ``"keep"``,
-    and for a frame that nothing can replace under ``"nearest"``.
+    When `DecodeError` is raised depends on ``on_error``. A damaged frame is an error with ``"raise"``, and a missing
+    frame is an error with ``"raise"`` and ``"keep"``. With ``"nearest"``, it is an error if no frame nearby can be
+    decoded.
     """
     cache = handle.frame_cache
     if cache.index is not index:
@@ -213,7 +222,10 @@ def decode_rows(
 
 
 def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool) -> Any | None:
-    """Decode one frame in as few steps as possible; return ``None`` if the general path `_decode` is needed."""
+    """Decode one frame on a faster path than `_decode`; return ``None`` if this path cannot be used.
+
+    With ``keeps``, the frame is put into the frame cache.
+    """
     cache, stream = handle.frame_cache, handle.stream
     picture = cache.get(frame)
     if picture is not None or not isinstance(stream, FrameStream):
@@ -238,7 +250,10 @@ def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool
 
 
 def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPolicy) -> dict[int, str]:
-    """Return the frames that are missing or damaged according to the index, as a dictionary from frame to reason."""
+    """Return the wanted frames that are missing or damaged according to the index, as a dict from frame to reason.
+
+    Raises `DecodeError` for such a frame if the error policy requires it.
+    """
     num_frames = len(index)
     reason = f"decoding showed that the stream has only {num_frames} frames"
     failed = {frame: reason for frame in wanted if frame >= num_frames}
@@ -261,7 +276,7 @@ def damage_error(name: object) -> DecodeError:
 
 @dataclass(eq=False)
 class _Request:
-    """The state of one `decode_rows` call, shared by the threads that work on the call."""
+    """The state of one call of `decode_rows`. The threads that work on this call share it."""
 
     handle: Handle
     index: FrameIndex
@@ -282,10 +297,11 @@ class _Request:
         keeps: bool = False,
         drains: bool = False,
     ) -> None:
-        """Decode the frames ``places`` (ascending), and write those that ``rows`` contains.
+        """Decode the frames ``places`` (ascending). Write those of them that are keys of ``rows``.
 
-        Undecodable frames raise an error, or are added to ``failed``. ``segments`` is the plan; by default, it is made
-        here. With ``keeps``, the frames stay in the frame cache. With ``drains``, the codec is drained afterwards.
+        A frame that cannot be decoded raises an error or is added to ``failed``, as the error policy requires.
+        ``segments`` is the plan for decoding; if it is ``None``, this method makes the plan. With ``keeps``, the frames
+        are put into the frame cache. With ``drains``, the codec is drained after the last frame.
         """
         index, stream = self.index, worker.stream
         remaining = set(places)
@@ -321,7 +337,7 @@ class _Request:
         self.failed[frame] = reason
 
     def _keep_flagged(self, frame: int) -> bool:
-        """Record a frame that the codec flags as damaged. Return whether the error policy still lets it be written."""
+        """Apply the error policy to a frame that the codec flags as damaged. Return whether to write the frame."""
         if self.on_error == "raise":
             raise damage_error(frame)
         if self.on_error == "keep":
@@ -331,13 +347,16 @@ class _Request:
         return False
 
     def raise_size_change(self, frames: list[int]) -> None:
-        """Decode ``frames`` again in order, which raises `SizeChangeError` for the first frame of another size."""
+        """Decode ``frames`` again in order, so that `SizeChangeError` names the first frame that has another size."""
         self.handle.frame_cache.clear()
         self.writer.start_over()
         self.decode(self.handle.worker, frames, self.rows)
 
     def write_nearest(self, frame: int) -> int:
-        """Fill a frame's rows with the nearest decodable frame, the earlier one in a tie; return that frame's index."""
+        """Fill the rows of ``frame`` with the nearest frame that can be decoded; return the number of that frame.
+
+        If two frames are equally near, the earlier one is used.
+        """
         rows = self.rows[frame]
         for distance in range(1, NEAREST_REACH + 1):
             for other in (frame - distance, frame + distance):
@@ -357,9 +376,11 @@ class _Request:
 
 
 def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
-    """Decode frames that are not in the cache. Divide the threads in the way that is estimated to be fastest.
+    """Decode frames that are not in the frame cache.
 
-    ``frames`` ascend. ``overlaps`` means that some frames of the call were in the frame cache.
+    The threads are divided in the way that is estimated to be fastest.
+
+    ``frames`` must ascend. ``overlaps`` means that other frames of the same call were in the cache.
     """
     handle, index = request.handle, request.index
     worker = handle.worker
@@ -396,7 +417,10 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
 
 
 def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]]) -> threads.Division:
-    """Divide the call's threads among independent runs, given the wanted frames of each run by key frame."""
+    """Divide the threads of a call among runs of frames that can be decoded independently.
+
+    ``runs`` has the key frame from which each run is decoded, and the wanted frames of the run.
+    """
     num_threads = handle.num_threads()
     if num_threads == 1:
         return _ONE_THREAD
@@ -412,13 +436,16 @@ def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]
 
 
 def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[int]:
-    """Return the frames to decode and cache for a step backwards: earlier frames of the GOP up to the wanted frame.
+    """Return the frames to decode and cache if the caller steps backwards from its previous request.
 
-    ::
+    These are the wanted frame and the earlier frames of its group of pictures, which the caller probably requests
+    next::
 
         key frame                 frame  previous request
           k . . . . . [ . . . . . . x ]  x
                       as many frames as the cache holds
+
+    If the caller does not step backwards, the result is empty.
     """
     last = handle.last_single
     if last is None or not 0 < last - frame <= _STEP_BACK:

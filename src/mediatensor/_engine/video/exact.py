@@ -1,4 +1,7 @@
-"""Access frames exactly with an index. It is made on first use, and made again by decoding if it proves wrong."""
+"""Access frames exactly, with a frame index.
+
+The index is made on first use by a scan of the packets. If decoding proves it wrong, a new index is made by decoding.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,8 @@ from .stream import OpenVideo
 class ExactFrames:
     """Returns frames by number and by time, using a `FrameIndex`.
 
-    If the caller passes a table ``mappings`` (pts, duration, is_key) or an ``index``, the stream is not scanned.
+    The stream is not scanned if the caller passes an ``index`` or ``mappings``. ``mappings`` has the pts, the durations
+    and the key frame flags of all frames.
     """
 
     def __init__(
@@ -73,7 +77,10 @@ class ExactFrames:
 
     @property
     def index(self) -> FrameIndex:
-        """The index of the stream, which is scanned on first use. Raises `StreamError` if the stream has no frames."""
+        """The index of the stream.
+
+        On first use, the stream is scanned. Raises `StreamError` if the stream has no frames.
+        """
         if self._index is not None:
             return self._index
         with self._lock:
@@ -89,7 +96,11 @@ class ExactFrames:
         return self._video.lend_reader(is_moved=True)
 
     def _index_up_to(self, highest: int | None) -> FrameIndex:
-        """Return an index that contains frame ``highest``: of the first frames only, if that is possible."""
+        """Return an index that contains frame ``highest``.
+
+        If possible, only the first frames of the stream are scanned. If ``highest`` is ``None``, the index has all
+        frames.
+        """
         if self._index is not None or highest is None:
             return self.index
         with self._lock:
@@ -109,7 +120,7 @@ class ExactFrames:
             return index_first_frames(reader, num_frames)
 
     def _better_index(self, index: FrameIndex, reason: str) -> FrameIndex:
-        """Return a better index of the stream, after decoding proved ``index`` wrong."""
+        """Replace ``index`` after decoding has proved it wrong; return the new index."""
         if index is not self.index:  # it was a partial index: later packets may explain the mismatch
             return self.index
         with self._lock:
@@ -124,14 +135,20 @@ class ExactFrames:
             return self.index
 
     def restore_packet_index(self) -> None:
-        """Use the index made from packets again until decoding proves it wrong once more."""
+        """Use the index that was made from packets again, even if it has been replaced by an index made by decoding.
+
+        If decoding proves it wrong again, it is replaced again.
+        """
         with self._lock:
             if self._replacement is not None and self._index is not self._replacement[0]:
                 self._index = self._replacement[0]
                 self._video.pool.replace(self._video.spec.open)  # an index made by decoding needs other handles
 
     def check_no_hole_at(self, seconds: float) -> None:
-        """Under ``on_error="raise"``, raise `DecodeError` if a time is in a hole, where frames are missing."""
+        """Raise `DecodeError` if frames are missing at a time (a hole).
+
+        Do nothing unless ``on_error`` is ``"raise"``.
+        """
         index = self.index
         if self._video.options.on_error == "raise" and len(index.hole_frame):
             query = ByTime(np.array([seconds]), is_grid=False, within=None)
@@ -148,7 +165,10 @@ class ExactFrames:
 
     @property
     def clock(self) -> FrameClock:
-        """Start times of the frames before rounding, for evenly spaced grids of times."""
+        """The unrounded start times of the frames.
+
+        They are used to make evenly spaced times, such as one per second.
+        """
         return self.index._clock
 
     @property
@@ -157,7 +177,10 @@ class ExactFrames:
         return self.index._pts_seconds
 
     def has_frame(self, i: int) -> bool:
-        """Return whether frame ``i`` (not negative) exists. For a low ``i``, this need not scan the whole stream."""
+        """Return whether frame ``i`` (not negative) exists.
+
+        If ``i`` is low, only the first frames may have to be scanned.
+        """
         return i < len(self._index_up_to(i))
 
     # Frames
@@ -167,15 +190,19 @@ class ExactFrames:
         return self._frame(ByIndex((i,), self._video.stream_info.index))
 
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
-        """Return the frame shown at a time. ``within`` limits it to frames from a first to a last one (inclusive)."""
+        """Return the frame shown at a time.
+
+        ``within`` (first, last) limits the result: instead of a frame before or after these two, return the first or
+        the last.
+        """
         checks.check_seconds(seconds, *self.span_seconds)
         return self._frame(ByTime(seconds, is_grid=False, within=within))
 
     def frames_at(self, indices: Sequence[int]) -> FrameBatch:
         """Return the frames with the given indices.
 
-        An index that exists according to the packets stays valid even if decoding gives fewer frames. The error policy
-        decides about the missing frames.
+        The packets show how many frames to expect. An index below this number stays valid even if decoding gives fewer
+        frames; the error policy then decides whether a missing frame is an error, replaced or left out.
         """
         return self._batch(ByIndex(indices, self._video.stream_info.index))
 
@@ -190,15 +217,19 @@ class ExactFrames:
     ) -> FrameBatch:
         """Return the frames that a Python slice selects.
 
-        ``previous`` is the frame that the caller received before this slice, if any. ``is_sequential`` means that the
-        caller reads through the video and will not request the same frames again.
+        ``previous`` is the last frame that the caller received before this call, if any. Pass ``is_sequential=True`` if
+        the caller reads through the video and will not request the same frames again.
         """
         return self._batch(ByIndexRange(start, stop, step, previous), is_sequential=is_sequential)
 
     def frames_played_at(
         self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """Return the frame shown at each time. With ``is_grid``, the caller must check that times are in the stream."""
+        """Return the frame shown at each time.
+
+        With ``is_grid``, the times are evenly spaced and may be rounded. The caller must then check that they are in
+        the stream. ``within`` limits the result as in `frame_played_at`.
+        """
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)
         return self._batch(ByTime(seconds, is_grid=is_grid, within=within))
@@ -210,10 +241,11 @@ class ExactFrames:
         return self._batch(ByTimeRange(start_seconds, stop_seconds, within))
 
     def pictures(self, wanted: Sequence[int], previous: int | None = None) -> list[DecodedPicture]:
-        """Return decoded frames without converting them to RGB, for callers that read through the video.
+        """Return decoded frames that are not converted to RGB, for callers that read through the video.
 
-        The indices ascend; indices after the last frame are ignored. ``previous`` is the frame that the caller received
-        before, if any. The error policy decides about frames that cannot be decoded.
+        ``wanted`` are frame indices, which must ascend; indices after the last frame are ignored. ``previous`` is the
+        last frame that the caller received before this call, if any. The error policy decides whether a frame that
+        cannot be decoded is an error, replaced or left out.
         """
         query = ExistingFrames(wanted, previous)
         index, decoded = self._decode(query, is_sequential=True, make_writer=PictureWriter)
@@ -249,10 +281,11 @@ class ExactFrames:
         is_sequential: bool = False,
         make_writer: Callable[[int], PixelWriter] | None = None,
     ) -> tuple[FrameIndex, DecodedRows]:
-        """Decode the frames of a query. Return the index that numbers them, and the decoded frames.
+        """Decode the frames that ``query`` requests; return the index that numbers them, and the decoded frames.
 
-        In exact mode, only this method repeats a whole call: on the CPU if the device cannot decode, or with an index
-        made by decoding if decoded frames contradict the index. (`FrameStream` repeats a segment if a seek failed.)
+        If the device cannot decode, this method repeats the whole call on the CPU. If decoded frames contradict the
+        index, it repeats the call with an index made by decoding. (If only a seek failed, `FrameStream` repeats one
+        segment.)
         """
         video = self._video
         if video.spec.device.type != "cpu" or video.hdr_transfer is not None:
@@ -300,7 +333,12 @@ class ExactFrames:
         return index, decoded
 
     def _frames_at_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
-        """Convert frame numbers of the index ``before`` to numbers of ``index``; ``None`` if times are ambiguous."""
+        """Convert frame numbers of the old index ``before`` to frame numbers of the new ``index`` that have the same
+        times.
+
+        Return ``None`` if some times are not in the new index, although it records no damage. If it records damage, the
+        frame shown at each time is used, or `DecodeError` is raised, as the error policy requires.
+        """
         times = before.pts[np.asarray(frames, np.int64)]
         found = index.pts.searchsorted(times).clip(max=len(index) - 1)
         is_there = index.pts[found] == times
@@ -319,7 +357,10 @@ class ExactFrames:
     def _report_damage(
         self, index: FrameIndex, frames: Sequence[int], decoded: DecodedRows, spanned: list[tuple[FrameHole, int]]
     ) -> None:
-        """Add the holes that the call spans to the result; under ``on_error="keep"``, only warn about damage."""
+        """Report the damage in the frames of a call to the user.
+
+        With ``on_error="keep"``, issue a warning. Otherwise add a report to ``decoded`` for each hole in ``spanned``.
+        """
         video = self._video
         if video.options.on_error != "keep":
             reports = (*decoded.replaced, *hole_reports(spanned, frames, index))

@@ -1,8 +1,8 @@
 """Cache decoded frames, with one memory limit for the whole process.
 
-The cache keeps frames in the codec's format: they take half the memory of RGB, and storing one needs no copy. Each
-handle has its own cache, because two threads must not convert the same frame. All caches share the limit. If it is
-reached, the least recently used handle loses its frames first.
+Frames are cached in the codec's own format. That takes half the memory of RGB, and storing a frame needs no copy. Each
+handle has its own cache, so that two threads never convert the same frame. All caches share the limit. When they reach
+it, frames of the least recently used handle are dropped first.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ _DEFAULT_BYTES = 1 << 27
 
 
 def get_frame_cache_bytes() -> int:
-    """Return the limit in bytes on the decoded frames that all decoders of this process keep.
+    """Return how many bytes of decoded frames all decoders of this process together may keep in memory.
 
     Cached frames need no decoding when you request the same frames again, step backwards or read overlapping clips. Set
     the limit with `set_frame_cache_bytes` or the environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES``; the default is
-    128 MiB. The memory of dropped frames stays with the codec, which reuses it until its decoder is closed.
+    128 MiB. When a frame is dropped from the cache, its memory is not freed: the codec reuses it until the decoder is
+    closed.
 
     Raises:
         InvalidArgumentError: if the environment variable is not a whole number.
@@ -53,10 +54,11 @@ def get_frame_cache_bytes() -> int:
 
 
 def set_frame_cache_bytes(num_bytes: int | None) -> None:
-    """Set how many bytes of decoded frames this process keeps; 0 keeps none, ``None`` restores the default.
+    """Set how many bytes of decoded frames all decoders of this process together may keep in memory.
 
     Args:
-        num_bytes: Not negative, or ``None``. For comparison, a 1080p frame of 8 bits takes 3.1 MB.
+        num_bytes: The limit in bytes. 0 keeps no frames; ``None`` restores the default. For comparison, a 1080p frame
+            of 8 bits takes 3.1 MB.
 
     Raises:
         InvalidArgumentError: if the number is negative or not whole.
@@ -90,7 +92,7 @@ class FrameCache:
         self.bytes_per_picture: int | None = None
 
     def use(self, index: object) -> None:
-        """Number frames according to ``index``. Drop the cached frames if another index was used."""
+        """Prepare for frames that are numbered by ``index``. Frames that were cached with another index are dropped."""
         if index is not self.index:
             self.clear()
             self.index = index
@@ -132,11 +134,17 @@ class FrameCache:
                 self.put(frame, picture)
 
     def capacity(self) -> int:
-        """Return how many frames of the size of the last one fit into the memory limit."""
+        """Return how many frames fit into the memory limit.
+
+        They are assumed to be as large as the last cached frame.
+        """
         return get_frame_cache_bytes() // self.bytes_per_picture if self.bytes_per_picture else 0
 
     def can_hold(self, num_pictures: int, num_pixels: int) -> bool:
-        """Return whether frames fit into the memory limit. Before the first frame, 8-bit 4:2:0 is assumed."""
+        """Return whether ``num_pictures`` frames of ``num_pixels`` pixels fit into the memory limit.
+
+        They are assumed to be as large as the last cached frame or, if there is none, to be 8-bit 4:2:0.
+        """
         size = self.bytes_per_picture or num_pixels * 3 // 2
         return num_pictures * size <= get_frame_cache_bytes()
 
@@ -146,7 +154,7 @@ class FrameCache:
                 _cache.num_bytes -= self._pictures.popitem()[1][1]
 
     def close(self) -> None:
-        """Drop all frames, and stop counting towards the limit that all frame caches share."""
+        """Drop all frames, and deregister this cache from the limit that all frame caches share."""
         self.clear()
         with _cache.lock:
             _cache.owners.pop(self._key, None)
@@ -160,7 +168,7 @@ class FrameCache:
 
 
 class _Cache:
-    """The memory limit that all frame caches share."""
+    """The record of all frame caches of the process, which share one memory limit."""
 
     def __init__(self) -> None:
         self.lock = ForkSafeLock()
@@ -169,7 +177,10 @@ class _Cache:
         self.owners: OrderedDict[int, weakref.ref[FrameCache]] = OrderedDict()
 
     def shrink(self, limit: int) -> None:
-        """Drop frames until the rest fits, starting with the oldest frames of the least recently used handle."""
+        """Drop frames until the rest fits into ``limit``.
+
+        The oldest frames of the least recently used handle go first.
+        """
         with self.lock:
             while self.num_bytes > limit and self.owners:
                 key, reference = next(iter(self.owners.items()))
@@ -180,7 +191,10 @@ class _Cache:
                     del self.owners[key]
 
     def forget(self) -> None:
-        """Discard all frame caches. A forked child does not use the handles of its parent."""
+        """Discard the record of all frame caches.
+
+        A forked child starts with none, because it never uses its parent's handles.
+        """
         self.num_bytes = 0
         self.owners = OrderedDict()
 

@@ -1,13 +1,14 @@
 """Execute a plan: seek, feed packets, drain the codec, and yield exactly the wanted frames.
 
-A `_Promise` checks each frame that comes out of the codec against the index::
+Decoding all packets in order, from the first to the last, is called a linear decode. The place of a frame is its
+position in the output of a linear decode. After a seek, a `_Promise` finds the place of each frame that comes out of
+the codec. How it does so depends on how the index was made::
 
-    index from packets   frame by frame, the pts must be the next pts in the index; otherwise `IndexMismatchError`
-    made by decoding     the frame's pts and fingerprint must match a frame of the linear decode
-    the user's table     frames whose pts is not in the table are dropped
-    a numbered decode    frames are counted from the beginning, without a check
+    from packets             the pts of each frame must be the next pts in the index, else `IndexMismatchError`
+    by a linear decode       pts and fingerprint must equal those of a frame that the linear decode recorded
+    from the user's table    the pts must be in the table; other frames are dropped
 
-The place of a frame is its index in the output order of a linear decode.
+If this fails for an index made by a linear decode, the frames are decoded from the beginning and counted, unchecked.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _BACK_OFF_SECONDS = (0.0, 1.0, 4.0, 16.0)
 
 
 class MissingFrameError(Exception):
-    """A frame did not come out of the codec. ``place`` is its number in the index."""
+    """The codec did not return an expected frame. ``place`` is the number of this frame in the index."""
 
     def __init__(self, place: int) -> None:
         super().__init__(place)
@@ -41,7 +42,7 @@ class MissingFrameError(Exception):
 
 
 class FrameStream:
-    """A reader and its codec. It yields frames by place. The reader must be at the beginning of the stream."""
+    """Reads and decodes the frames at given places. The reader must be at the beginning of the stream."""
 
     def __init__(self, reader: VideoReader, num_threads: int, *, decodes_in_software: bool = True) -> None:
         self.reader = reader
@@ -66,9 +67,10 @@ class FrameStream:
     # Interface for batches
 
     def plan(self, index: FrameIndex, places: Sequence[int], *, drains: bool = False) -> list[Segment]:
-        """Return segments that decode ``places`` (ascending, without duplicates), given the codec's current position.
+        """Return the segments to decode in order to get the frames at ``places`` (ascending, without duplicates).
 
-        With ``drains``, the codec is drained after the last frame.
+        The plan takes the codec's current position into account. With ``drains``, the codec is drained after the last
+        frame.
         """
         if index is not self._index:
             self._use(index)
@@ -78,11 +80,13 @@ class FrameStream:
         return make_plan(index, places, self.position, max_skipped, drains=drains)
 
     def run(self, index: FrameIndex, segments: Iterable[Segment]) -> Iterator[tuple[int, Any]]:
-        """Yield the frames of a plan as (place, frame). The caller gets each one before the next one is decoded.
+        """Decode ``segments``; yield (place, frame) for each wanted frame.
 
-        Raises `IndexMismatchError` if decoding contradicts an index made from packets. If a device decodes, raises
-        `DeviceError` instead, because only a software decoder can prove the index wrong. Raises `MissingFrameError` if
-        a frame of another kind of index does not come out.
+        Each is yielded before the next one is decoded.
+
+        If the index was made from packets and the decoded frames contradict it, raises `IndexMismatchError`. If a
+        device decodes, `DeviceError` is raised instead, because only a software decoder can prove the index wrong. For
+        all other indexes, raises `MissingFrameError` if a wanted frame does not come out of the codec.
         """
         if index is not self._index:
             self._use(index)
@@ -109,9 +113,11 @@ class FrameStream:
                 self.position = None
 
     def next_frame(self, index: FrameIndex, place: int) -> Any | None:
-        """Return the frame at ``place`` if it comes out next. This takes fewer steps than `run`.
+        """Return the frame at ``place`` if the codec returns it next.
 
-        Return ``None`` if the codec is at another position, or if its output contradicts the packets. Then call `run`.
+        This is a fast path for reading frame by frame.
+
+        Return ``None`` if the codec is at another position, or if its output contradicts the index. Then use `run`.
         """
         if self.position != place or index is not self._index or not self._promise.is_of_packets:
             return None
@@ -139,7 +145,7 @@ class FrameStream:
         return self._num_threads if self.reader.is_codec_open else None
 
     def reset(self) -> None:
-        """Make the next call seek. Call this after moving the reader."""
+        """Forget the codec's position, so that the next call seeks. Call this after moving the reader."""
         self.position = None
         self._frames = []
 
@@ -188,9 +194,9 @@ class FrameStream:
     def _start_elsewhere(
         self, index: FrameIndex, segment: Segment, wanted: set[int], mismatch: IndexMismatchError | None
     ) -> bool:
-        """Restart a segment after a failure, from another key frame or in a way that may give the missing frames.
+        """Restart a segment after a failure, from another key frame or in another way.
 
-        Return whether there was another way. Raises the same errors as `run`.
+        Return ``False`` if no way is left. Raises the same errors as `run`.
         """
         key_frame = index.key_frame_for(segment.places[0])
         if mismatch is not None:
@@ -212,10 +218,11 @@ class FrameStream:
     def _start_with_more_frames(
         self, segment: Segment, key_frame: int, wanted: set[int], mismatch: IndexMismatchError
     ) -> None:
-        """Restart a segment so that the codec gets references that it may have lacked.
+        """Restart a segment, and feed frames to the codec that it may have needed as references.
 
-        The first time, packets that were left out are fed as well. The next time, decoding starts one key frame
-        earlier, because frames of an open GOP may refer to frames before their key frame.
+        The first time, these are the packets that were left out. The next time, decoding starts one key frame earlier,
+        because frames of an open GOP may refer to frames before their key frame. After that, or if packets are damaged,
+        raise ``mismatch``.
         """
         feed = self._feed
         if not isinstance(mismatch, DamagedPacketError):
@@ -234,7 +241,10 @@ class FrameStream:
         raise DeviceError(f"The device's decoder does not give the frames of the packets: {mismatch}.") from mismatch
 
     def _next(self, wanted: set[int]) -> tuple[int, Any] | None:
-        """Return (place, frame) of the next wanted frame, removing it from ``wanted``; ``None`` if none comes out."""
+        """Decode up to the next frame whose place is in ``wanted``; remove this place, and return (place, frame).
+
+        Return ``None`` if no such frame comes out of the codec.
+        """
         feed, promise = self._feed, self._promise
         max_packets = None if promise.is_of_packets else promise.max_packets(min(wanted))
         while True:
@@ -262,26 +272,29 @@ class FrameStream:
 
 
 class _Promise(ABC):
-    """Finds the place in an index of each frame that comes out of the codec, and checks the frame."""
+    """Finds the place of each frame that comes out of the codec, and checks that the frame agrees with the index."""
 
     is_of_packets = False
     counts_frames = False
 
     @abstractmethod
     def start(self, feed: PacketFeed) -> int | None:
-        """Return the place of the first frame that comes out after the feed has started; ``None`` if unknown."""
+        """Return the place of the first frame that will come out after ``feed`` has started; ``None`` if unknown."""
 
     def max_packets(self, place: int) -> int | None:
-        """Return after how many packets, from the stream's start, the frame must have come out; ``None`` if unknown."""
+        """Return the number of packets within which the codec must return the frame at ``place``; ``None`` if unknown.
+
+        Packets are counted from the beginning of the stream.
+        """
         return None
 
     @abstractmethod
     def place_of(self, frame: Any, position: int | None) -> int | None:
-        """Return the place of a frame, or ``None`` to drop it. ``position`` is the place that is expected next."""
+        """Return the place of a frame, or ``None`` if it must be dropped. ``position`` is the place expected next."""
 
 
 class _PacketPromise(_Promise):
-    """Expects frames in the order of the presentation times of packets."""
+    """For an index made from packets: expects one frame per packet, in order of the packets' presentation times."""
 
     is_of_packets = True
 
@@ -309,7 +322,7 @@ class _PacketPromise(_Promise):
 
 
 class _LinearPromise(_Promise):
-    """Identifies frames by their pts and fingerprint, which a linear decode has recorded."""
+    """For an index made by a linear decode: identifies frames by their recorded pts and fingerprints."""
 
     def __init__(self, index: FrameIndex) -> None:
         assert index.codec_pts is not None
@@ -338,7 +351,7 @@ class _LinearPromise(_Promise):
 
 
 class _TablePromise(_Promise):
-    """Identifies frames by their pts in the user's table."""
+    """For an index made from the user's table: identifies frames by their pts."""
 
     def __init__(self, index: FrameIndex) -> None:
         self._places: dict[int, int] = {}
@@ -353,10 +366,10 @@ class _TablePromise(_Promise):
 
 
 class _CountedPromise(_Promise):
-    """Counts frames from the beginning of the stream.
+    """Finds the place of a frame by counting frames from the beginning of the stream.
 
-    If data are missing, some codecs leave old content of a reused buffer in a frame. Which buffers are reused depends
-    on the frames that the caller holds. So this class holds the same frame as a linear decode: only the last one.
+    If data are missing, some codecs leave old content of a reused buffer in a frame. Which buffer is reused depends on
+    the frames that are still in use. A linear decode keeps only the last frame in use, so this class does the same.
     """
 
     counts_frames = True
@@ -373,7 +386,10 @@ class _CountedPromise(_Promise):
 
 
 class ApproximateStream:
-    """A stream without an index. Access is by time only, because the number of frames between two times is unknown."""
+    """A stream without an index.
+
+    Frames can only be found by time, because it is not known how many frames lie between two times.
+    """
 
     def __init__(self, reader: VideoReader) -> None:
         self.reader = reader
@@ -386,11 +402,11 @@ class ApproximateStream:
         self._key_frame_pts: int | None = None
 
     def reset(self) -> None:
-        """Make the next call seek. Call this after moving the reader."""
+        """Forget the codec's position, so that the next call seeks. Call this after moving the reader."""
         self._current = self._next = None
 
     def frame_at(self, seconds: float, *, nearest: bool) -> Any:
-        """Return the frame shown at a time; with ``nearest``, return the frame whose start is nearest to the time."""
+        """Return the frame shown at a time. With ``nearest``, return the frame whose start is nearest to the time."""
         ticks = seconds * self._ticks_per_second
         max_skipped = _MAX_SKIPPED_SECONDS * self._ticks_per_second
         if self._current is None or not 0 <= ticks - self._current.pts <= max_skipped:

@@ -1,4 +1,4 @@
-"""Handles: each holds the reader, codec, converter and threads of one call on a video."""
+"""Handles. A handle has the reader, codec, converter and threads that one call uses to decode a video."""
 
 from __future__ import annotations
 
@@ -40,10 +40,12 @@ class Worker:
 
 
 class Handle:
-    """The objects that one call uses while it runs: a stream, a converter, threads, a frame cache. Handles are reused.
+    """The objects that one call uses to decode: a stream, a converter, threads and a frame cache.
 
-    The reader of ``stream`` must not have read anything. ``open_stream`` opens the source again with one codec thread;
-    it is ``None`` if the user chose the number of codec threads.
+    Later calls reuse them.
+
+    ``stream`` must be at the beginning: its reader must not have read any packet. ``open_stream`` opens the source
+    again with one codec thread. It is ``None`` if the user chose the number of codec threads.
     """
 
     def __init__(
@@ -70,13 +72,19 @@ class Handle:
         self._more_workers: list[Worker] = []
 
     def num_threads(self) -> int:
-        """Return the number of threads that this handle may use. If it has none leased, lease them from the budget."""
+        """Return the number of threads that this handle has.
+
+        If it has only one, try to get more from the process's budget.
+        """
         if self.lease.num_threads == 1 and get_num_threads() > 1:
             self.lease = lease_threads(reclaim_threads)
         return self.lease.num_threads
 
     def workers(self, count: int) -> list[Worker]:
-        """Return up to ``count`` workers with one thread each. The first worker uses the handle's own stream."""
+        """Return up to ``count`` workers.
+
+        Each decodes with one thread, and the first one uses the handle's own stream.
+        """
         first = self.worker
         assert self._open_stream is not None
         first.stream.use_threads(1)
@@ -106,7 +114,7 @@ class Handle:
 
 @dataclass(frozen=True)
 class HandleSpec:
-    """The arguments for opening a `Handle`; picklable."""
+    """The arguments for opening a `Handle`. They can be pickled."""
 
     source: Source
     stream_index: int | None
@@ -158,7 +166,10 @@ class HandleSpec:
 
 
 def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
-    """Describe a stream for a backend. The result includes the codec context, which the backend may use."""
+    """Describe a stream for a backend.
+
+    The description includes the codec context, which the backend is allowed to use.
+    """
     return StreamParameters(
         codec=info.codec or "unknown",
         profile=info.profile,
@@ -172,7 +183,7 @@ def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
 
 
 def why_not(backend: DecodeBackend, stream: StreamParameters, device: torch.device, on_error: str) -> str | None:
-    """Return why a backend must not be used for a stream; ``None`` if no reason is known."""
+    """Return the reason why a backend cannot decode a stream or must not be used; ``None`` if no reason is known."""
     if backend.name == "cpu":
         return None
     if on_error != "keep":

@@ -1,4 +1,8 @@
-"""Feed packets of a segment to a codec: seek to its key frame, check packets, and leave out unneeded ones."""
+"""Feed the packets of a segment to the codec.
+
+This includes seeking to the segment's key frame, checking packets for damage, and leaving out packets that are not
+needed.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +37,18 @@ _UNKNOWN, _YES = int(Disposable.UNKNOWN), int(Disposable.YES)
 
 
 class IndexMismatchError(Exception):
-    """The codec's frames contradict the packets."""
+    """The decoded frames contradict the index that was made from packets."""
 
 
 class DamagedPacketError(IndexMismatchError):
-    """Packets are known to be damaged or missing, so decoding in another way does not help."""
+    """Packets are damaged or missing. Decoding the segment again in another way would not help."""
 
 
 class PacketFeed:
-    """Yields the packets of a segment that the codec needs. The reader must be at the beginning of the stream."""
+    """Reads the packets of a segment, and returns those that the codec needs.
+
+    The reader must be at the stream's beginning.
+    """
 
     def __init__(self, reader: VideoReader) -> None:
         self.codec = reader.stream_info().codec
@@ -74,7 +81,10 @@ class PacketFeed:
         self._break_detectors: list[BreakDetector] = []
 
     def use(self, index: FrameIndex, *, checks_packets: bool) -> None:
-        """Read packets according to ``index``. If it was made from packets, check the packets against it."""
+        """Use ``index`` to choose packets.
+
+        With ``checks_packets``, which requires an index made from packets, check them too.
+        """
         self._index = index
         self._checks_packets = checks_packets
         # The times in headers may be decoding times, and the order of the frames has not been checked.
@@ -84,13 +94,19 @@ class PacketFeed:
         self.leaves_out = True
 
     def go_on(self, segment: Segment | None) -> None:
-        """Continue at the next packet, for another segment; with ``None``, feed all further packets of the stream."""
+        """Feed another segment without seeking, from the next packet.
+
+        If ``segment`` is ``None``, feed all remaining packets.
+        """
         self._segment = segment or _WHOLE
         self._not_fed = set() if segment is None else set(segment.places)
         self.feeds_all = segment is None
 
     def start(self, segment: Segment, key_frame: int, missing: set[int]) -> None:
-        """Feed the packets of a segment, starting at a key frame. ``missing`` are frames that have not come out yet."""
+        """Seek to a key frame, and feed the packets of a segment from there.
+
+        ``missing`` are the frames of the segment that have not come out of the codec yet.
+        """
         index, reader = self._index, self._reader
         self._segment, self._not_fed, self.feeds_all = segment, missing.copy(), False
         self.left_out, self.ended_early, self._held = set(), False, None
@@ -108,10 +124,9 @@ class PacketFeed:
             self._restart_checks(is_first=key_frame == 0)
 
     def take(self) -> Any | None:
-        """Return the next packet that the codec needs; ``None`` at the end of the feed.
+        """Return the next packet that the codec needs; ``None`` if there are no more.
 
-        Raises `DamagedPacketError` for damage that the codec does not report, or cannot detect because packets are left
-        out.
+        Raises `DamagedPacketError` if packets are damaged or missing and the codec would not report it.
         """
         index, segment, h264 = self._index, self._segment, self._h264
         frame_by_packet = index._frame_by_packet
@@ -174,7 +189,7 @@ class PacketFeed:
             self.left_out.add(frame)
 
     def check_refused(self, packet: Any | None) -> None:
-        """Raise `IndexMismatchError` if a packet that the codec rejected should have given a frame."""
+        """Raise `IndexMismatchError` if ``packet``, which the codec has rejected, should have given a frame."""
         if not self._checks_packets:
             return
         if packet is not None and self.codec not in CODECS_OF_FRAMES_ONLY:
@@ -214,7 +229,7 @@ class PacketFeed:
             raise
 
     def _seek(self, key_frame: int) -> bool:
-        """Seek to a key frame. Return whether the packets there prove that it is the next key frame."""
+        """Seek to a key frame. Return whether this succeeded, which the packets at the new position must prove."""
         if not self._has_times:
             return False  # FFmpeg generates times while reading, and they differ after a seek
         index, reader = self._index, self._reader
@@ -230,7 +245,7 @@ class PacketFeed:
         return False
 
     def _find(self, key_frame: int) -> bool:
-        """Read up to a key frame's packet; return ``False`` if a later key frame comes first or reading fails."""
+        """Read up to the packet of a key frame. Return ``False`` if a later key frame comes first or reading fails."""
         pts = int(self._index.key_frame_pts[key_frame])
         position = int(self._index.key_frame_position[key_frame])
         while True:
@@ -251,7 +266,7 @@ class PacketFeed:
                 return False
 
     def _skip_to(self, key_frame: int) -> None:
-        """Starting at the beginning of the stream, read and skip the packets before a key frame."""
+        """Read and discard the packets from the beginning of the stream up to a key frame."""
         num_packets = int(self._index.key_frame_packet[key_frame])
         if num_packets < 0:
             self._find(key_frame)

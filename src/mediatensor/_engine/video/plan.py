@@ -1,7 +1,11 @@
-"""Plan a call: which frames it requests, which holes it spans, and the runs of the codec that decode the frames.
+"""Plan how to decode the frames that a call requests.
 
-If decoding proves an index wrong, the same query is resolved with another index. The *place* of a frame is its index in
-the output order of a linear decode. Functions in this module do not read the source.
+A `FrameQuery` holds the request. It gives the frame numbers for an index. If decoding proves this index wrong, the same
+query gives the numbers for a better one. `make_plan` divides the frames into segments that the codec decodes without a
+seek. `spanned_holes` finds the holes, where frames are missing, that the request reaches over.
+
+The *place* of a frame is its position in the output of a linear decode, which decodes all packets in order. Functions
+in this module do not read the source.
 """
 
 from __future__ import annotations
@@ -28,7 +32,10 @@ if TYPE_CHECKING:
 
 
 class FrameQuery(ABC):
-    """The frames that a call requests, and the facts that decide which holes the call spans."""
+    """The frames that a call requests.
+
+    Its attributes also determine which holes the call spans; see `spanned_holes`.
+    """
 
     # The highest requested index, if this is known without the number of frames. Then the stream need not be read to
     # its end.
@@ -40,11 +47,14 @@ class FrameQuery(ABC):
 
     @abstractmethod
     def frames_in(self, index: FrameIndex) -> Sequence[int]:
-        """Return the requested frames as numbers in an index; raise `OutOfRangeError` if one does not exist."""
+        """Return the numbers of the requested frames in ``index``.
+
+        Raises `OutOfRangeError` if a frame does not exist.
+        """
 
 
 class ByIndex(FrameQuery):
-    """Frames by index. Negative indices count from the end."""
+    """A request for frames by their indices. Negative indices count from the end."""
 
     def __init__(self, indices: Sequence[int], stream_index: int) -> None:
         self._indices = indices
@@ -60,7 +70,7 @@ class ByIndex(FrameQuery):
 
 
 class ByIndexRange(FrameQuery):
-    """The frames that a Python slice selects."""
+    """A request for the frames that a Python slice selects."""
 
     def __init__(self, start: int | None, stop: int | None, step: int | None, previous: int | None = None) -> None:
         self._slice = start, stop, step
@@ -72,7 +82,10 @@ class ByIndexRange(FrameQuery):
 
 
 class ExistingFrames(FrameQuery):
-    """The given frames (ascending), without those after the last frame of the stream."""
+    """A request for frames by their indices, which must ascend.
+
+    Indices after the last frame of the stream are ignored.
+    """
 
     def __init__(self, frames: Sequence[int], previous: int | None) -> None:
         self._frames = frames
@@ -83,7 +96,10 @@ class ExistingFrames(FrameQuery):
 
 
 class ByTime(FrameQuery):
-    """The frame shown at each time. ``within`` limits it to the frames from a first to a last one (inclusive)."""
+    """A request for the frame shown at each time.
+
+    ``within`` (first, last) limits the result: frames before the first or after the last one are replaced by these two.
+    """
 
     def __init__(self, seconds: NDArray[np.float64], *, is_grid: bool, within: tuple[int, int] | None) -> None:
         self.seconds: NDArray[np.float64] = seconds
@@ -96,7 +112,10 @@ class ByTime(FrameQuery):
 
 
 class ByTimeRange(FrameQuery):
-    """The frames shown in [start, stop) seconds. ``within`` limits them to a first and a last frame (inclusive)."""
+    """A request for the frames shown from ``start_seconds`` up to, but not including, ``stop_seconds``.
+
+    ``within`` (first, last) limits the result to the frames from the first to the last one, inclusive.
+    """
 
     def __init__(self, start_seconds: float, stop_seconds: float, within: tuple[int, int] | None) -> None:
         self.start_seconds = start_seconds
@@ -116,10 +135,10 @@ class ByTimeRange(FrameQuery):
 
 
 def spanned_holes(index: FrameIndex, frames: Sequence[int], query: FrameQuery) -> list[tuple[FrameHole, int]]:
-    """Return the holes that a call spans, each with the row of the first frame at or after the hole.
+    """Return the holes that a call spans. With each hole, return the row of the first frame at or after the hole.
 
-    A call spans a hole if it has frames on both sides of the hole, or requests a time in it. Clips of one call
-    (`frames_of_clips`) are treated separately. ``frames`` are the frames of ``query``.
+    A call spans a hole if it has frames on both sides of the hole, or requests a time in the hole. The clips of one
+    call of `frames_of_clips` are treated like separate calls. ``frames`` are the frames that ``query`` requests.
     """
     if not len(index.hole_frame) or not len(frames):
         return []
@@ -141,7 +160,7 @@ def spanned_holes(index: FrameIndex, frames: Sequence[int], query: FrameQuery) -
 
 
 def _holes_of_times(index: FrameIndex, frames: NDArray[np.int64], query: FrameQuery) -> NDArray[np.int64]:
-    """Return for each row the number of the hole in which the requested time lies; -1 if it is in no hole."""
+    """For each row, return the number of the hole that contains the requested time; -1 if no hole contains it."""
     after = np.searchsorted(index.hole_frame, frames, side="right")
     number = after.clip(max=len(index.hole_frame) - 1)
     is_last_before = index.hole_frame[number] == frames + 1
@@ -167,7 +186,7 @@ def hole_error(hole: FrameHole, index: FrameIndex) -> DecodeError:
 def hole_reports(
     spanned: Sequence[tuple[FrameHole, int]], frames: Sequence[int], index: FrameIndex
 ) -> tuple[ReplacedFrame, ...]:
-    """Return a report for each hole that a call spans. The caller adds the reports to the result."""
+    """Return a report for each hole in ``spanned``, to be added to the result of the call."""
     from ...frames import ReplacedFrame  # imports torch, which planning does not need
 
     return tuple(
@@ -197,7 +216,7 @@ _YES = int(Disposable.YES)  # an enum lookup costs more than the rest of the dec
 
 @dataclass(slots=True)
 class Segment:
-    """Wanted frames that the codec decodes in one run, without seeking in between."""
+    """Wanted frames that the codec decodes without a seek in between."""
 
     key_frame: int | None  # number of the key frame to seek to; None to continue
     places: tuple[int, ...]  # the wanted frames, ascending
@@ -206,9 +225,11 @@ class Segment:
     drains: bool
 
     def needs(self, place: int) -> bool:
-        """Return whether to feed the packet of a disposable frame, one to which no other frame refers.
+        """Return whether the codec needs the packet of a disposable frame.
 
-        ::
+        No other frame refers to a disposable frame.
+
+        In this example, disposable frames have small letters, and stars mark the wanted places::
 
             places                   *           *
             frames       I  b  B  b  P  b  B  b  P  b  B  b  P
@@ -223,17 +244,18 @@ class Segment:
 def make_plan(
     index: FrameIndex, places: Sequence[int], position: int | None, max_skipped: int, *, drains: bool = False
 ) -> list[Segment]:
-    """Group wanted frames into runs that decode no frame twice.
+    """Group wanted frames into segments, so that no frame is decoded twice.
 
-    ::
+    Between two wanted frames, the codec can either decode all frames or seek to a later key frame::
 
         position    key frame of w       w
            x ---------------- k --------- o      seek to k if x..k is more than ``max_skipped`` frames,
                                                  otherwise decode through: a seek discards that many frames
 
-    ``places`` ascend, without duplicates. ``position`` is the place of the next frame that comes out if decoding
-    continues. A seek discards ``max_skipped`` frames, which are in the codec's reordering buffer or its threads. A plan
-    with several segments always drains the codec, because a caller that jumped once is expected to jump again.
+    ``places`` are the wanted frames, ascending and without duplicates. ``position`` is the place of the frame that the
+    codec would return next without a seek. ``max_skipped`` is the number of frames that are lost by a seek, because
+    they are in the codec's reordering buffer or in its threads. If the plan has several segments, the codec is drained
+    after each, because a caller that has jumped once is expected to jump again.
     """
     runs: list[tuple[int | None, list[int]]] = []
     for place in places:
@@ -256,7 +278,7 @@ def make_plan(
 
 
 def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:
-    """Group wanted frames into independent runs, keyed by the key frame from which each run is decoded."""
+    """Group wanted frames by the key frame from which they are decoded. Each group can be decoded independently."""
     runs: dict[int, list[int]] = {}
     for place in places:
         runs.setdefault(index.key_frame_for(place), []).append(place)
@@ -264,7 +286,10 @@ def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, lis
 
 
 def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> int:
-    """Estimate the number of frames that a run decodes. Frames that are known to be disposable do not count."""
+    """Estimate how many frames must be decoded from a key frame to get the wanted frames ``places``.
+
+    Disposable frames are not counted, because they can be left out.
+    """
     last = places[-1]
     first = index.first_frame_from(key_frame)
     num_disposable = (index.disposable[min(first, last) : last + 1] == _YES).sum()
@@ -272,9 +297,9 @@ def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> in
 
 
 def byte_range(index: FrameIndex, key_frame: int, place: int) -> tuple[int, int] | None:
-    """Estimate the (start, stop) bytes of the packets from a key frame up to a frame; ``None`` if unknown.
+    """Estimate the byte range (start, stop) of the packets from a key frame up to a frame; return ``None`` if unknown.
 
-    Packets of other streams are interleaved, so the estimate is a share of the bytes up to the next key frame.
+    Packets of all streams are interleaved. So the range is estimated as a share of the bytes up to the next key frame.
     """
     start = int(index.key_frame_position[key_frame])
     if start < 0 or index.key_frame_bytes[key_frame] < 0:

@@ -1,4 +1,4 @@
-"""An opened video stream: its handles, header, frame size, and the layout of its output."""
+"""An opened video stream: its handles, its header, the size of its frames, and the layout of its output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """Layout of the output, and policies for errors; see `VideoDecoder`."""
+    """The layout of the output, and what to do about errors and changes of size; see `VideoDecoder`."""
 
     is_channels_first: bool
     on_error: ErrorPolicy
@@ -46,7 +46,7 @@ class OutputOptions:
 
 
 class OpenVideo:
-    """The state of a decoder that exact and approximate access share. It is pickled without its open handles."""
+    """The state of one decoder, shared by exact and approximate access. Pickling leaves out the open handles."""
 
     def __init__(self, spec: HandleSpec, options: OutputOptions) -> None:
         self.options = options
@@ -76,7 +76,10 @@ class OpenVideo:
         self.pool = HandlePool(spec.open, spec.source.check_unchanged)
 
     def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool, luma_bits: int | None = None) -> None:
-        """Change how frames are converted from now on. Cached frames stay valid, because they are not converted yet."""
+        """Change how frames are converted from now on.
+
+        Cached frames stay valid, because they are cached before conversion.
+        """
         spec = replace(self.spec, steps=steps, is_float=is_float, luma_bits=luma_bits)
         if spec != self.spec:
             self.spec = spec
@@ -90,7 +93,10 @@ class OpenVideo:
         return CpuFallbackStatus(is_known, self.spec.device.type, self._fallback_reason)
 
     def check_ready(self) -> None:
-        """Raise if the device cannot be used after a fork; warn if frames are HDR, because they are not tone-mapped."""
+        """Raise an error if the device cannot be used because the process was forked. Warn if the video is HDR.
+
+        HDR frames are not tone-mapped, so they look gray.
+        """
         if self.spec.device.type != "cpu":
             check_process(self.spec.device)
         if self.hdr_transfer is not None:
@@ -101,7 +107,10 @@ class OpenVideo:
             )
 
     def decode_on_cpu(self, reason: str) -> None:
-        """Decode on the CPU from now on, and copy frames to the device; raise if the device must decode."""
+        """Decode on the CPU from now on, and copy the frames to the device.
+
+        With ``strict_device``, raise `DeviceError` instead.
+        """
         reason = reason.rstrip(".") or f"the backend {self.spec.backend!r} gives no reason"
         with self._lock:
             if self.spec.decodes_in_software:
@@ -126,7 +135,10 @@ class OpenVideo:
 
     @contextmanager
     def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
-        """Lend a handle's reader for a ``with`` block. Pass ``is_moved=True`` if the block changes its position."""
+        """Lend the reader of a handle for a ``with`` block.
+
+        Pass ``is_moved=True`` if the block reads packets or seeks.
+        """
         with self.pool.borrow() as handle:
             if is_moved:
                 handle.stream.reset()
@@ -143,14 +155,14 @@ class OpenVideo:
 
     @property
     def rotation(self) -> float | None:
-        """Counter-clockwise angle of the display matrix in degrees; ``None`` if there is no matrix."""
+        """The counter-clockwise rotation in degrees that the display matrix states; ``None`` if there is no matrix."""
         self.upright_size()
         return None if self._orientation is None else self._orientation.rotation
 
     def _stated_orientation(self) -> Orientation | None:
-        """Return the orientation stated by the container, for backends whose frames do not state it.
+        """Return the orientation that the container states, for backends whose frames do not state it.
 
-        FFmpeg's decoder attaches this orientation to decoded frames, so this method may have to decode a frame.
+        This may decode a frame in software, because FFmpeg's decoders attach the orientation to decoded frames.
         """
         if not self._may_turn:
             return None
@@ -158,7 +170,10 @@ class OpenVideo:
         return self._orientation
 
     def upright_size(self) -> tuple[int, int]:
-        """Return the first frame's upright (height, width) before transforms. If decoding fails, use the header."""
+        """Return the (height, width) of the first frame, upright and before transforms.
+
+        If the first frame cannot be decoded, return the size in the header.
+        """
         with self._lock:
             if self._size is None:
                 with stages.DECODE:
@@ -216,7 +231,7 @@ class OpenVideo:
         *,
         is_damaged: bool = False,
     ) -> Frame:
-        """Return a decoded frame (H, W, 3) in the user's layout."""
+        """Make the `Frame` for decoded pixels (H, W, 3), in the layout that the user chose."""
         self._has_decoded = True
         if isinstance(pixels, Tensor):
             data = pixels.permute(2, 0, 1) if self.options.is_channels_first else pixels
@@ -235,12 +250,12 @@ class OpenVideo:
 
 @dataclass(frozen=True)
 class CpuFallbackStatus:
-    """Whether the CPU decodes although another device was requested. ``bool(status)`` is true in this case.
+    """Whether the CPU decodes although another device was requested (a fallback). If so, ``bool(status)`` is true.
 
     Attributes:
-        status_known: Whether the status is final. It is final at the latest when the first frame has been decoded.
+        status_known: Whether the status is final. After the first frame has been decoded, it always is.
         device_type: Type of the device that holds the output frames.
-        reason: Why the CPU decodes; ``None`` if the device decodes, or if decoding on the CPU was requested.
+        reason: Why the decoder has fallen back to the CPU; ``None`` if it has not.
 
     Example:
         >>> from mediatensor.decoders import CpuFallbackStatus
@@ -267,7 +282,7 @@ class CpuFallbackStatus:
 
 
 def warn_of_fallback(status: CpuFallbackStatus) -> None:
-    """Warn that the CPU decodes. Each process warns only once per reason."""
+    """Warn that the CPU decodes instead of the requested device. Each process warns only once per reason."""
     warn_once(
         f"Frames for the device {status.device_type!r} are decoded in software, on the CPU: {status.reason}. "
         "(strict_device=True makes this an error, decode_backend='cpu' asks for it.)"
