@@ -1,4 +1,4 @@
-"""Default class name of detectors, and a check for installed packages, named as in docTR."""
+"""The default class name of text detectors, and a check for installed packages. Names are the same as in docTR."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def requires_package(name: str, extra_message: str | None = None) -> None:
     """Check that a package is installed, without importing it.
 
     Args:
-        name: The package, as pip knows it.
+        name: The name of the package, as used in ``pip install``.
         extra_message: Text at the beginning of the error message.
 
     Raises:

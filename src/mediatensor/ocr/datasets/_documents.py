@@ -33,15 +33,15 @@ from .datasets import ArchivedWords, Page, VisionDataset, WordsInFolder
 class FUNSD(ArchivedWords):
     """Scanned forms with words: `FUNSD <https://guillaumejaume.github.io/FUNSD/>`_, 149 training and 50 test pages.
 
-    Requires ``funsd.zip``, or a folder ``funsd`` with its folder ``dataset``, in the cache folder that `VisionDataset`
-    describes. Words without text are left out.
+    Requires ``funsd.zip``, or a folder ``funsd`` that contains the folder ``dataset``. Either must be in the cache
+    folder that `VisionDataset` describes. Words without text are left out.
 
     Args:
         train: Whether to load the training part instead of the test part.
         use_polygons: Whether boxes have four points, (N, 4, 2). If ``False``, they are upright, (N, 4).
         recognition_task: Whether samples are images of single words, whose targets are their texts.
         detection_task: Whether targets are only the boxes, rather than dicts of ``boxes`` and ``labels``.
-        **kwargs: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir`` of `VisionDataset`, and
+        **kwargs: Further arguments of `VisionDataset`: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir``,
             ``img_transforms`` and ``sample_transforms``.
 
     Raises:
@@ -167,8 +167,9 @@ class WILDRECEIPT(WordsInFolder):
     Requires the unpacked contents of ``wildreceipt.tar``.
 
     Args:
-        img_folder: The folder ``wildreceipt``. Image names are relative to this folder.
-        label_path: The file ``train.txt`` or ``test.txt`` in this folder. Each line is a JSON object for a page.
+        img_folder: The folder ``wildreceipt``. The image names in the label file are relative to this folder.
+        label_path: The file ``train.txt`` or ``test.txt`` in this folder. Each of its lines is a JSON object that
+            describes one page.
         train: Whether ``label_path`` is the training part. This affects only the repr of the dataset.
         use_polygons, recognition_task, detection_task: As for `FUNSD`.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
@@ -202,8 +203,11 @@ class DocArtefacts(VisionDataset):
     """Generated pages with artefacts (logos, codes, photographs) besides text, 2700 training and 300 test pages.
 
     Requires ``artefact_detection-13fab8ce.zip``, or a folder ``artefact_detection-13fab8ce`` with ``train`` and
-    ``val``, in the cache folder that `VisionDataset` describes. The target of a sample is ``{"boxes": ..., "labels":
-    ...}``: relative boxes, float32 (N, 4) or (N, 4, 2), and indices of classes in `CLASSES`, int64 (N,).
+    ``val``, in the cache folder that `VisionDataset` describes.
+
+    The target of a sample is a dict of ``boxes`` and ``labels``. ``boxes`` are float32, (N, 4) or (N, 4, 2), in
+    fractions of the page's width and height. ``labels`` are int64 (N,): the class of each box as an index into
+    `CLASSES`.
 
     Args:
         train: Whether to load the training part instead of the test part.
@@ -251,7 +255,7 @@ class DocArtefacts(VisionDataset):
 
 
 def _corners(quad: Any, place: str) -> list[list[Any]]:
-    """Return the four points that a dict has as ``x1``, ``y1`` and so on."""
+    """Return four points (x, y) from a dict with the keys ``x1``, ``y1`` to ``x4``, ``y4``."""
     return [[entry(quad, f"{axis}{corner}", place) for axis in "xy"] for corner in range(1, 5)]
 
 

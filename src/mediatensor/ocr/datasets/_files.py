@@ -1,8 +1,11 @@
-"""Read label files within size limits, and find and unpack archives of datasets. Nothing is downloaded.
+"""Read the label files of datasets, and find and unpack the archives that datasets are published in.
 
-Error messages name the file and the entry with the problem. Archives are untrusted. They are unpacked, within limits,
-into a hidden folder, which gets its final name when it is complete. Members that are links or devices, or have paths
-outside the folder, are rejected.
+Nothing is downloaded. Label files above a size limit are rejected. Error messages name the file and the entry that
+caused the problem.
+
+Archives are untrusted, so the number and the size of their files are limited. An archive with a link, a device, or a
+path that leads outside the folder is rejected. An archive is unpacked into a hidden folder, which gets its final name
+when everything has been unpacked.
 """
 
 from __future__ import annotations
@@ -54,20 +57,26 @@ def missing(path: str | os.PathLike[str], what: str) -> SourceNotFoundError:
 
 
 def existing_folder(path: str | os.PathLike[str], what: str = "folder") -> Path:
-    """Return the path of a folder. Raise `SourceNotFoundError` if it does not exist."""
+    """Return ``path`` as a `Path`, or raise `SourceNotFoundError` if it is not a folder.
+
+    ``what`` describes it in the error.
+    """
     if not os.path.isdir(path):
         raise missing(path, what)
     return Path(path)
 
 
 def check_file(path: str | os.PathLike[str], what: str = "file") -> None:
-    """Raise `SourceNotFoundError` if a file does not exist."""
+    """Raise `SourceNotFoundError` if ``path`` is not a file. ``what`` describes it in the error."""
     if not os.path.isfile(path):
         raise missing(path, what)
 
 
 def picture_in(root: str | os.PathLike[str], name: Any, place: object) -> str:
-    """Return the name of an image, after checking that it is in the folder. A label file names it at ``place``."""
+    """Return ``name``, the name of an image, after checking that the image exists in the folder ``root``.
+
+    ``place`` tells the user where the name comes from, for example a label file. It is used in error messages.
+    """
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidArgumentError(f"{place} must name a picture (got {shown(name)}).")
     path = os.path.join(root, name)
@@ -77,7 +86,7 @@ def picture_in(root: str | os.PathLike[str], name: Any, place: object) -> str:
 
 
 def files_in(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the names of all visible files in a folder. They are sorted, to be in the same order on all machines."""
+    """Return the names of all visible files in a folder, sorted so that every machine gets the same order."""
     existing_folder(folder)
     with os.scandir(folder) as entries:
         return sorted(found.name for found in entries if not found.name.startswith(".") and not found.is_dir())
@@ -96,7 +105,10 @@ def _read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
-    """Read a UTF-8 file with or without a byte order mark. With ``or_latin``, read any other file as Latin-1."""
+    """Read a text file in UTF-8, with or without a byte order mark.
+
+    If the file is not valid UTF-8, read it as Latin-1 if ``or_latin`` is true, or else raise `OpenError`.
+    """
     data = _read_bytes(path)
     try:
         return data.decode("utf-8-sig")
@@ -107,7 +119,7 @@ def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
 
 
 def read_lines(path: str | os.PathLike[str], or_latin: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield (place, line) for each line that is not blank. The place describes the line in error messages."""
+    """Yield (place, line) for each line that is not blank. ``place`` is "line 3 of FILE", for error messages."""
     for number, line in enumerate(re.split(r"\r\n|\r|\n", read_text(path, or_latin)), start=1):
         if line.strip():
             yield f"line {number} of {path}", line
@@ -125,7 +137,10 @@ def parsed_json(text: str, place: str) -> Any:
 
 
 def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
-    """Return the root of an XML file. Entities are rejected, because expanding them could fill the memory."""
+    """Parse an XML file, and return its root element.
+
+    Files that declare entities are rejected, because expanding entities could use up the memory.
+    """
     data = _read_bytes(path)
     if b"<!ENTITY" in data:
         raise OpenError(f"{path} declares entities; label files need none.")
@@ -136,9 +151,9 @@ def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
 
 
 def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
-    """Return variables of a MATLAB file. Its format must be older than version 7.3.
+    """Return the variables called ``names`` from a MATLAB file in a format older than version 7.3.
 
-    SciPy's parser crashes on some damaged files, so the file is first read once in another process.
+    SciPy's parser crashes on some damaged files. A first reading therefore happens in another process, as a test.
     """
     check_file(path, "label file")
     if find_spec("scipy") is None:
@@ -159,9 +174,9 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
 
 
 def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of ``read(path, *arguments)``, called in another process because its parser may crash.
+    """Call ``read(path, *arguments)`` in another process, because its parser might crash, and return the result.
 
-    ``what`` is the expected type of the file, for error messages.
+    ``what`` describes the expected file format in error messages.
     """
     try:
         with IsolatedWorker(timeout_seconds=_MAX_MAT_SECONDS, max_memory_bytes=_MAX_MAT_MEMORY) as worker:
@@ -172,7 +187,10 @@ def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any]
 
 @lru_cache
 def _survive_mat(path: str, names: Sequence[str], size: int, modified_ns: int) -> None:
-    """Read a MATLAB file in another process. This is repeated only if its size or modification time has changed."""
+    """Read a MATLAB file in another process, to test whether SciPy's parser survives it.
+
+    The test is cached. ``size`` and ``modified_ns`` are arguments so that a changed file is tested again.
+    """
     read_apart(path, "a MATLAB file", _names_in_mat, names)
 
 
@@ -188,7 +206,10 @@ def _names_in_mat(path: str, names: Sequence[str]) -> list[str]:
 
 
 def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[tuple[str, Any, str]]:
-    """Yield (image name, label, place) for each image in a JSON file. The place is for error messages."""
+    """Yield (image name, label, place) for each entry of a JSON file that maps image names to labels.
+
+    ``place`` describes the entry in error messages. Images must exist in the folder ``root``.
+    """
     labels = read_json(path)
     if not isinstance(labels, dict):
         raise InvalidArgumentError(
@@ -200,14 +221,14 @@ def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]
 
 
 def entry(label: Any, key: str, place: str) -> Any:
-    """Return the entry ``key`` of a label. Raise `InvalidArgumentError` if the label does not have it."""
+    """Return ``label[key]``, or raise `InvalidArgumentError` if ``label`` is not a dict with this key."""
     if not isinstance(label, dict) or key not in label:
         raise InvalidArgumentError(f"{place} must be an object with {key!r} (got {shown(label)}).")
     return label[key]
 
 
 def entries_of(label: Any, key: str, place: str) -> list[Any]:
-    """Return the entry ``key`` of a label. Raise `InvalidArgumentError` if it is missing or not a list."""
+    """Return ``label[key]``, or raise `InvalidArgumentError` if the key is missing or its value is not a list."""
     value = entry(label, key, place)
     if not isinstance(value, list):
         raise InvalidArgumentError(f"{key!r} of {place} must be a list (got {shown(value)}).")
@@ -215,7 +236,10 @@ def entries_of(label: Any, key: str, place: str) -> list[Any]:
 
 
 def text_of(word: Any, key: str, place: str) -> str:
-    """Return the text of a word; "" if it has none."""
+    """Return the text of a word, which is either ``word`` itself or, if ``word`` is a dict, ``word[key]``.
+
+    The result is empty if there is no text.
+    """
     text = word.get(key) if isinstance(word, dict) else word
     if text is None:
         return ""
@@ -225,12 +249,18 @@ def text_of(word: Any, key: str, place: str) -> str:
 
 
 def quads_of(points: Any, place: str, dtype: Any = np.float32) -> Array:
-    """Convert lists of four points to quadrangles, (N, 4, 2). N may be 0."""
+    """Convert N lists of four points to an array (N, 4, 2).
+
+    N may be 0. ``place`` describes the source in error messages.
+    """
     return _boxes(points, (4, 2), dtype, f"Boxes of {place} must be polygons of four points [x, y]")
 
 
 def straight_boxes(boxes: Any, place: str) -> Array:
-    """Convert lists of four numbers to an array, float32 (N, 4). N may be 0."""
+    """Convert N lists of four numbers to a float32 array (N, 4).
+
+    N may be 0. ``place`` describes the source in error messages.
+    """
     return _boxes(boxes, (4,), np.float32, f"Boxes of {place} must be four numbers each")
 
 
@@ -247,12 +277,12 @@ def _boxes(values: Any, shape: tuple[int, ...], dtype: Any, rule: str) -> Array:
 
 
 def corners_of(boxes: Any, place: str) -> Array:
-    """Return the corners, (N, 4, 2), of upright boxes given as lists of (xmin, ymin, xmax, ymax). N may be 0."""
+    """Return the corners of upright boxes as an array (N, 4, 2). ``boxes`` is a list of N (xmin, ymin, xmax, ymax)."""
     return boxes_to_polygons(straight_boxes(boxes, place))
 
 
 def boxes_of(quads: Array, use_polygons: bool) -> Array:
-    """Return quadrangles (N, 4, 2) unchanged; without ``use_polygons``, the upright boxes around them, (N, 4)."""
+    """Return ``quads`` (N, 4, 2) unchanged if ``use_polygons``, or else the upright boxes (N, 4) around them."""
     return quads if use_polygons else boxes_around(quads)
 
 
@@ -268,7 +298,10 @@ _HASH_IN_NAME = re.compile(r"-([a-f0-9]{6,64})\.")
 
 
 class Archive(NamedTuple):
-    """A dataset that was published as a file: file name, URL, and the start of its SHA-256 (``None`` if unknown)."""
+    """The file in which a dataset was published.
+
+    ``name`` is the file name. ``sha256`` is the start of the checksum, or ``None`` if it is unknown.
+    """
 
     name: str
     url: str
@@ -276,19 +309,19 @@ class Archive(NamedTuple):
 
 
 def inner_folder(folder: Path, name: str) -> Path:
-    """Return the subfolder ``name``; ``folder`` if there is no such subfolder."""
+    """Return the subfolder ``name`` of ``folder`` if it exists, or else ``folder`` itself."""
     return folder / name if (folder / name).is_dir() else folder
 
 
 def default_cache() -> Path:
-    """Return the folder into which docTR downloads."""
+    """Return docTR's cache folder, into which docTR downloads its files."""
     return Path(os.environ.get("DOCTR_CACHE_DIR") or Path.home() / ".cache" / "doctr")
 
 
 def dataset_folder(dataset: str, folder: Path, archive: Archive, unpack: bool, overwrite: bool) -> Path:
-    """Return the folder of a dataset, and unpack it if necessary. Without ``unpack``, return the path of the file.
+    """Return the folder of a dataset, unpacking its archive into ``folder`` first if necessary.
 
-    Errors are raised as in `VisionDataset`.
+    If ``unpack`` is false, return the path of the archive instead. Raise the errors that `VisionDataset` lists.
     """
     file = folder / archive.name
     unpacked = folder / file.stem
@@ -344,9 +377,10 @@ def _unpack(file: Path, folder: Path) -> None:
 
 @contextmanager
 def hidden_folder(folder: Path, problem: str) -> Iterator[Path]:
-    """Make a hidden folder next to ``folder``, for the caller to rename when it is complete. At the end, remove it.
+    """Create a hidden folder next to ``folder`` for a ``with`` block that fills it and then renames it.
 
-    If the folder cannot be made, raise `WriteError` with the text ``problem``.
+    If the block has not renamed the hidden folder, it is removed after the block. If it cannot be created, `WriteError`
+    is raised with the text ``problem``.
     """
     try:
         hidden = Path(tempfile.mkdtemp(prefix=f".{folder.name[:50]}.", dir=folder.parent))
@@ -359,7 +393,7 @@ def hidden_folder(folder: Path, problem: str) -> Iterator[Path]:
 
 
 class _Member(NamedTuple):
-    """A file in an archive. No more than its stated size can be read."""
+    """A file in an archive, opened for reading. At most ``num_bytes``, the size stated in the archive, can be read."""
 
     name: str
     num_bytes: int
@@ -367,7 +401,7 @@ class _Member(NamedTuple):
 
 
 def _open_members(file: Path) -> Iterator[_Member]:
-    """Yield the files in an archive. Each is open until the next one is requested."""
+    """Yield the files in an archive, opened for reading. Requesting the next file closes the previous one."""
     try:
         if zipfile.is_zipfile(file):
             yield from _zip_members(file)
@@ -434,7 +468,7 @@ def _read_chunk(opened: BinaryIO, file: Path) -> bytes:
 
 
 def _rename_folder(hidden: Path, folder: Path) -> None:
-    """Give the unpacked folder its final name, unless another process has done so in the meantime."""
+    """Rename ``hidden`` to ``folder``, replacing an old folder. If another process was faster, keep its folder."""
     old = Path(f"{hidden}.old")
     try:
         if folder.is_dir():

@@ -69,7 +69,7 @@ class IC03(ArchivedWords):
 
 
 class SVT(ArchivedWords):
-    """Street photographs with words of interest: Street View Text.
+    """Street View Text: street photographs in which only some words, mainly names of businesses, are labelled.
 
     Requires ``svt.zip``, or a folder ``svt``, in the cache folder that `VisionDataset` describes. Arguments and errors
     are the same as for `FUNSD`.
@@ -87,7 +87,7 @@ class SVT(ArchivedWords):
 
 
 def _tagged_pages(folder: Path, name: str) -> Iterator[Page]:
-    """Yield the pages of an XML file with ``taggedRectangle`` elements."""
+    """Yield a `Page` for each image in an XML file that stores words as ``taggedRectangle`` elements."""
     place = str(folder / name)
     for image in read_xml(folder / name):
         picture = picture_in(folder, image.findtext("imageName"), place)
@@ -155,8 +155,9 @@ class IIIT5K(ArchivedWords):
     """Images of words with the boxes of their characters: IIIT 5K-word.
 
     Requires ``IIIT5K-Word_V3.0.tar.gz``, or a folder ``IIIT5K-Word_V3.0.tar``, in the cache folder that `VisionDataset`
-    describes. SciPy must be installed (the extra ``ocr``). Labels are single characters. With ``recognition_task``, the
-    target is the whole word. Arguments and errors are the same as for `FUNSD`.
+    describes. SciPy must be installed (the extra ``ocr``). By default, the labels of an image are its single
+    characters. With ``recognition_task``, the target is the whole word. Arguments and errors are the same as for
+    `FUNSD`.
     """
 
     URL = "https://cvit.iiit.ac.in/images/Projects/SceneTextUnderstanding/IIIT5K-Word_V3.0.tar.gz"
@@ -194,8 +195,8 @@ class SVHN(ArchivedWords):
 
     Requires ``train.tar.gz`` renamed to ``svhn_train.tar``, or ``test.tar.gz`` renamed to ``svhn_test.tar``; or a
     folder ``svhn_train`` or ``svhn_test``. They must be in the cache folder that `VisionDataset` describes. h5py must
-    be installed (the extra ``svhn``). Labels are the published ones, in which "10" is the digit 0. Arguments and errors
-    are the same as for `FUNSD`.
+    be installed (the extra ``svhn``). Labels are kept as published, where "10" stands for the digit 0. Arguments and
+    errors are the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -222,7 +223,11 @@ class SVHN(ArchivedWords):
 
 
 def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
-    """Return (image name, values of all digits for each key of a box) for each image. Runs in another process."""
+    """Read ``digitStruct.mat``, and return (image name, digits) for each image. Called in another process.
+
+    ``digits`` maps "left", "top", "width", "height" and "label" to lists with one value for each digit of the house
+    number.
+    """
     import h5py
 
     numbers = []
@@ -243,9 +248,11 @@ class SynthText(ArchivedWords):
     """Photos with generated words: `SynthText <https://www.robots.ox.ac.uk/~vgg/data/scenetext/>`_, 858,750 images.
 
     Requires ``SynthText.zip``, or a folder ``SynthText``, in the cache folder that `VisionDataset` describes. SciPy
-    must be installed (the extra ``ocr``). The first nine tenths of the images are the training part. The first use with
-    ``recognition_task`` writes images of all words of up to 29 characters into a folder next to the images, with the
-    same name as in docTR. Arguments and errors are the same as for `FUNSD`.
+    must be installed (the extra ``ocr``). The first nine tenths of the images are the training part.
+
+    The first use with ``recognition_task`` cuts all words of up to 29 characters out of the images, and writes them as
+    files into a new subfolder of the image folder. The subfolder has the same name as in docTR. Arguments and errors
+    are the same as for `FUNSD`.
     """
 
     URL = "https://thor.robots.ox.ac.uk/~vgg/data/scenetext/SynthText.zip"
@@ -332,9 +339,10 @@ class COCOTEXT(WordsInFolder):
 class IMGUR5K(WordsInFolder):
     """Photographs of handwriting: `IMGUR5K <https://github.com/facebookresearch/IMGUR5K-Handwriting-Dataset>`_.
 
-    The first nine tenths of the images, ordered by name, are the training part. Images without words are left out. The
-    first use with ``recognition_task`` writes images of all words of up to 29 characters into a folder next to the
-    image folder, with the same name as in docTR.
+    The first nine tenths of the images, ordered by name, are the training part. Images without words are left out.
+
+    The first use with ``recognition_task`` cuts all words of up to 29 characters out of the images, and writes them as
+    files into a new folder next to the image folder. The new folder has the same name as in docTR.
 
     Args:
         img_folder: The folder ``images``.
@@ -373,7 +381,10 @@ class IMGUR5K(WordsInFolder):
 
 
 def _turned_box(text: Any, place: str) -> Array:
-    """Return the corners of a box "[x, y, width, height, angle]", where (x, y) is the centre, the angle clockwise."""
+    """Return the four corners of a rotated box, given as the text "[x, y, width, height, angle]".
+
+    ``(x, y)`` is the centre of the box. The angle is clockwise, in degrees.
+    """
     try:
         x, y, width, height, angle = map(float, text.strip("[ ]").split(","))
     except (AttributeError, ValueError):
@@ -385,7 +396,10 @@ def _turned_box(text: Any, place: str) -> Array:
 
 
 class _SingleWords(AbstractDataset):
-    """Images of single words, listed in a file of millions of lines. A missing image raises only when it is read."""
+    """Base class of datasets whose images are single words, listed in a label file of up to millions of lines.
+
+    Because there are so many images, a missing one raises an error only when it is accessed.
+    """
 
     def __init__(self, img_folder: str | Path, label_path: str | Path, train: bool = True, **kwargs: Any) -> None:
         super().__init__(img_folder, **kwargs)
@@ -404,10 +418,10 @@ class _SingleWords(AbstractDataset):
     _EXPECTED: str
 
     def _order(self, lines: list[str]) -> None:
-        """Reorder the lines before the split into parts."""
+        """Reorder the lines of the label file in place, before they are split into a training and a test part."""
 
     def _name_and_text(self, line: str) -> tuple[str, str]:
-        """Return the name of an image and its text; the text is "" if it is missing."""
+        """Parse a line of the label file, and return (image name, text). The text is empty if the line has none."""
         raise NotImplementedError
 
     def _is_intact(self, name: str) -> bool:

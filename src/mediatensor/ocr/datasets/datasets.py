@@ -1,7 +1,8 @@
 """Base classes of datasets with docTR's interface: each index gives an image and its target.
 
-A published dataset of pages with words (scenes, forms, receipts) reads its files into `Page` objects. Its base class
-converts these to rows: pages with boxes and texts, pages with boxes only, or images of single words.
+A class for a published dataset of pages (scenes, forms, receipts) reads the published files into `Page` objects. Its
+base class converts these into the samples that the user asked for: pages with boxes and texts, pages with boxes only,
+or images of single words.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ class AbstractDataset(Nested, Dataset[Sample]):
         pre_transforms: Called with the image and its target, before they become a sample.
 
     Attributes:
-        data: For each sample, a tuple of the name of an image in `root` (or its pixels, an array (H, W, 3)) and the
-            target.
+        data: A list with a tuple (image, target) for each sample. The image is the name of a file in `root`, or an
+            array (H, W, 3) of pixels.
         root: Folder of the images.
-        img_transforms, sample_transforms: The transforms. They may be replaced.
+        img_transforms, sample_transforms: The transforms. You can assign new ones at any time.
 
     Raises:
         SourceNotFoundError: (a ValueError) The folder does not exist.
@@ -103,7 +104,7 @@ class AbstractDataset(Nested, Dataset[Sample]):
         return sample
 
     def _read_sample(self, index: int) -> tuple[Any, Any]:
-        """Return the image of a row, float32 (3, H, W) in [0, 1], and a copy of its target."""
+        """Return the image, float32 (3, H, W) in [0, 1], and a copy of the target for one entry of `data`."""
         picture, target = self.data[index]
         _check_target(target)
         if isinstance(picture, np.ndarray):
@@ -115,10 +116,11 @@ class AbstractDataset(Nested, Dataset[Sample]):
         """Make a batch of samples, for ``DataLoader(collate_fn=...)``.
 
         Args:
-            samples: Samples, whose images must have the same size.
+            samples: The samples. Their images must all have the same size.
 
         Returns:
-            The images, (N, C, H, W), and the list of targets. If samples have masks, (images, masks) and the targets.
+            The images, (N, C, H, W), and the list of targets. If the samples have masks, the images are replaced by the
+            pair (images, masks).
 
         Raises:
             InvalidArgumentError: Images have different sizes, or only some have a mask.
@@ -147,7 +149,7 @@ class AbstractDataset(Nested, Dataset[Sample]):
 
 
 def _check_target(target: Any) -> None:
-    """Raise `InvalidArgumentError` (an AssertionError, as in docTR) if the type of a target is unknown."""
+    """Raise `InvalidArgumentError` (which is an AssertionError, as in docTR) if a target has an unsupported type."""
     if isinstance(target, dict):
         is_known = "boxes" in target and "labels" in target
     elif isinstance(target, tuple):
@@ -164,17 +166,18 @@ def _check_target(target: Any) -> None:
 class VisionDataset(AbstractDataset):
     """A dataset that was published as a file. The file must be on this machine: nothing is downloaded.
 
-    The file, or its unpacked folder, must be in docTR's cache folder: the folder ``datasets`` in the folder that the
-    environment variable ``DOCTR_CACHE_DIR`` names, or in ``~/.cache/doctr``. On first use, an archive is checked, and
-    unpacked next to itself.
+    The file, or its unpacked folder, must be in docTR's cache folder for datasets. This is
+    ``$DOCTR_CACHE_DIR/datasets``, or ``~/.cache/doctr/datasets`` if the environment variable is not set. On first use,
+    the checksum of an archive is verified if it is known, and the archive is unpacked into the same folder.
 
     Args:
         url: URL of the published file.
         file_name: Name of the file in the cache folder; by default, the name in the URL.
         file_hash: Start of the SHA-256 of the file; by default, the text between "-" and "." in its name, if any.
-        extract_archive: Whether to unpack the file, an archive, to a folder, which becomes `root`.
+        extract_archive: Whether the file is an archive to unpack. `root` is then the unpacked folder, and otherwise the
+            folder of the file.
         download: Has no effect. If the file is missing, the error explains where to get and put it.
-        overwrite: Whether to unpack the archive again if its folder exists, and replace the folder.
+        overwrite: Whether to unpack the archive even if its folder already exists. The old folder is replaced.
         cache_dir: Folder to use instead of ``~/.cache/doctr``.
         cache_subdir: Folder to use instead of ``datasets``.
         **kwargs: Arguments of `AbstractDataset` other than ``root``.
@@ -183,7 +186,7 @@ class VisionDataset(AbstractDataset):
         SourceNotFoundError: (a ValueError) Neither the file nor the folder exists.
         OpenError: The archive is damaged, differs from the published one, or has members that are rejected: links,
             paths outside its folder, or more files or bytes than the limits allow.
-        WriteError: The archive cannot be unpacked next to itself.
+        WriteError: The archive cannot be unpacked into the folder that contains it.
 
     Example:
         >>> from mediatensor.ocr.datasets.datasets import VisionDataset
@@ -221,8 +224,8 @@ class Page(NamedTuple):
 
     Attributes:
         picture: Name of the image in the folder of the dataset.
-        quads: Corners of the words in pixels, (N, 4, 2), clockwise from the top left in reading direction.
-        labels: The N texts. If the image is a single word, the texts are its characters.
+        quads: The four corners of each word in pixels, (N, 4, 2): clockwise, starting at the top left of the text.
+        labels: The text of each word. If the image shows a single word, the boxes and texts are of its characters.
     """
 
     picture: str
@@ -231,7 +234,10 @@ class Page(NamedTuple):
 
 
 class _Words(AbstractDataset):
-    """Pages with words, or images of single words."""
+    """Base class of datasets with words.
+
+    A sample is either a page with all its words, or the image of a single word.
+    """
 
     train: bool
     # Whether coordinates of boxes are truncated to integers of at least 0.
@@ -245,7 +251,7 @@ class _Words(AbstractDataset):
             self.data = list(self._from_crops(crops, pages, use_polygons))
 
     def _crops_folder(self, use_polygons: bool) -> Path | None:
-        """Return the folder in which to write the images of words; ``None`` to keep the images in memory."""
+        """Return the folder in which to store images of single words, or ``None`` to keep them in memory."""
         return None
 
     def _rows(
@@ -263,7 +269,7 @@ class _Words(AbstractDataset):
                 yield page.picture, {"boxes": boxes, "labels": page.labels}
 
     def _words_of(self, page: Page, boxes: Array) -> Iterator[tuple[Any, str]]:
-        """Yield the image and the text of each word on a page, without words that are unsuitable for training."""
+        """Yield (image, text) for each word on a page, except words that are unsuitable for training a recogniser."""
         texts = [self._text_to_learn(label) for label in page.labels]
         kept = [number for number, text in enumerate(texts) if text]
         if kept:
@@ -271,13 +277,16 @@ class _Words(AbstractDataset):
             yield from ((crop, texts[number]) for crop, number in zip(crops, kept, strict=True) if crop.size)
 
     def _text_to_learn(self, label: str) -> str:
-        """Return the text of a word that a recogniser must learn; "" leaves out the word."""
+        """Return the text that a recogniser should learn for a word with this label, or "" to leave the word out."""
         return "" if " " in label else label
 
     def _from_crops(self, folder: Path, pages: Iterable[Page], use_polygons: bool) -> Iterator[tuple[str, str]]:
-        """Yield rows for `data` with images of words in files, because they would not all fit into memory.
+        """Yield (image path, text) for each word.
 
-        As in docTR, ``0.txt`` has the text of ``0.png``, and so on. If the folder does not exist, it is written.
+        Images are stored in ``folder``, because memory could not hold them all.
+
+        If ``folder`` does not exist, it is first created from ``pages``. As in docTR, ``0.txt`` has the text of
+        ``0.png``, and so on.
         """
         if not folder.is_dir():
             self._write_crops(folder, self._rows(pages, use_polygons, True, False))
@@ -353,7 +362,7 @@ class ArchivedWords(_Words, VisionDataset):
         return inner_folder(unpacked, self._FOLDERS[0 if self.train else 1])
 
     def _pages(self, folder: Path) -> Iterator[Page]:
-        """Yield the pages of the training or test part."""
+        """Read the labels in ``folder``, and yield the pages of the part (training or test) that was requested."""
         raise NotImplementedError
 
 
@@ -380,5 +389,5 @@ class WordsInFolder(_Words):
         check_file(label_path, "label file")
 
     def _pages(self, label_path: str | Path) -> Iterator[Page]:
-        """Yield the pages of the training or test part."""
+        """Read the label file, and yield the pages of the part (training or test) that was requested."""
         raise NotImplementedError

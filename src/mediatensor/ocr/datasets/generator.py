@@ -1,4 +1,4 @@
-"""Generate images of characters and words in the fonts of this machine."""
+"""Generate images of characters and words, drawn in the fonts that are installed on this machine."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def synthesize_text_img(
     background_color: _Color | None = None,
     text_color: _Color | None = None,
 ) -> Image.Image:
-    """Draw a text on an image that is slightly larger than the ink.
+    """Draw a text on a plain background. The image is slightly larger than the drawn text.
 
     Args:
         text: The text.
         font_size: Size of the font in pixels per em.
-        font_family: Name of an installed font, or path of a font file. By default, a font of this machine that has the
-            characters of the text; if there is none, the font that Pillow includes.
+        font_family: Name of an installed font, or path of a font file. By default, an installed font that has
+            characters of the text, or else the font that comes with Pillow.
         background_color: Background colour, by default black.
         text_color: Text colour, by default white.
 
@@ -81,14 +81,14 @@ def _draw_text(
 
 
 def _find_font(family: str) -> Face:
-    """Return the installed font of this name, or the font in this file."""
+    """Return the installed font called ``family``, or the font in the file ``family``."""
     font = get_font(family, _SIZE)
     return Face(family, str(getattr(font, "path", family)), int(getattr(font, "index", 0)))
 
 
 @lru_cache(maxsize=64)
 def _fonts_for(text: str) -> tuple[Face, ...]:
-    """Return fonts of this machine that together have the characters of a text, preferred fonts first."""
+    """Return installed fonts, preferred ones first, that together have as many characters of the text as possible."""
     faces: list[Face] = []
     lacking = set(text)
     for face in sorted(find_faces(), key=_preference):
@@ -102,13 +102,16 @@ def _fonts_for(text: str) -> tuple[Face, ...]:
 
 
 def _preference(face: Face) -> tuple[int, bool, str]:
-    """Return a sort key: preferred fonts first, and plain fonts before bold and italic fonts."""
+    """Return a key for sorting fonts: first those in ``_FIRST``, and regular fonts before bold and italic ones."""
     place = _FIRST.index(face.name) if face.name in _FIRST else len(_FIRST)
     return place, "-" in face.name and not face.name.endswith("-Regular"), face.name
 
 
 class _TextGenerator(AbstractDataset):
-    """Base of both generators. Draws each text in a font with all its characters; warns once of missing characters."""
+    """Base class of `CharacterGenerator` and `WordGenerator`: draws each text in a font that has all its characters.
+
+    If no font has some character of the vocabulary, a warning is given once.
+    """
 
     def __init__(
         self,
@@ -148,11 +151,11 @@ class _TextGenerator(AbstractDataset):
         return tensor_from_pil(picture), target
 
     def _draw_sample(self, index: int) -> tuple[Image.Image, Any]:
-        """Return the image and the target of a sample."""
+        """Draw the sample at ``index``, and return (image, target)."""
         raise NotImplementedError
 
     def _face_for(self, text: str) -> Face:
-        """Choose a random font. If possible, it has all characters of the text."""
+        """Choose a random font that has all characters of the text. If there is none, choose among all fonts."""
         fitting = [face for face in self._faces if set(text) <= set(self._letters[face])]
         return random.choice(fitting or self._faces)
 
@@ -160,15 +163,16 @@ class _TextGenerator(AbstractDataset):
 class CharacterGenerator(_TextGenerator):
     """Images of single characters, to train classifiers.
 
-    The target of a sample is the index of its character in the vocabulary. The characters come in the order of the
-    vocabulary. Each is drawn in a random font; ``random.seed()`` makes the choice reproducible.
+    The target of a sample is the index of its character in the vocabulary. Samples go through the vocabulary in order,
+    and start again at its end. Each character is drawn in a random font. ``random.seed()`` makes the choice of fonts
+    reproducible.
 
     Args:
         vocab: The characters of the vocabulary.
         num_samples: Number of samples.
-        cache_samples: Whether to draw each character in each font in advance, and keep the images.
-        font_family: Name of an installed font, path of a font file, or a list of these. By default, fonts of this
-            machine that have the characters.
+        cache_samples: Whether to draw each character in each font when the dataset is created, and keep the images.
+        font_family: Name of an installed font, path of a font file, or a list of these. By default, installed fonts
+            that have characters of the vocabulary.
         img_transforms: Called with each sample, before ``sample_transforms``. It should change only the image.
         sample_transforms: Called with each sample, after ``img_transforms``.
 
@@ -206,17 +210,17 @@ class CharacterGenerator(_TextGenerator):
 class WordGenerator(_TextGenerator):
     """Images of words of random characters, to train text recognisers.
 
-    The target of a sample is its text. Each access generates a new word. Words are drawn with ``random``, so
-    ``random.seed()`` makes them reproducible, and then the same as in docTR.
+    The target of a sample is its text. Each access generates a new word with Python's ``random``. With the same
+    ``random.seed()``, the words are always the same, and they are also the same as in docTR.
 
     Args:
         vocab: The characters of the vocabulary.
         min_chars: Minimum number of characters in a word.
         max_chars: Maximum number of characters in a word.
         num_samples: Number of samples.
-        cache_samples: Whether to draw all words in advance and keep the images.
-        font_family: Name of an installed font, path of a font file, or a list of these. By default, fonts of this
-            machine that have the characters.
+        cache_samples: Whether to draw all words when the dataset is created, and keep the images.
+        font_family: Name of an installed font, path of a font file, or a list of these. By default, installed fonts
+            that have characters of the vocabulary.
         img_transforms: Called with each sample, before ``sample_transforms``. It should change only the image.
         sample_transforms: Called with each sample, after ``img_transforms``.
 

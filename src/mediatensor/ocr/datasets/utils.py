@@ -32,8 +32,8 @@ __all__ = [
 def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> str:
     """Rewrite a string with the characters of a vocabulary.
 
-    White space that is not in the vocabulary is dropped. Any other missing character loses its accents if the
-    vocabulary has the plain letter; otherwise it becomes ``unknown_char``.
+    White space that is not in the vocabulary is dropped. Any other character that is not in the vocabulary is replaced
+    by its letter without accents or, if the vocabulary does not have this letter either, by ``unknown_char``.
 
     Args:
         input_string: the text.
@@ -150,7 +150,8 @@ def encode_sequences(
         eos: the class that marks the end of a string. It must not be the class of a character.
         sos: the class that marks the start of a string. It must not be the class of a character.
         pad: the class that fills up a row. It must not be the class of a character.
-        dynamic_seq_length: whether rows are only as wide as the longest of them, with ``target_size`` as the maximum.
+        dynamic_seq_length: whether rows are only as wide as the longest string needs. ``target_size`` is then the
+            maximum width.
 
     Returns:
         The rows, int32 (N, width).
@@ -191,7 +192,8 @@ def convert_target_to_relative(
         target: The boxes, (N, 4) or (N, 4, 2); or a dict with these boxes as ``boxes``.
 
     Returns:
-        The image, and the target with relative boxes, float32, clipped to [0, 1]. A dict is copied rather than changed.
+        The image, and the target with boxes in fractions of the image size: float32, clipped to [0, 1]. If the target
+        is a dict, a new dict is returned.
 
     Raises:
         InvalidArgumentError: The boxes have another shape.
@@ -247,7 +249,8 @@ def pre_transform_multiclass(
         target: The N boxes in pixels, (N, 4) or (N, 4, 2), and the class of each.
 
     Returns:
-        The image, and for each class its relative boxes, float32, clipped to [0, 1]. Classes are in alphabetical order.
+        The image, and a dict from each class to its boxes in fractions of the image size: float32, clipped to [0, 1].
+        The classes are in alphabetical order.
 
     Raises:
         InvalidArgumentError: The numbers of classes and boxes differ, or the boxes have another shape.

@@ -1,7 +1,8 @@
 """The character sets of recognition networks: `VOCABS`.
 
-Names, characters and their order are the same as in docTR, so class ``i`` of a network trained with docTR is
-``vocab[i]``. There are also vocabularies of parts of languages (``"digits"``, ``"hebrew_vowels"``, ...).
+`VOCABS` maps the name of each vocabulary to its characters. Names, characters and their order are the same as in docTR.
+Class ``i`` of a network that was trained with docTR is therefore the character ``vocab[i]``. Besides languages, there
+are vocabularies such as ``"digits"`` and ``"hebrew_vowels"``, from which those of languages are composed.
 
 >>> from mediatensor.ocr.datasets.vocabs import VOCABS
 >>> len(VOCABS["french"]), VOCABS["french"][:12]
@@ -26,7 +27,10 @@ _MULTILINGUAL_SCRIPTS = (
 
 
 def _read_sections() -> dict[str, list[str]]:
-    """Return the lines of each section of ``vocabs.txt``, by section name. The file explains the sections."""
+    """Read ``vocabs.txt``, and return the lines of each section by the section's name.
+
+    The file explains its sections.
+    """
     sections: dict[str, list[str]] = {}
     for line in Path(__file__).with_name("vocabs.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
@@ -37,7 +41,11 @@ def _read_sections() -> dict[str, list[str]]:
 
 
 def _from_recipe(recipe: str, known: dict[str, str]) -> str:
-    """Expand a recipe: names of vocabularies in ``known``, code points, and ranges of code points, between spaces."""
+    """Return the characters that a recipe stands for.
+
+    A recipe is a list of parts, separated by spaces. Each part is a name in ``known``, a code point, or a range of code
+    points.
+    """
     characters = []
     for word in recipe.split():
         code_points = _CODE_POINTS.fullmatch(word)
@@ -50,7 +58,7 @@ def _from_recipe(recipe: str, known: dict[str, str]) -> str:
 
 
 def _build_vocabs() -> dict[str, str]:
-    """Build all vocabularies, by name. A vocabulary may refer to earlier ones."""
+    """Build all vocabularies, and return their characters by name. A vocabulary may be composed of earlier ones."""
     sections = _read_sections()
     vocabs = {
         "latex": "".join(sorted(set(string.ascii_letters + string.digits + "\\{}^_=+-<>()[]/.,| "))),

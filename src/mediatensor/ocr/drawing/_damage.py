@@ -1,4 +1,7 @@
-"""Damage to images by paper, light, scanners, fax, printers, cameras and compression; and warped sheets of paper."""
+"""Make clean images look damaged by paper, light, scanners, fax, printers, cameras or compression; and warp sheets.
+
+Each damage function takes an ``amount``, whose meaning and range depend on the function; see ``_DAMAGES``.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,16 @@ _TILE = (512, 1536)
 
 @cache
 def _grain() -> NDArray[np.float32]:
-    """Return Gaussian noise with standard deviation 1. It is cached, because a crop is faster than new noise."""
+    """Return Gaussian noise with standard deviation 1.
+
+    It is computed once, because cutting a part out of it is fast.
+    """
     return np.random.default_rng(1).standard_normal((*_TILE, 3), dtype=np.float32)
 
 
 @lru_cache(16)
 def _texture(number: int) -> NDArray[np.float32]:
-    """Return a paper texture in [-1, 1], with fine grain, fibres and uneven light."""
+    """Return the texture number ``number`` of paper: values in [-1, 1] for fine grain, fibres and uneven light."""
     rng = np.random.default_rng(100 + number)
     total = np.zeros(_TILE, np.float32)
     for cells, strength in ((4, 1.0), (16, 0.7), (128, 0.5), (512, 0.5))[number % 2 :]:
@@ -42,7 +48,10 @@ def _texture(number: int) -> NDArray[np.float32]:
 
 
 def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Random) -> NDArray[np.float32]:
-    """Return a random part of a texture. If the texture is too small, it is first extended by mirroring."""
+    """Cut a random part of size ``height`` x ``width`` out of ``source``.
+
+    If ``source`` is too small, it is first extended by mirroring.
+    """
     for axis, wanted in ((0, height), (1, width)):
         while source.shape[axis] < wanted:
             source = np.concatenate([source, np.flip(source, axis)], axis)
@@ -51,7 +60,7 @@ def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Rand
 
 
 def papered(size: tuple[int, int], color: Color, strength: float, rng: random.Random) -> Image.Image:
-    """Return a sheet of paper of size (width, height). Its pixels differ from ``color`` by up to ``strength``."""
+    """Return an image of blank paper, of size (width, height). Levels differ from ``color`` by up to ``strength``."""
     if strength <= 0:
         return Image.new("RGB", size, color)
     levels = _tile(_texture(rng.randrange(8)), size[1], size[0], rng)[..., None] * strength
@@ -67,7 +76,7 @@ def _levels(image: Image.Image) -> NDArray[np.float32]:
 
 
 def _motion(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Imitate camera shake: average two shifted copies of the image."""
+    """Imitate camera shake: average two copies of the image, up to ``amount`` pixels apart in each direction."""
     across, down = rng.uniform(-amount, amount), rng.uniform(-amount, amount)
     ways = [(across * part, down * part) for part in (-0.5, 0.5)]
     moved = [
@@ -89,7 +98,7 @@ def _jpeg(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _video(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Imitate video at a low bit rate: halve the colour resolution, then compress as JPEG of low quality."""
+    """Imitate video of a low bit rate: halve the colour resolution, then compress as JPEG with quality ``amount``."""
     y, cb, cr = image.convert("YCbCr").split()
     half = (max(1, image.width // 2), max(1, image.height // 2))
     cb, cr = (plane.resize(half).resize(image.size, Image.Resampling.BILINEAR) for plane in (cb, cr))
@@ -97,7 +106,7 @@ def _video(image: Image.Image, amount: float, rng: random.Random) -> Image.Image
 
 
 def _small(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Lower the resolution: shrink the image by a factor, and enlarge it again."""
+    """Imitate a low resolution: shrink the image by the factor ``amount``, then enlarge it to the old size."""
     size = (max(8, round(image.width / amount)), max(8, round(image.height / amount)))
     ways = [Image.Resampling.BILINEAR, Image.Resampling.BICUBIC, Image.Resampling.LANCZOS, Image.Resampling.NEAREST]
     small = image.resize(size, rng.choice(ways[:3]))
@@ -105,7 +114,7 @@ def _small(image: Image.Image, amount: float, rng: random.Random) -> Image.Image
 
 
 def _fax(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Make the image black and white: add noise, then apply a threshold between ink and paper."""
+    """Imitate a fax: add noise of strength ``amount``, then turn each pixel black or white by a threshold."""
     levels = _levels(image.convert("L"))
     low, high = np.quantile(levels[:: max(1, levels.shape[0] // 64)], (0.01, 0.99))
     levels = levels + _tile(_grain(), image.height, image.width, rng)[..., 0] * amount
@@ -114,7 +123,7 @@ def _fax(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _thermal(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Imitate a thermal printer: make some rows and columns weaker."""
+    """Imitate the print of a worn thermal printer: make some rows and columns of the image paler."""
     height, width = image.height, image.width
     rows = np.array(_tile(_grain(), height, 1, rng)[:, :, :1])
     columns = np.array(_tile(_grain(), 1, width, rng)[:, :, :1])
@@ -125,7 +134,7 @@ def _thermal(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Add thin lines across the whole image, as from dust on the glass of a scanner."""
+    """Add thin lines across the whole image, as dust on the glass of a scanner causes. ``amount`` is their strength."""
     levels = _levels(image).copy()
     for _ in range(rng.randint(1, 3)):
         if rng.random() < 0.5:
@@ -138,7 +147,10 @@ def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _shadow(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Darken one side of the image, with a soft edge or gradually."""
+    """Darken one side of the image by up to the share ``amount``.
+
+    The shadow has a soft edge, or increases gradually.
+    """
     angle, width, height = rng.uniform(0, 6.3), image.width, image.height
     x, y = np.linspace(-1, 1, width, dtype=np.float32), np.linspace(-1, 1, height, dtype=np.float32)
     way = x[None] * np.float32(np.cos(angle)) + y[:, None] * np.float32(np.sin(angle))
@@ -169,7 +181,10 @@ _DAMAGES: dict[str, tuple[Callable[[Image.Image, float, random.Random], Image.Im
 
 
 def damaged(image: Image.Image, steps: tuple[tuple[str, float], ...], rng: random.Random) -> Image.Image:
-    """Apply damage to an image. Each step is a pair of a name and an amount."""
+    """Apply several kinds of damage to an image, one after the other.
+
+    Each step is (name, amount), where the name is a key of ``_DAMAGES``.
+    """
     for name, amount in steps:
         image = _DAMAGES[name][0](image, amount, rng)
     return image
@@ -191,14 +206,14 @@ STYLES = (*_STEPS, "mixed")
 
 
 def chosen_style(rng: random.Random, style: str, weights: Mapping[str, int]) -> str:
-    """Return ``style``, or a random key of ``weights`` if it is ``"mixed"``."""
+    """Return ``style`` or, if it is ``"mixed"``, a random key of ``weights``, chosen with these weights."""
     if style not in STYLES:
         raise InvalidArgumentError(f"style is {style!r}; accepted: {', '.join(STYLES)}")
     return rng.choices(list(weights), list(weights.values()))[0] if style == "mixed" else style
 
 
 def random_damage(rng: random.Random, style: str, em_px: float) -> tuple[tuple[str, float], ...]:
-    """Return random damage steps of a style. Letters smaller than 32 pixels get less damage."""
+    """Return random steps for `damaged` that suit a style. Text with an em of less than 32 pixels gets less damage."""
     steps, share = [], min(1.0, em_px / 32)
     for name, chance in _STEPS[style]:
         if rng.random() < chance:
@@ -226,11 +241,15 @@ _STEP = 16
 
 @dataclass(frozen=True)
 class Warp:
-    """A map from a flat sheet to an image of the same size, (width, height).
+    """The way in which a flat sheet of paper appears in a photograph or scan: smaller, rotated, tilted and bent.
 
-    ``scale`` is the size of the sheet as a share of the image. ``degrees`` is its counter-clockwise rotation. ``tilt``
-    is the loss of scale from one side to the other, as a share, across the width and across the height. ``curl`` is the
-    distance in pixels by which the middle of each row of the sheet is lower than the ends of the row.
+    Attributes:
+        size: (width, height) in pixels of the flat sheet, and also of the image that shows it.
+        degrees: Counter-clockwise rotation of the sheet.
+        scale: Size of the sheet in the image, as a share of the image size.
+        tilt: Perspective across the width and across the height: how much smaller one side appears than the opposite
+            side, as a share.
+        curl: How many pixels the middle of each row of the sheet is lower than the ends of the row.
     """
 
     size: tuple[int, int]
@@ -240,7 +259,7 @@ class Warp:
     curl: float = 0.0
 
     def sources(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map points (..., 2) of the image to points of the sheet."""
+        """Map points (..., 2) of the image back to the points of the flat sheet that appear there."""
         width, height = self.size
         middle = np.array([width / 2, height / 2])
         cosine, sine = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))
@@ -252,7 +271,10 @@ class Warp:
         return np.asarray(seen, np.float64)
 
     def moved(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map points of the sheet to points of the image, by fixed-point iteration."""
+        """Map points (..., 2) of the flat sheet to where they appear in the image.
+
+        This inverts `sources` by iteration.
+        """
         moved = points.copy()
         for _ in range(60):
             away = points - self.sources(moved)
@@ -262,7 +284,10 @@ class Warp:
         return moved
 
     def moved_polygons(self, polygons: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return quads (N, 4, 2) that enclose polygons after the warp, even if it bends their long sides."""
+        """Return quads (N, 4, 2) around the places where ``polygons`` (N, 4, 2) of the sheet appear in the image.
+
+        If the sheet curls, the long sides of a polygon become curved. The quad is then enlarged to include the curves.
+        """
         corners = self.moved(polygons)
         if not self.curl or not len(polygons):
             return corners
@@ -278,7 +303,7 @@ class Warp:
         return corners
 
     def applied(self, image: Image.Image, background: Image.Image) -> Image.Image:
-        """Render the warped sheet in front of a background."""
+        """Draw ``image``, the flat sheet, as this warp shows it, over ``background``."""
         width, height = self.size
         x = np.linspace(0, width, max(2, width // _STEP) + 1)
         y = np.linspace(0, height, max(2, height // _STEP) + 1)
@@ -296,7 +321,7 @@ class Warp:
 
 
 def random_warp(rng: random.Random, style: str, size: tuple[int, int]) -> Warp | None:
-    """Return a random warp for a style; ``None`` to leave the sheet flat."""
+    """Return a random warp that suits a style, or ``None`` if the sheet should stay flat."""
     if style == "camera":
         tilt = (rng.gauss(0, 0.08), rng.gauss(0, 0.08))
         curl = rng.gauss(0, 0.012) * size[1] if rng.random() < 0.6 else 0.0

@@ -1,4 +1,4 @@
-"""Find the font faces of this machine, and the characters that each face can draw."""
+"""Find the font faces that are installed on this machine, and the characters that each face can draw."""
 
 from __future__ import annotations
 
@@ -47,24 +47,25 @@ class Face:
 
     @property
     def family(self) -> str:
-        """The name up to its first hyphen. All faces of one design have the same family."""
+        """The name up to its first hyphen. Regular, bold and italic faces of the same design share a family."""
         return self.name.partition("-")[0]
 
     def at(self, pixels: float) -> ImageFont.FreeTypeFont:
-        """Open the face at an em size in pixels, which is rounded, and at least 4."""
+        """Open the face with an em of ``pixels``, which is rounded to a whole number of at least 4."""
         return _opened(self.file, self.index, max(4, round(pixels)))
 
     def has(self, text: str) -> bool:
-        """Return whether the face can draw a text, that is, has a glyph for every character except white space.
+        """Return whether the face has a glyph for every character of a text, ignoring white space.
 
-        If letters of the script join or move, Pillow must also have Raqm.
+        In scripts such as Arabic and Devanagari, letters join or change places, which Pillow supports only with the
+        Raqm library. Without Raqm, the result is ``False`` for text in these scripts.
         """
         wanted = {ord(character) for character in text if not character.isspace()}
         return wanted <= _characters(self.file, self.index) and (_can_shape() or not _SHAPED.search(text))
 
 
 def is_shaped(text: str) -> bool:
-    """Return whether letters of the text join or move. Such a text cannot be drawn letter by letter."""
+    """Return whether the text has letters that join or change places, so that it cannot be drawn letter by letter."""
     return _SHAPED.search(text) is not None
 
 
@@ -85,7 +86,7 @@ def _opened(file: str, index: int, pixels: int) -> ImageFont.FreeTypeFont:
 
 @cache
 def _characters(file: str, index: int) -> frozenset[int]:
-    """Return the code points that a face maps to glyphs. If the file is not a readable font, return an empty set."""
+    """Return the code points for which a face has glyphs, or an empty set if ``file`` is not a readable font."""
     if not file:
         return frozenset(range(0x21, 0x7F))
     try:
@@ -105,7 +106,10 @@ def _characters(file: str, index: int) -> frozenset[int]:
 
 
 def _mapped(table: bytes) -> Iterable[int]:
-    """Yield the code points in a ``cmap`` table: in its subtable of format 12 (32 bits), or else 4 (16 bits)."""
+    """Yield the code points in ``table``, the ``cmap`` table of a font.
+
+    They are read from a subtable of format 12 (32 bits) or, if there is none, of format 4 (16 bits).
+    """
     subtables = {}
     for number in range(struct.unpack_from(">H", table, 2)[0]):
         platform, encoding, offset = struct.unpack_from(">HHI", table, 4 + 8 * number)
@@ -139,11 +143,13 @@ def find_faces(fonts: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] 
     """Find font faces, sorted by name.
 
     Args:
-        fonts: A font file or folder, or several. ``None`` searches the usual folders of Linux, macOS and Windows, and
-            matplotlib's fonts if it is installed. If nothing is found there, the result is Pillow's built-in face.
+        fonts: A font file or folder, or several of them. ``None`` searches the font folders of Linux, macOS or Windows,
+            and also matplotlib's fonts if it is installed. If no font is found there, the result is Pillow's built-in
+            face.
 
     Returns:
-        One face for each TrueType or OpenType file. If ``fonts`` is ``None``, fonts of symbols and images are left out.
+        One face for each TrueType or OpenType file (the first face of a collection). If ``fonts`` is ``None``, fonts of
+        symbols and images are left out.
 
     Raises:
         FileNotFoundError: if a path does not exist or contains no fonts.
@@ -200,12 +206,15 @@ def _families(faces: tuple[Face, ...]) -> tuple[tuple[Face, ...], ...]:
 
 @lru_cache(64)
 def _faces_with(characters: str, faces: tuple[Face, ...]) -> tuple[Face, ...]:
-    """Return those faces that have all of the characters."""
+    """Return only those ``faces`` that can draw all ``characters``."""
     return tuple(face for face in faces if face.has(characters))
 
 
 def random_face(rng: random.Random, text: str, faces: Sequence[Face] | None = None) -> Face | None:
-    """Return a random face that has all characters of a text, or ``None``. All families are equally likely."""
+    """Return a random face that has all characters of a text, or ``None`` if there is no such face.
+
+    A family is drawn first, then one of its faces, so large families are not preferred.
+    """
     known = _installed() if faces is None else tuple(faces)
     families = _families(known)
     for _ in range(40):
@@ -228,7 +237,10 @@ _FIXED = re.compile(r"mono|courier|typewriter|consol|fixed|cursor", re.IGNORECAS
 def upright_face(
     rng: random.Random, text: str, faces: Sequence[Face] | None = None, fixed: bool = False
 ) -> Face | None:
-    """Return a random upright face of regular weight; ``None`` if there is none. ``fixed`` prefers monospaced faces."""
+    """Return a random face that has all characters of a text, or ``None`` if there is no such face.
+
+    Upright faces of regular weight and, with ``fixed``, monospaced faces are preferred.
+    """
     known = _installed() if faces is None else tuple(faces)
     plain = tuple(face for face in known if not _WEIGHTS.search(face.name)) or known
     typed = tuple(face for face in plain if _FIXED.search(face.name) and face.has(text)) if fixed else ()
@@ -236,7 +248,7 @@ def upright_face(
 
 
 def bold_of(face: Face, faces: tuple[Face, ...] | None = None) -> Face:
-    """Return the bold face of the same family; if there is none, the face itself."""
+    """Return the bold face of the same family, or ``face`` itself if the family has no bold face."""
     known = _installed() if faces is None else faces
     bold_faces = [other for other in known if other.family == face.family and _BOLD.search(other.name)]
     exact = [other for other in bold_faces if other.name.lower().endswith("-bold")]

@@ -1,4 +1,4 @@
-"""Draw single lines of text, cropped in the way of a text detector."""
+"""Draw single lines of text, cropped as tightly or loosely as a text detector would crop them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LineLook:
         ink: Colour of the text.
         paper: Colour of the background.
         texture: Variation of the paper's brightness, in levels from 0 to 255.
-        slant: How far letters lean to the right, as a share of their height.
+        slant: How far the top of letters leans to the right, as a share of their height.
         tracking: Space to add after every letter, in em.
         weight_px: How much to thicken strokes, in pixels.
         stretch: Width of the letters, as a share of their natural width.
@@ -35,12 +35,12 @@ class LineLook:
             cuts off ink.
         turn: Rotation, counter-clockwise, in degrees.
         curl: How much higher the middle of the line is than its ends, in em.
-        above: The text of the line above, whose ink may reach into the crop.
-        below: The text of the line below.
+        above: The text of the line above. Parts of its letters may be visible at the top of the image.
+        below: The text of the line below. Parts of its letters may be visible at the bottom of the image.
         leading: Distance between the baselines of consecutive lines, in em.
         rule: ``""``, ``"underline"``, ``"strike"``, ``"box"`` or ``"dotted"``.
-        damage: Pairs of a name and an amount, to apply in order. Names are blur, contrast, fax, jpeg, motion, noise,
-            shadow, sharpen, small, streaks, thermal and video.
+        damage: Damage to apply to the drawn image, as a sequence of (name, amount). Names are blur, contrast, fax,
+            jpeg, motion, noise, shadow, sharpen, small, streaks, thermal and video.
 
     Example:
         >>> import random
@@ -86,7 +86,7 @@ class DrawnLine:
 
 
 def as_random(rng: random.Random | np.random.Generator) -> random.Random:
-    """Return the generator as a `random.Random`. One draw from a NumPy Generator gives its seed."""
+    """Return ``rng`` as a `random.Random`. For a NumPy Generator, a new one is seeded with one number drawn from it."""
     return rng if isinstance(rng, random.Random) else random.Random(int(rng.integers(2**63)))
 
 
@@ -105,7 +105,7 @@ def draw_line(
 
     Args:
         text: The text, without line breaks.
-        rng: The random generator. A NumPy Generator advances by one draw.
+        rng: The random generator. From a NumPy Generator, only a seed is drawn.
         face: The font face; ``None`` picks one of ``faces`` that has all characters of the text.
         look: The look of the line; ``None`` picks a random look of the style.
         style: One of `STYLES`.
@@ -150,12 +150,12 @@ def draw_random_line(
     The same arguments and the same state of ``rng`` give the same line, on a machine with the same fonts.
 
     Args:
-        rng: The random generator. A NumPy Generator advances by one draw.
-        languages: Keys of `TEXTS`; each is equally likely.
+        rng: The random generator. From a NumPy Generator, only a seed is drawn.
+        languages: Keys of `TEXTS`. Each line is in one of these languages, all equally likely.
         characters: The characters that the text may contain, in addition to spaces; ``None`` means all characters.
         faces: The faces to choose from; ``None`` means all faces of the machine, see `find_faces`.
         style: One of `STYLES`.
-        texts: Your own lines. Parts of them are drawn instead of texts of the languages; see `read_texts`.
+        texts: Your own lines of text, from which parts are drawn instead of the built-in texts; see `read_texts`.
 
     Raises:
         InvalidArgumentError: if no face has the characters of the text, or an argument is invalid.
@@ -184,7 +184,11 @@ def draw_random_line(
 
 
 def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tuple[int, int]]:
-    """Return the ink mask of a text, and the position of its top left corner relative to the start of the baseline."""
+    """Draw a text without background, and return (mask, position).
+
+    The mask is 255 where there is ink, and is cropped to the ink. The position (left, top) is where its top left corner
+    lies, relative to the point where the baseline starts.
+    """
     font = face.at(look.em_px)
     if look.tracking and not is_shaped(text):
         x, places = 0.0, []
@@ -207,7 +211,7 @@ def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tupl
 
 
 def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.Image:
-    """Render the line without damage, cropped in the way of a text detector."""
+    """Draw the line on paper, cropped as a text detector would crop it. Damage is not applied yet."""
     em = look.em_px
     mask, (left, top) = _text_mask(text, face, look)
     border = math.ceil(0.7 * em) + 2
@@ -255,7 +259,7 @@ def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.
 
 
 def _warp(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
-    """Slant, rotate and curl a line around the middle of its baseline."""
+    """Slant, rotate and curl the line that is drawn on ``canvas``. ``baseline`` is the y of its baseline."""
     if look.slant or look.turn:
         turn, middle = math.tan(math.radians(look.turn)), canvas.width / 2
         # Map from the result to the source: x depends on the row (slant), y on the column (turn).
@@ -275,7 +279,7 @@ def _warp(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
 
 
 def _colors(rng: random.Random, style: str) -> tuple[Color, Color]:
-    """Return an ink colour and a paper colour with enough contrast to read."""
+    """Return random colours (ink, paper) that suit a style and contrast enough for the text to be readable."""
     if style == "clean":
         return (0, 0, 0), (255, 255, 255)
     if style in ("screen", "video"):
@@ -306,7 +310,7 @@ def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") 
     """Return a random look of a line.
 
     Args:
-        rng: The random generator. A NumPy Generator advances by one draw.
+        rng: The random generator. From a NumPy Generator, only a seed is drawn.
         style: ``"clean"`` (black on white without damage), ``"print"``, ``"scan"``, ``"fax"``, ``"receipt"``,
             ``"camera"``, ``"screen"``, ``"video"``, or ``"mixed"`` for a random style.
 

@@ -1,6 +1,6 @@
-"""Draw random pages with ground truth, warped and damaged as a scanner, fax, camera or file would.
+"""Draw random pages with ground truth, warped and damaged as if they had been scanned, faxed or photographed.
 
-Layouts are letters, forms, receipts, tables, columns, reports, slides, captions and empty pages.
+The kinds of pages are letters, forms, receipts, tables, columns, reports, slides, captions and empty pages.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def _heading(sheet: Sheet, x: float, y: float, width: float, kind: str, factor: 
 
 
 def _texts(sheet: Sheet, x: float, y: float, width: float, stop: float, count: int, align: str, font: Font) -> float:
-    """Write ``count`` paragraphs of sentences, and return the baseline of the next paragraph."""
+    """Write up to ``count`` paragraphs of random sentences, and return the baseline for whatever comes next.
+
+    Nothing is written below y = ``stop``.
+    """
     gap, leading = sheet.em * sheet.rng.choice([0.3, 0.8, 1.0]), sheet.rng.uniform(1.25, 1.5)
     for _ in range(count):
         if y > stop:
@@ -66,7 +69,10 @@ def _texts(sheet: Sheet, x: float, y: float, width: float, stop: float, count: i
 
 
 def _items(sheet: Sheet, x: float, y: float, width: float, stop: float, font: Font, count: int) -> float:
-    """Write a list with bullets or numbers, and return the baseline of the next paragraph."""
+    """Write a list of up to ``count`` items with bullets or numbers, and return the baseline for whatever comes next.
+
+    Nothing is written below y = ``stop``.
+    """
     rng = sheet.rng
     bullet = rng.choice([mark for mark in ("•", "\u2013", "-", "*", "▪", "1.", "a)", "(1)") if sheet.body.has(mark)])
     for number in range(count):
@@ -81,7 +87,7 @@ def _items(sheet: Sheet, x: float, y: float, width: float, stop: float, font: Fo
 
 
 def _figure(sheet: Sheet, x: float, y: float, width: float, height: float) -> float:
-    """Draw an image with its caption below or above, and return the baseline of the next paragraph."""
+    """Draw an image with its caption below or above it, and return the baseline for whatever comes next."""
     small = sheet.body.at(sheet.em * 0.88)
     text = f"{sheet.phrase(1, 1)} {sheet.rng.randint(1, 20)}: {sheet.sentence()}"
     if sheet.rng.random() < 0.25:
@@ -389,7 +395,7 @@ def draw_slide(sheet: Sheet) -> None:
 
 
 def draw_caption(sheet: Sheet) -> None:
-    """Draw a photograph with a caption over it, as in films and news."""
+    """Draw a photograph with a caption over it, like a frame of a film or of television news."""
     rng, em = sheet.rng, sheet.em
     with sheet.region("Picture"):
         sheet.picture(0, 0, sheet.width, sheet.height, chart=False)
@@ -409,7 +415,7 @@ def draw_caption(sheet: Sheet) -> None:
 
 
 def draw_empty(sheet: Sheet) -> None:
-    """Draw empty paper, with or without holes, rules and a crease."""
+    """Draw a sheet of paper without text. It may have punched holes, ruled lines or a crease."""
     rng, em = sheet.rng, sheet.em
     if rng.random() < 0.4:
         for share in (0.4, 0.6):
@@ -465,13 +471,13 @@ def draw_random_page(
     The same arguments and the same state of ``rng`` give the same page, on a machine with the same fonts.
 
     Args:
-        rng: The random generator. A NumPy Generator advances by one draw.
+        rng: The random generator. From a NumPy Generator, only a seed is drawn.
         kind: One of `PAGE_KINDS`.
         languages: Keys of `TEXTS`. The page uses one of these languages.
         size: (width, height) in pixels; ``None`` means the usual paper size of the kind at a random resolution.
         faces: The faces to choose from; ``None`` means all faces of the machine, see `find_faces`.
         style: One of `STYLES`; ``"mixed"`` picks a random style that suits the kind.
-        texts: Your own lines, to draw instead of sentences of the language; see `read_texts`.
+        texts: Your own lines of text, which are drawn instead of the built-in sentences; see `read_texts`.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, or no face has the letters of the language.
@@ -532,7 +538,7 @@ def draw_random_page(
 
 
 def _colors(rng: random.Random, kind: str, style: str) -> tuple[Color, Color]:
-    """Return the ink colour and the paper colour."""
+    """Return random colours (ink, paper) that suit the kind of page and the style."""
     if kind == "slide" and rng.random() < 0.4:
         return near(rng, (240, 240, 240), 15), near(rng, rng.choice([(20, 30, 60), (15, 15, 15), (10, 70, 80)]), 12)
     dark = rng.choice([0, 0, 15, 35, 60])

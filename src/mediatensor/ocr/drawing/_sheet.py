@@ -1,4 +1,4 @@
-"""A sheet of paper that records which words, lines, regions and tables are drawn on it."""
+"""A sheet of paper to draw a page on. It records the ground truth: the words, lines, regions and tables drawn on it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Font = ImageFont.FreeTypeFont
 
 
 class Sheet:
-    """A sheet of paper for layouts to draw on. Lengths are in pixels.
+    """A sheet of paper on which a random page is drawn. All lengths are in pixels.
 
     Attributes:
-        em: Size of the running text.
-        body, strong, fixed: Faces of the running text, of headings, and of typed or machine-printed values.
+        em: Font size of the running text.
+        body, strong, fixed: Font faces of the running text, of headings, and of typed or machine-printed values.
         accent: A colour for headings, rules and fills.
     """
 
@@ -63,7 +63,10 @@ class Sheet:
         self._pen = ImageDraw.Draw(paper)
 
     def fitting(self, make: Callable[[], str]) -> str:
-        """Call ``make`` until the body face can draw its text. After six calls, drop the characters it cannot draw."""
+        """Call ``make`` repeatedly until it returns a text that the face `body` can draw, and return this text.
+
+        After six calls, return the last text without the characters that the face cannot draw.
+        """
         for _ in range(6):
             text = make().strip()
             if text and self.body.has(text):
@@ -71,11 +74,11 @@ class Sheet:
         return "".join(letter for letter in text if self.body.has(letter)).strip() or "0"
 
     def sentence(self) -> str:
-        """Return a line of the user's texts; without such texts, a sentence of the language."""
+        """Return a random line of the user's own texts or, if there are none, a sentence in the sheet's language."""
         return self.fitting(lambda: sentence_of(self.rng, self.language, self.texts))
 
     def phrase(self, low: int = 1, high: int = 3) -> str:
-        """Return ``low`` to ``high`` words of the user's texts; without such texts, of the language."""
+        """Return ``low`` to ``high`` random words of the user's own texts or, if there are none, of the language."""
         words = self.rng.choice(self.texts).split() if self.texts else words_of(self.language)
         joint = " " if self.texts or is_spaced(self.language) else ""
         count = self.rng.randint(low, high)
@@ -83,7 +86,10 @@ class Sheet:
         return text[:1].upper() + text[1:] if self.body.has(text[:1].upper()) else text
 
     def value(self, *kinds: str) -> str:
-        """Return a random value of one of ``kinds``; see `random_value` for the kinds."""
+        """Return a random value, such as a date or a price.
+
+        ``kinds`` are the kinds to choose from; see `random_value`.
+        """
         return self.fitting(lambda: random_value(self.rng, self.rng.choice(kinds), self.language))
 
     @contextmanager
@@ -97,7 +103,7 @@ class Sheet:
         self._lines, self._boxes = lines, boxes
 
     def belongs(self, left: float, top: float, right: float, bottom: float) -> None:
-        """Extend the current region so that it includes a box."""
+        """Enlarge the current region so that it includes this box, even if the box contains no text."""
         self._boxes.append(box_polygon(left, top, right, bottom))
 
     def write(
@@ -112,9 +118,10 @@ class Sheet:
         width: float = 0.0,
         outlined: bool = False,
     ) -> DrawnPageLine:
-        """Write a line. Its baseline is at ``y``; its start, centre or end, according to ``align``, is at ``x``.
+        """Write a line of text with its baseline at ``y``, and return its ground truth.
 
-        With a width, spaces are widened until the line fills it. Outlined letters have black edges.
+        ``x`` is the left end of the line, its centre or its right end, depending on ``align``. If ``width`` is given,
+        the spaces are widened to fill it. If ``outlined``, letters have black edges.
         """
         parts = text.split(" ")
         lengths = [font.getlength(part) for part in parts]
@@ -150,7 +157,7 @@ class Sheet:
         return box_polygon(place[0] + edges[0], place[1] + edges[1], place[0] + edges[2], place[1] + edges[3])
 
     def broken(self, text: str, width: float, font: Font) -> list[str]:
-        """Break a text into lines of at most this width. Wider words are cut off."""
+        """Break a text into lines that are at most ``width`` wide. A word that is wider than a line is cut off."""
         spaced = is_spaced(self.language) or " " in text
         joint, lines, line = " " if spaced else "", list[str](), ""
         for part in text.split() if spaced else text:
@@ -164,7 +171,7 @@ class Sheet:
         return [*lines, line]
 
     def cut(self, text: str, width: float, font: Font) -> str:
-        """Return as much of the beginning of a text as fits into one line of this width."""
+        """Return the beginning of a text, as far as it fits into one line of this width."""
         return self.broken(text, width, font)[0]
 
     def paragraph(
@@ -181,10 +188,10 @@ class Sheet:
         ink: Color | None = None,
         indent: float = 0.0,
     ) -> float:
-        """Write a text in lines of this width, and return the baseline of the next line.
+        """Write a text in lines that are at most ``width`` wide, and return the baseline for the line after it.
 
         ``align`` is left, right, centre or justify. Lines whose baseline would be below ``stop`` are left out.
-        ``indent`` moves all lines except the first to the right.
+        ``indent`` is the extra margin on the left of all lines but the first.
         """
         step = leading * font.size
         lines = self.broken(text, width - indent, font)
@@ -205,7 +212,7 @@ class Sheet:
         self._pen.line(edges, fill=color or self.ink, width=max(1, round(width)))
 
     def dots(self, x0: float, x1: float, y: float) -> None:
-        """Draw a dotted line, as on forms to write on."""
+        """Draw a dotted line, like those on forms that are to be filled in by hand."""
         step = max(3, round(self.em / 5))
         for x in range(round(x0), round(x1), step):
             self._pen.rectangle((x, round(y), x + step // 4, round(y) + step // 4), fill=self.ink)
@@ -240,14 +247,17 @@ class Sheet:
         self._pen.line(points, fill=near(self.rng, (25, 35, 110), 20), width=max(1, round(self.em / 10)), joint="curve")
 
     def tinted(self, share: float) -> Color:
-        """Return a colour between the paper and the accent."""
+        """Mix the colour of the paper with `accent`. ``share`` is the share of `accent`, from 0 to 1."""
         pixel = self.canvas.getpixel((self.width // 2, min(3, self.height - 1)))
         paper = pixel if isinstance(pixel, tuple) else (255, 255, 255)
         red, green, blue = (round(p + (a - p) * share) for p, a in zip(paper[:3], self.accent, strict=True))
         return red, green, blue
 
     def picture(self, x0: float, y0: float, x1: float, y1: float, *, chart: bool | None = None) -> None:
-        """Draw a photograph, or a chart without words."""
+        """Draw a random photograph, or a random chart without text if ``chart`` is true.
+
+        ``None`` leaves the choice to chance.
+        """
         left, top, width, height = round(x0), round(y0), max(8, round(x1 - x0)), max(8, round(y1 - y0))
         rng = self.rng
         self.belongs(left, top, left + width, top + height)
@@ -294,7 +304,10 @@ class _Cell:
 
 
 def draw_random_table(sheet: Sheet, left: float, y: float, width: float, stop: float, max_rows: int = 14) -> float:
-    """Draw a table of random content between ``y`` and ``stop``, and return the y of its bottom."""
+    """Draw a table with random content, and return the y of its bottom.
+
+    ``y`` is the top of the table. Rows that would end below ``stop`` are left out.
+    """
     rng = sheet.rng
     num_columns = max(2, min(rng.randint(2, 7), int(width / (5 * sheet.em))))
     kinds = ["words", *rng.choices(list(_COLUMNS), list(_COLUMNS.values()), k=num_columns - 1)]
@@ -354,10 +367,13 @@ def draw_grid(
     font: Font | None = None,
     head: Font | None = None,
 ) -> float:
-    """Draw table rows between vertical ``edges``, and return the y of the bottom. Rows below ``stop`` are left out.
+    """Draw the rows of a table, and return the y of the bottom of the last row that was drawn.
 
-    ``look`` is ruled, rows (rules between rows), book (rules at the top, at the bottom and under the head), zebra or
-    open.
+    ``edges`` are the x of all vertical lines between and around the columns. ``y`` is the top. Rows that would end
+    below ``stop`` are left out. ``rows`` maps, for each row, the index of a column to the cell that starts there.
+
+    ``look`` is one of: ``"ruled"`` (lines around all cells), ``"rows"`` (lines between rows), ``"book"`` (lines at the
+    top, at the bottom and under the head), ``"zebra"`` (every other row filled), ``"open"`` (no lines).
     """
     rng = sheet.rng
     font = font or sheet.body.at(sheet.em * 0.92)
@@ -412,5 +428,5 @@ def draw_grid(
 
 
 def plain_row(texts: list[str], aligns: list[str]) -> dict[int, _Cell]:
-    """Return a table row in which each cell covers one column."""
+    """Return a row for `draw_grid` with one cell in each column. ``aligns`` are their alignments."""
     return {at: _Cell(text, align=align) for at, (text, align) in enumerate(zip(texts, aligns, strict=True))}

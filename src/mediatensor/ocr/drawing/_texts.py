@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - letters of many scripts
-"""Texts to draw: sentences by language, and random lines that look plausible."""
+"""Texts to draw: sentences in many languages, and random lines that look plausible."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def is_spaced(language: str) -> bool:
 
 
 def texts_of(language: str) -> tuple[str, ...]:
-    """Return the sentences of a language.
+    """Return all built-in sentences in a language.
 
     Args:
         language: A key of `TEXTS`, such as ``"de"``.
 
     Raises:
-        InvalidArgumentError: if the language has no texts.
+        InvalidArgumentError: if there are no sentences in this language.
 
     Example:
         >>> from mediatensor.ocr.drawing import texts_of
@@ -68,7 +68,7 @@ def texts_of(language: str) -> tuple[str, ...]:
 
 
 def read_texts(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    r"""Read the lines of your own text file, for ``texts=``.
+    r"""Read the lines of a text file, to be passed as the argument ``texts`` of functions such as `draw_random_page`.
 
     Args:
         path: A UTF-8 file. Empty lines are left out.
@@ -88,7 +88,7 @@ _AROUND = "«»„“”‚‘’'\"(),.;:!?·–—…、。「」"
 
 @cache
 def words_of(language: str) -> tuple[str, ...]:
-    """Return the words in a language's sentences, without the punctuation around them."""
+    """Return the words that occur in the built-in sentences of a language, without the punctuation around them."""
     text = " ".join(texts_of(language))
     parts = text.split() if is_spaced(language) else [text[at : at + 3] for at in range(0, len(text) - 2, 2)]
     return tuple(dict.fromkeys(word for part in parts if (word := part.strip(_AROUND))))
@@ -96,14 +96,17 @@ def words_of(language: str) -> tuple[str, ...]:
 
 @cache
 def letters_of(language: str) -> str:
-    """Return the letters in a language's sentences, both small and capital."""
+    """Return the letters that occur in the built-in sentences of a language, both as small and as capital letters."""
     text = "".join(texts_of(language))
     return "".join(sorted({c for c in text + text.upper() + text.lower() if c.isalpha() and len(c) == 1}))
 
 
 @cache
 def _followers(language: str) -> dict[str, str]:
-    """Return, for each pair of letters, the letters that follow it in words of the language. Spaces mark word ends."""
+    """Return which letters may come after each pair of letters: a dict from the pair to the letters seen after it.
+
+    A letter that often comes after a pair is repeated as often. Spaces stand for the start and the end of words.
+    """
     followers: dict[str, str] = {}
     for word in words_of(language):
         if word.isalpha():
@@ -114,7 +117,10 @@ def _followers(language: str) -> dict[str, str]:
 
 
 def _invent_word(rng: random.Random, language: str) -> str:
-    """Invent a word from letter sequences of the language. One word in five has random letters instead."""
+    """Invent a word that looks like a word of the language.
+
+    In one case out of five, its letters are entirely random.
+    """
     followers, word = _followers(language), "  "
     if rng.random() < 0.2 or "  " not in followers:
         return "".join(rng.choices(letters_of(language), k=rng.randint(2, 8)))
@@ -127,7 +133,7 @@ def _invent_word(rng: random.Random, language: str) -> str:
 
 
 def capitals(text: str, language: str) -> str:
-    """Return the text in capital letters. In Turkish and Azerbaijani, the capital of i keeps the dot."""
+    """Return the text in capital letters. In Turkish and Azerbaijani, i becomes İ, with a dot."""
     return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
 
 
@@ -279,12 +285,15 @@ _VALUES: dict[str, Callable[[random.Random, str], str]] = {
 
 
 def random_value(rng: random.Random, kind: str, language: str) -> str:
-    """Return a random value of a kind: address, amount, code, date, number or price."""
+    """Return a random value of the given ``kind``: address, amount, code, date, number or price."""
     return _VALUES[kind](rng, language)
 
 
 def sentence_of(rng: random.Random, language: str, texts: Sequence[str] = ()) -> str:
-    """Return one of ``texts``. Without texts, return a sentence of the language, or random words of it."""
+    """Return a random element of ``texts`` or, if it is empty, a random sentence in the language.
+
+    The sentence is a built-in one, or is made of random words of the language.
+    """
     if texts:
         return rng.choice(texts)
     if rng.random() < 0.4:
@@ -329,9 +338,9 @@ def random_text(
 
     Args:
         rng: The random generator.
-        languages: Keys of `TEXTS`; each is equally likely.
+        languages: Keys of `TEXTS`. The line is in one of these languages, all equally likely.
         characters: The characters that the line may contain, in addition to spaces; ``None`` means all characters.
-        texts: Your own lines. Parts of them are returned instead of texts of the languages.
+        texts: Your own lines of text, from which a part is returned instead of a built-in text.
 
     Raises:
         InvalidArgumentError: if a language is unknown, or ``languages`` or ``characters`` is empty.

@@ -16,7 +16,7 @@ Polygon = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DrawnWord:
-    """A word of a line, without spaces.
+    """A word on a drawn page: a part of a line that contains no space.
 
     Attributes:
         text: The text of the word.
@@ -29,7 +29,7 @@ class DrawnWord:
 
 @dataclass(frozen=True, eq=False)
 class DrawnPageLine:
-    """A line of a page.
+    """A line of text on a drawn page.
 
     Attributes:
         words: Words from left to right.
@@ -56,7 +56,7 @@ class DrawnCell:
         column_span: Number of columns that the cell spans.
         header: Whether the cell is part of the table head.
         lines: The lines of text in the cell; an empty cell has none.
-        polygon: float64 (4, 2), the corners of the cell rather than of its text.
+        polygon: float64 (4, 2), the corners of the whole cell, which is larger than its text.
     """
 
     row: int
@@ -81,7 +81,7 @@ class DrawnTable:
         num_rows: Number of rows, including the head.
         num_columns: Number of columns.
         ruled: Whether rules separate all cells.
-        cells: Cells, row by row. Each position of the grid belongs to exactly one cell.
+        cells: The cells, row by row. Together they cover the grid: each row and column meet in exactly one cell.
     """
 
     num_rows: int
@@ -105,7 +105,7 @@ class DrawnField:
 
 @dataclass(frozen=True, eq=False)
 class DrawnRegion:
-    """A part of a page.
+    """A region of a drawn page, such as a paragraph, a heading or a table.
 
     Attributes:
         kind: One of `mediatensor.ocr.structure.REGION_KINDS`.
@@ -130,7 +130,7 @@ class DrawnPage:
         style: One of `STYLES`.
         language: A key of `TEXTS`.
         regions: Regions in reading order.
-        fields: Keys and values of a form. Their lines are also in the regions.
+        fields: The fields of a form. The lines of their keys and values also occur in ``regions``.
     """
 
     image: NDArray[np.uint8]
@@ -166,14 +166,18 @@ def box_polygon(left: float, top: float, right: float, bottom: float) -> Polygon
 
 
 def around(polygons: list[Polygon]) -> Polygon:
-    """Return the upright box around polygons."""
+    """Return the smallest upright box that encloses all polygons, as a polygon."""
     return box_polygon(*box_around(np.concatenate(polygons)))
 
 
 def moved_truth(
     regions: Sequence[DrawnRegion], fields: Sequence[DrawnField], move: Callable[[Polygon], NDArray[np.float64]]
 ) -> tuple[tuple[DrawnRegion, ...], tuple[DrawnField, ...]]:
-    """Return the ground truth of a warped page. ``move`` must map all polygons, (N, 4, 2), in a single call."""
+    """Return (regions, fields) of a page after the page was warped.
+
+    ``move`` maps polygons of the flat page to polygons of the warped page. It is called once, with all polygons (N, 4,
+    2).
+    """
     polygons: list[Polygon] = []
     for region in regions:
         polygons.append(region.polygon)

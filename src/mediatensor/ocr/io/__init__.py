@@ -1,7 +1,7 @@
 """Read documents into pages, represent recognised documents as elements, and export elements.
 
-`_elements` defines the elements, `_documents` reads pages, and `_exports` writes formats. The public modules use these
-packages, and have docTR's names: `exporters`, `elements`, `image`, `pdf`, `html`, `reader`.
+The private package `_documents` reads pages, `_elements` defines the elements, and `_exports` writes file formats. The
+public modules `exporters`, `elements`, `image`, `pdf`, `html` and `reader` are named as in docTR.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Documents, PDF files and images, as sequences of pages that are read when they are accessed.
+"""Open PDF files and images as sequences of pages. A page is read when it is accessed.
 
-`pages` has `Pages` and the interface of documents. `images` reads images. `pdf` reads PDF files with PDFium (`pdfium`,
-`pdf_drawing`), either in this process or, with a time limit, in a separate process (`pdf_process_main`). `picture_pdf`
-puts an image into a PDF file.
+`pages` defines such a sequence, `Pages`, and the interface that every kind of document implements. `images` reads image
+files. `pdf` reads PDF files with PDFium, by means of `pdfium` and `pdf_drawing`. If there is a time limit, PDFium runs
+in a separate process, whose program is `pdf_process_main`. `picture_pdf` creates a PDF file from an image.
 
-This package uses elements, because PDF pages have words. It does not use exports.
+This package may import elements, because the text layer of a PDF page consists of `Word` objects. It must not import
+the exports.
 """

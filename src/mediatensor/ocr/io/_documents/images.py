@@ -1,7 +1,8 @@
-"""Image files as documents: every image in a file is a page, decoded when it is accessed.
+"""Image files as documents: each image in a file is a page, which is decoded when it is accessed.
 
-Pillow decodes the pages of TIFF files. To find a page, it would walk through all earlier pages. Each page is therefore
-presented as the first page of a patched file. All other formats are read by this library's image decoders.
+TIFF files are decoded by Pillow, which reaches a page only by stepping through all earlier pages. To avoid this, the
+file is presented to Pillow with a changed header, so that the wanted page seems to be the first. All other formats are
+read by this library's own image decoders.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ _WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
 
 
 def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDArray[np.uint8]:
-    """Assemble a page from bands of planes, from top to bottom. ``width`` and ``height`` are the stored size."""
+    """Assemble a page from ``bands``, which are parts of the image from top to bottom, each a list of colour planes.
+
+    ``layout`` is the meaning of the planes. ``width`` and ``height`` are the size before the image is turned upright.
+    Transparent parts become white.
+    """
     page = np.empty((height, width, 3), np.uint8)
     wanted = Layout.RGB_ALPHA if layout.has_alpha else Layout.RGB
     for top, planes in bands:
@@ -61,9 +66,10 @@ def blend_over_white(planes: Planes) -> Planes:
 
 
 def page_of_pillow(image: Image.Image, *, is_white_zero: bool = False) -> NDArray[np.uint8]:
-    """Return a loaded Pillow image as a page. With ``is_white_zero``, 0 means white in 16-bit samples.
+    """Convert a loaded Pillow image to a page, (H, W, 3) uint8.
 
-    Images with 32 bits per sample raise `DecodeError`, because their range of values is unknown.
+    ``is_white_zero`` means that in images with 16 bits per sample, the value 0 is white rather than black. Images with
+    32 bits per sample raise `DecodeError`, because it is unknown which values stand for black and white.
     """
     if image.mode.startswith("I;16"):
         samples = np.asarray(image).astype(np.uint16)
@@ -86,7 +92,7 @@ def _planes(image: Image.Image) -> Planes:
 
 
 def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """Return a stored image turned upright according to its EXIF orientation, contiguous.
+    """Turn a decoded image upright, as its EXIF orientation demands, and return it as a contiguous array.
 
     >>> import numpy as np
     >>> upright(np.arange(6, dtype=np.uint8).reshape(2, 3, 1), 6)[..., 0].tolist()
@@ -96,7 +102,10 @@ def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
 
 
 def resized(page: NDArray[np.uint8], size: Sequence[int]) -> NDArray[np.uint8]:
-    """Resize a page to (height, width) bilinearly. Shrinking averages pixels, so that thin strokes remain visible."""
+    """Resize a page to (height, width) bilinearly.
+
+    Where it shrinks, pixels are averaged, so thin strokes stay visible.
+    """
     height, width = size
     if page.shape[:2] == (height, width):
         return page
@@ -111,15 +120,19 @@ _ORIENTATION, _PHOTOMETRIC, _WHITE_IS_ZERO = 274, 262, 0
 
 
 def is_tiff(beginning: bytes) -> bool:
-    """Return whether a file begins as a TIFF or BigTIFF of either byte order."""
+    """Return whether ``beginning``, the first bytes of a file, marks a TIFF or BigTIFF file in either byte order."""
     return beginning[:4] in _MAGIC
 
 
 def page_offsets(file: BinaryIO) -> tuple[int, ...]:
-    """Return the offset of each page's directory. Raise `OpenError` if there are no pages, or over `MAX_TIFF_PAGES`.
+    """Return the position in the file of each page's directory (a TIFF term for the page's header).
 
-    Each directory names the offset of the next. The last page is the one whose next offset is 0 or that of an earlier
-    page. An offset outside the file also counts as a page, so that reading this page reports what is missing.
+    Each directory stores the offset of the next one. The chain ends with 0 or, in damaged files, where it returns to an
+    earlier page. An offset outside the file also counts as a page, so that reading this page reports that data are
+    missing.
+
+    Raises:
+        OpenError: if there are no pages, or more than `MAX_TIFF_PAGES`.
     """
     size = file.seek(0, os.SEEK_END)
     begin = _read(file, 0, 16)
@@ -155,7 +168,11 @@ def _read(file: BinaryIO, at: int, size: int) -> bytes:
 
 
 def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArray[np.uint8]:
-    """Decode the page at an offset, upright, (H, W, 3). Raise `DecodeError` if it is damaged or too large."""
+    """Decode the page whose directory is at ``offset``. Return it upright, (H, W, 3) uint8.
+
+    Raises:
+        DecodeError: if the page is damaged, or has more than ``max_pixels``.
+    """
     image = _open_tiff(file, offset)
     check_pixels(image.width, image.height, max_pixels)
     is_white_zero = image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_ZERO
@@ -167,7 +184,7 @@ def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArr
 
 
 def stored_tiff_page(file: BinaryIO, offset: int) -> Picture | None:
-    """Return the stored data of the page at an offset if PDF can show them unchanged, otherwise ``None``."""
+    """Return the compressed data of the page at ``offset`` for use in a PDF, or ``None`` if PDF cannot hold them."""
     image = _open_tiff(file, offset)
     tags = {tag: value if isinstance(value, tuple) else (value,) for tag, value in image.tag_v2.items()}
     return tiff_picture(
@@ -176,7 +193,7 @@ def stored_tiff_page(file: BinaryIO, offset: int) -> Picture | None:
 
 
 def _open_tiff(file: BinaryIO, offset: int) -> Any:
-    """Open a file with Pillow as if the page at an offset were its first page."""
+    """Open a TIFF file with Pillow as if the page whose directory is at ``offset`` were the first page."""
     begin = bytearray(_read(file, 0, 16))
     order = _MAGIC[bytes(begin[:4])]
     if begin[2:4].strip(b"\0") == b"+":
@@ -190,7 +207,7 @@ def _open_tiff(file: BinaryIO, offset: int) -> Any:
 
 
 class _PatchedFile(io.RawIOBase):
-    """Reads ``file`` as if it started with the bytes ``begin``. Closing this object leaves ``file`` open."""
+    """A view of ``file`` in which the first bytes are replaced by ``begin``. Closing the view leaves ``file`` open."""
 
     def __init__(self, file: BinaryIO, begin: bytes) -> None:
         self._file = file
@@ -234,7 +251,7 @@ class ImageOptions(NamedTuple):
 
 
 class ImageDocument(PageSource):
-    """One image file. If it was opened by path, only the path is kept; otherwise, all its bytes.
+    """An image file as a document. For a file on disk, only its path is kept; for any other source, all its bytes.
 
     Errors are raised as in `read_img_as_numpy`.
     """
@@ -285,7 +302,10 @@ class ImageDocument(PageSource):
             return self._frame_of_animation(number)
 
     def stored(self, number: int) -> Picture | None:
-        """Return the stored data of a page; ``None`` if it is resized, or if PDF cannot show the data unchanged."""
+        """Return the compressed data of a page for use in a PDF without decoding them.
+
+        Return ``None`` if PDF does not support such data, or if the page is to be resized.
+        """
         if self._options.output_size is not None:
             return None
         with raising_page_error(number, self.name):
@@ -300,7 +320,7 @@ class ImageDocument(PageSource):
 
     @property
     def is_lossless(self) -> bool:
-        """Whether the format of the file stores every pixel exactly."""
+        """Whether the file is in a format that usually compresses without loss: TIFF, PNG, GIF or BMP."""
         return self._kind in ("tiff", "png", "gif", "bmp")
 
     def _frame_of_animation(self, number: int) -> NDArray[np.uint8]:
@@ -321,7 +341,7 @@ class ImageDocument(PageSource):
         return frame
 
     def forget_cursor(self) -> None:
-        """Free the decoder that is kept for fast access to the next image of an animation."""
+        """Free the decoder that is kept open so that the next image of an animation can be read quickly."""
         self._cursor = None
 
     def _count_pages(self) -> int:
@@ -373,7 +393,7 @@ def _remember_cursor(document: ImageDocument) -> None:
 
 
 def _frames(data: bytes, kind: str, max_pixels: int | None) -> Iterator[NDArray[np.uint8]]:
-    """Yield every image of a file, upright, (H, W, 3) uint8."""
+    """Decode the images of a file one after the other. Yield each upright, (H, W, 3) uint8."""
 
     def check(width: int, height: int) -> None:
         check_pixels(width, height, max_pixels)

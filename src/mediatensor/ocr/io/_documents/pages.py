@@ -1,4 +1,4 @@
-"""Pages of documents, read when they are accessed; and the interface that all kinds of documents implement."""
+"""`Pages`, a sequence of pages that are read when accessed; and `PageSource`, the interface of all documents."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from .._elements.elements import Word
 
 
 class PageSource(ABC):
-    """An opened document, with a name for messages. It can be pickled, and read from several threads.
+    """Base class of opened documents. A document can be pickled, and read from several threads at once.
 
-    Methods take the number of a page, from 0, and raise `PageError` if the page cannot be read.
+    ``name`` describes the document in error messages. Methods take the number of a page, counted from 0, and raise
+    `PageError` if the page cannot be read.
     """
 
     name: str
@@ -35,25 +36,31 @@ class PageSource(ABC):
 
     @abstractmethod
     def read(self, number: int) -> NDArray[np.uint8]:
-        """Return page ``number`` as (H, W, 3) uint8, contiguous."""
+        """Return the image of page ``number`` as a contiguous array, (H, W, 3) uint8."""
 
     def text_layer(self, number: int) -> list[Word]:
-        """Return the words that the file stores for page ``number``; no words for images."""
+        """Return the words that the file stores as text for page ``number``. The list is empty for image files."""
         return []
 
     @property
     def pixels_per_point(self) -> float:
-        """The scale at which pages are rendered; 1 for images, whose size is not in points."""
+        """The resolution at which PDF pages are rendered, in pixels per point.
+
+        It is 1 for image files, because they have no size in points.
+        """
         return 1.0
 
     def page_content(self, number: int) -> PageContent | None:
-        """Return what the file stores for page ``number``: words, lines and images; ``None`` for images."""
+        """Return the words, lines and images that a PDF stores for page ``number``, or ``None`` for an image file."""
         return None
 
 
 @contextmanager
 def raising_page_error(number: int, name: str) -> Iterator[None]:
-    """Convert any error in the ``with`` block to a `PageError` that names the page."""
+    """Convert errors that the ``with`` block raises to a `PageError`, whose message has the page number and ``name``.
+
+    A missing dependency and a lack of memory are raised unchanged.
+    """
     try:
         yield
     except (PageError, MissingDependencyError, MemoryError):
@@ -64,7 +71,11 @@ def raising_page_error(number: int, name: str) -> Iterator[None]:
 
 
 class KeptSource(NamedTuple):
-    """The source of a document: the absolute path of a plain file; for any other source, all its bytes."""
+    """A document's source, kept so that its pages can be read later.
+
+    For a regular file on disk, ``path`` is its absolute path. For any other source, ``path`` is ``None``, and ``data``
+    has all its bytes. ``name`` describes the source in error messages.
+    """
 
     path: str | None
     data: bytes
@@ -72,20 +83,25 @@ class KeptSource(NamedTuple):
 
     @property
     def source(self) -> str | bytes:
-        """The path of a plain file; for any other source, its bytes."""
+        """The path of a regular file, or all bytes of any other source."""
         return self.data if self.path is None else self.path
 
     def open(self) -> BinaryIO:
-        """Open the file at its beginning. The caller must close it."""
+        """Open the data as a binary file, positioned at its beginning. The caller must close it."""
         return io.BytesIO(self.data) if self.path is None else open(self.path, "rb")
 
     def read(self) -> bytes:
-        """Return all bytes of the file. If it cannot be read any more, raise the errors of `read_bytes`."""
+        """Return all bytes. If a file on disk can no longer be read, raise the same errors as `read_bytes`."""
         return self.data if self.path is None else read_bytes(self.path)[0]
 
 
 def keep_source(source: object) -> KeptSource:
-    """Keep a source. Raise the errors of `make_source`, or `OpenError` if it is empty or cannot be opened."""
+    """Keep the path of a regular file, or all bytes of any other source, so that pages can be read later.
+
+    Raises:
+        OpenError: if the source is empty or cannot be opened.
+        MediaTensorError: other errors, as `make_source` raises them.
+    """
     made = make_source(source)
     if isinstance(made, PathSource) and os.path.isfile(made.path):
         try:
@@ -102,7 +118,11 @@ PageNumbers = int | range | slice | Sequence[int] | None
 
 
 def check_index(index: object, length: int, name: str) -> int:
-    """Return the index of a page as a number from 0. Raise an error if it is not an integer, or is out of range."""
+    """Return the page number that ``index`` means, counted from 0. Negative indices count from the end.
+
+    ``name`` describes the index in error messages. An index that is not an integer, or is out of range, raises an
+    error.
+    """
     if isinstance(index, (bool, np.bool_)) or not hasattr(index, "__index__"):
         raise InvalidArgumentError(f"{name} should be an int (got {index!r}).")
     number = operator.index(index)
@@ -112,7 +132,9 @@ def check_index(index: object, length: int, name: str) -> int:
 
 
 def selected(pages: PageNumbers, length: int) -> range | tuple[int, ...]:
-    """Return the numbers, from 0, of the selected pages. Errors are raised as in `Pages.select`.
+    """Return the numbers of the selected pages, counted from 0. ``length`` is the number of all pages.
+
+    Errors are raised as in `Pages.select`.
 
     >>> selected(slice(1, None), 3), selected([0, -1], 3), selected(None, 3)
     (range(1, 3), (0, 2), range(0, 3))
@@ -138,7 +160,10 @@ def selected(pages: PageNumbers, length: int) -> range | tuple[int, ...]:
 
 
 def check_output_size(output_size: Any, max_pixels: int | None) -> tuple[int, int] | None:
-    """Return (height, width) in pixels, or ``None``; raise if the size is invalid or has more than ``max_pixels``."""
+    """Return ``output_size`` as (height, width), or ``None`` if it is ``None``.
+
+    An invalid size, or one with more than ``max_pixels`` pixels, raises an error.
+    """
     if output_size is None:
         return None
     try:
@@ -155,15 +180,15 @@ def check_output_size(output_size: Any, max_pixels: int | None) -> tuple[int, in
 
 
 class Pages(Sequence[NDArray[np.uint8]]):
-    """A sequence of pages of documents. A page is read or rendered each time it is accessed.
+    """A sequence of pages from one or more documents. A page is read or rendered each time it is accessed.
 
-    `DocumentFile`, `read_pdf`, slices (``pages[2:5]``) and sums (``pages + others``) create such sequences. They can be
-    pickled, and read from several threads and from forked processes. A page that cannot be read raises `PageError`.
-    This does not affect other pages, and an iteration can continue after it.
+    You rarely create it yourself. `DocumentFile` and `read_pdf` return it, and so do slices (``pages[2:5]``) and sums
+    (``pages + more_pages``). It can be pickled, and read from several threads and from forked processes. Accessing a
+    page that cannot be read raises `PageError`. All other pages can still be read afterwards.
 
     Args:
         documents: The documents, in order.
-        numbers: Page numbers, from 0, counted across all documents; ``None`` for all pages.
+        numbers: The pages to include, numbered from 0 across all documents; ``None`` for all pages.
 
     Example:
         >>> import io
@@ -197,7 +222,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
     def __getitem__(self, index: slice) -> Pages: ...
 
     def __getitem__(self, index: int | slice) -> NDArray[np.uint8] | Pages:
-        """Return a page, (H, W, 3) uint8; for a slice, `Pages` that have not been read yet.
+        """Read a page, and return it as an array, (H, W, 3) uint8. For a slice, return `Pages` without reading any.
 
         Raises:
             PageError: if the page cannot be read.
@@ -215,7 +240,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return map(self.__getitem__, range(len(self)))
 
     def __add__(self, other: Iterable[NDArray[np.uint8]]) -> Any:
-        """Return the pages of both operands: as `Pages` if ``other`` is `Pages`, otherwise as a list of arrays."""
+        """Append the pages of ``other``. The result is `Pages` if ``other`` is `Pages`, or else a list of arrays."""
         if isinstance(other, Pages):
             shift = self._starts[-1]
             numbers = (*self._numbers, *(number + shift for number in other._numbers))
@@ -230,7 +255,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return f"<{len(self)} page{'s' * (len(self) != 1)} of {names}{', ...' if len(self._documents) > 3 else ''}>"
 
     def select(self, pages: PageNumbers) -> Pages:
-        """Select pages.
+        """Return only some of the pages, as `Pages`.
 
         Args:
             pages: A number, a range, a slice or a sequence of numbers. Numbers start from 0; negative ones count from
@@ -268,10 +293,11 @@ class Pages(Sequence[NDArray[np.uint8]]):
     def text_layer(self, index: int) -> list[Word]:
         """Return the words that the file stores for a page: the text of a PDF page, or no words for images.
 
-        Words are separated by spaces. The box of a word is relative to the rendered page and encloses the letters,
-        which are ``word.characters``. Words are in the order of the file, followed by the words of form fields and
-        annotations that are drawn on the page. Hidden text is included, such as the text of a scan that was made
-        searchable. Text outside the page is not included. The words need not match what the page shows.
+        The text is split into words at spaces and line ends. Boxes are in fractions of the rendered page's size. A
+        word's box encloses its letters, which are in ``word.characters``. Words are in the order of the file. The words
+        of form fields and annotations that are drawn on the page come last. Hidden text is included, such as the text
+        of a scan that was made searchable. Text outside the page is left out. Do not rely on the words in untrusted
+        files: they can differ from the visible text.
 
         Raises:
             PageError, OutOfRangeError: as when indexing.
@@ -285,13 +311,15 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.text_layer(number)
 
     def page_content(self, index: int) -> PageContent | None:
-        """Return what the file stores for a page, for finding the structure of the page; ``None`` for images.
+        """Return the words, rules and pictures that a PDF file stores for a page, or ``None`` for an image file.
 
-        The content has the words of `text_layer`, in the same order, with font size and weight. Its rules are lines,
-        thin rectangles, and the edges of other rectangles. Its pictures are embedded images, and drawings with curves
-        or slanting lines. The unit is the point (1/72 inch), whatever the resolution. The page is rotated and cropped
-        as when it is rendered. An image that covers nearly the whole page is left out. Such a page is a scan, whose
-        rules must be found in the image; see `mediatensor.ocr.structure.content_of_picture`.
+        The content serves to find the structure of the page, such as its tables. It has the words of `text_layer`, in
+        the same order, with their font size and weight. Rules are lines, thin rectangles, and the edges of other
+        rectangles. Pictures are embedded images, and drawings with curves or slanting lines. Coordinates are in points
+        (1/72 inch) at any resolution. The page is rotated and cropped as when it is rendered.
+
+        An image that covers nearly the whole page is not among the pictures, because such a page is a scan. Use
+        `mediatensor.ocr.structure.content_of_picture` to find the rules of a scan.
 
         Raises:
             PageError, OutOfRangeError: as when indexing.
@@ -306,7 +334,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.page_content(number)
 
     def pixels_per_point(self, index: int) -> float:
-        """Return the scale at which a page of a PDF file is rendered, in pixels per point; 1 for images.
+        """Return the resolution at which a PDF page is rendered, in pixels per point, or 1 for an image file.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -317,7 +345,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.pixels_per_point
 
     def origin(self, index: int) -> tuple[str, int]:
-        """Return the name of the document that contains a page, and the number of the page in it, from 0.
+        """Return (name, number): the document that a page comes from, and the page's number in it, counted from 0.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -335,7 +363,10 @@ class Pages(Sequence[NDArray[np.uint8]]):
 
 @dataclass(frozen=True)
 class PageOfFile:
-    """A function that reads the image of page ``index`` of `Pages`; an empty image unless ``is_readable``."""
+    """A function object that reads page ``index`` of ``pages`` each time it is called, and returns the image.
+
+    If ``is_readable`` is false, it returns an image without pixels.
+    """
 
     pages: Any
     index: int
@@ -347,6 +378,6 @@ class PageOfFile:
 
     @property
     def location(self) -> tuple[PageSource, int]:
-        """The document that contains the page, and the number of the page in this document, from 0."""
+        """The document that the page comes from, and the page's number in it, counted from 0."""
         place: tuple[PageSource, int] = self.pages._locate(self.index)
         return place

@@ -1,8 +1,8 @@
-"""PDF files as documents: pages that are rendered when accessed, and the words that the file stores for them.
+"""PDF files as documents: pages are rendered when they are accessed, and the words that the file stores can be read.
 
-PDFium cannot be interrupted while it reads a page or draws a pattern, and a thread could only wait for it. With a time
-limit, PDFium therefore runs in a separate process, which is ended when a page takes too long. One such process serves
-all documents. It starts when the first document is opened.
+PDFium can be busy with a page for a very long time, and a thread that calls it cannot be stopped. If there is a time
+limit, PDFium therefore runs in a separate process, which is killed when a page takes too long. A single such process
+serves all documents. It is started when it is first needed.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ _REPLACEMENT = 0xFFFD
 
 
 class PageCharacters(NamedTuple):
-    """Characters in the order of the file.
+    """The text layer of a page as single characters, in the order of the file.
 
-    ``codes`` (N,), uint32, are Unicode code points, or halves of surrogate pairs. ``boxes`` (N, 4), float64, are xmin,
-    ymin, xmax, ymax relative to the page; NaN for a character without a box.
+    ``codes`` (N,), uint32, are Unicode code points. A character beyond U+FFFF may be stored as two halves of a
+    surrogate pair. ``boxes`` (N, 4), float64, are xmin, ymin, xmax, ymax in fractions of the page's size; NaN for a
+    character without a box.
     """
 
     codes: NDArray[np.uint32]
@@ -61,12 +62,12 @@ class PageCharacters(NamedTuple):
 
 
 def words_of(characters: PageCharacters) -> list[Word]:
-    """Split characters into words at spaces and line ends, and leave out words that lie entirely outside the page."""
+    """Split characters into words at spaces and line ends. Words that lie entirely outside the page are left out."""
     return [word for _, _, word in places_of_words(characters)]
 
 
 def places_of_words(characters: PageCharacters) -> list[tuple[int, int, Word]]:
-    """Return (index of the first character, one past the last, word) for each word that `words_of` returns."""
+    """Return (start, stop, word) for each word of `words_of`. Its characters are ``characters[start:stop]``."""
     codes = characters.codes.copy()
     codes[np.isin(codes, _UNKNOWN)] = _REPLACEMENT
     is_hyphen = codes == _BROKEN_HYPHEN
@@ -102,7 +103,10 @@ def _word(codes: NDArray[np.uint32], boxes: NDArray[np.float64]) -> Word | None:
 
 
 def _letters(codes: NDArray[np.uint32]) -> list[str]:
-    """Return the text of each character. The text of a surrogate pair is at its first half, and "" at its second."""
+    """Return the text of each character code.
+
+    Of a surrogate pair, the first half gets the text, and the second gets "".
+    """
     letters = [chr(code) for code in codes.tolist()]
     for number in range(len(letters) - 1):
         if "\ud800" <= letters[number] <= "\udbff" and "\udc00" <= letters[number + 1] <= "\udfff":
@@ -112,10 +116,10 @@ def _letters(codes: NDArray[np.uint32]) -> list[str]:
 
 
 class PdfDocument(PageSource):
-    """One PDF file. If it was opened by path, only the path is kept; otherwise, all its bytes.
+    """A PDF file as a document. For a file on disk, only its path is kept; for any other source, all its bytes.
 
-    With ``timeout_seconds``, PDFium runs in a separate process, and may work on each page for this time. Otherwise it
-    runs in this process, without a limit. Errors are raised as in `read_pdf`.
+    If ``timeout_seconds`` is given, PDFium runs in a separate process, which may spend this long on each page.
+    Otherwise, PDFium runs in this process without a limit. Errors are raised as in `read_pdf`.
     """
 
     def __init__(
@@ -165,20 +169,23 @@ class PdfDocument(PageSource):
 
 
 def _placed(characters: Characters) -> PageCharacters:
-    """Return characters with boxes relative to the page."""
+    """Convert the boxes of characters from points to fractions of the page's size."""
     boxes = np.asarray(characters.boxes, np.float64).reshape(-1, 4)
     matrix = np.asarray(characters.matrix, np.float64).reshape(3, 2)
     return PageCharacters(np.asarray(characters.codes, np.uint32), _moved(boxes, matrix))
 
 
 def _moved(boxes: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Map boxes (N, 4) with ``matrix``, from (left, right, bottom, top) to (xmin, ymin, xmax, ymax)."""
+    """Transform ``boxes`` (N, 4) by ``matrix`` (3, 2).
+
+    The input is (left, right, bottom, top), as PDFium returns it. The output is (xmin, ymin, xmax, ymax).
+    """
     corners = boxes[:, [[0, 2], [1, 2], [1, 3], [0, 3]]] @ matrix[:2] + matrix[2]
     return boxes_around(corners)
 
 
 def _content_of(drawn: DrawnPage) -> PageContent:
-    """Return the content of a page, with coordinates in points from the top left corner of the page."""
+    """Convert what PDFium found on a page to a `PageContent`, in points from the top left corner of the page."""
     characters = _placed(drawn.characters)
     size = np.array([drawn.width, drawn.height])
     matrix = np.asarray(drawn.characters.matrix, np.float64).reshape(3, 2) * size
@@ -205,7 +212,10 @@ def _content_of(drawn: DrawnPage) -> PageContent:
 
 
 def _usual_style(styles: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the style of the character whose size is the median of a word's characters; NaN if no size is known."""
+    """Choose one style for a word: the style of the character whose size is the median of the word's characters.
+
+    Return NaN if no character has a known size.
+    """
     known = styles[np.isfinite(styles[:, 0])]
     if not len(known):
         return np.full(NUM_STYLE_VALUES, np.nan)
@@ -214,7 +224,7 @@ def _usual_style(styles: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _page_of(pixels: Pixels) -> NDArray[np.uint8]:
-    """Return a rendered page as a contiguous array (H, W, 3). Raise `DecodeError` if the data do not fit the size."""
+    """Convert a rendered page to a contiguous array (H, W, 3). Raise `DecodeError` if the number of bytes is wrong."""
     height, width, num_channels = pixels.height, pixels.width, pixels.num_channels
     data = np.frombuffer(pixels.data, np.uint8)
     if (
@@ -266,9 +276,9 @@ _forgotten: list[int] = []
 class _PdfProcess(Process):
     """The separate process in which PDFium runs.
 
-    ``known`` has the keys of the documents that it has opened, the most recently used last. The process draws pages
-    into the shared memory ``page``, uint8, and sends only pages that do not fit. ``page`` is empty if the system has no
-    shared memory.
+    ``known`` has the keys of the documents that are open in the process, the most recently used one last. ``page``,
+    uint8, is memory that the process shares with this one. A page that fits is drawn there; any other is sent over the
+    connection. ``page`` is empty if the system has no shared memory.
     """
 
     def __init__(self) -> None:
@@ -287,7 +297,7 @@ class _PdfProcess(Process):
 
 
 class IsolatedPdf(KeyedPdf):
-    """A PDF file that is opened in the separate PDF process."""
+    """A PDF file that PDFium opens in the separate process."""
 
     def __init__(
         self, source: str | bytes, name: str, password: str | None, options: PdfOptions, timeout_seconds: float
@@ -302,7 +312,7 @@ class IsolatedPdf(KeyedPdf):
         _forgotten.append(key)
 
     def num_pages(self) -> int:
-        """Return the number of pages. Raise `OpenError` if PDFium cannot open the file in time."""
+        """Open the file, and return its number of pages. Raise `OpenError` if PDFium fails or takes too long."""
         try:
             (count,), _ = self._call("open", 0)
         except (DecodeError, IsolatedWorkerError) as error:
@@ -311,13 +321,13 @@ class IsolatedPdf(KeyedPdf):
         return int(count)
 
     def rendered(self, number: int) -> Pixels:
-        """Render a page like `pdfium.rendered`. Raise `DecodeError` if that fails or takes too long."""
+        """Render a page as `pdfium.rendered` does. Raise `DecodeError` if PDFium fails or takes too long."""
         (*sizes, has_alpha, _), data = self._call("render", number)
         width, height, num_channels, row_bytes = map(int, sizes)
         return Pixels(width, height, num_channels, row_bytes, bool(has_alpha), data)
 
     def characters(self, number: int) -> Characters:
-        """Return the text layer like `pdfium.characters`. Raise `DecodeError` if that fails or takes too long."""
+        """Return the text layer as `pdfium.characters` does. Raise `DecodeError` if PDFium fails or takes too long."""
         (count,), data = self._call("characters", number)
         if not 0 <= count <= MAX_PAGE_CHARACTERS or len(data) != 36 * count + 48:
             raise DecodeError("its process sent data of the wrong size")
@@ -328,7 +338,10 @@ class IsolatedPdf(KeyedPdf):
         return Characters(codes, boxes, matrix)
 
     def drawn(self, number: int) -> DrawnPage:
-        """Return the drawing like `pdf_drawing.drawn_page`. Raise `DecodeError` if that fails or takes too long."""
+        """Return the drawing of a page as `pdf_drawing.drawn_page` does.
+
+        Raise `DecodeError` if PDFium fails or takes too long.
+        """
         (width, height, count, *lengths), data = self._call("drawing", number)
         limits = (5 * MAX_DRAWN_LINES, 5 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES)
         if (
@@ -345,7 +358,10 @@ class IsolatedPdf(KeyedPdf):
         return DrawnPage(float(width), float(height), Characters(codes, boxes, matrix), *drawn)
 
     def _call(self, task: str, number: int) -> tuple[Any, Any]:
-        """Send a request. Return the values in the response, and the bytes that come with them as uint8 (N,)."""
+        """Let the process do ``task`` for page ``number``, and return its answer as (values, contents).
+
+        ``values`` is a list of numbers and truth values. ``contents`` are all further data, as uint8 (N,).
+        """
         options = pickle.dumps(self._options)
         with _lock:
             process = _running()
@@ -394,7 +410,7 @@ class IsolatedPdf(KeyedPdf):
 
 
 def _running() -> _PdfProcess:
-    """Return the running process. If there is none, start it."""
+    """Return the separate PDF process. If it is not running, start it."""
     global _process
     if _process is None or not _process.is_alive:
         if _process is not None:

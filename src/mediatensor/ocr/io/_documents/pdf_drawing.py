@@ -1,6 +1,6 @@
-"""What PDFium finds on a page besides text, as plain data: the style of characters, lines, areas and images.
+"""Extract the drawing of a PDF page as plain data: the style of its characters, and its lines, areas and images.
 
-The separate PDF process runs this module, so it imports neither torch nor numpy.
+This module also runs in the separate PDF process, which must start fast. It therefore imports neither torch nor numpy.
 """
 
 from __future__ import annotations
@@ -62,19 +62,22 @@ _Box = tuple[float, float, float, float]
 
 
 class DrawnPage(NamedTuple):
-    """The drawing of a page, in points, in the coordinates of the file.
+    """The characters, lines, areas and images on a page.
+
+    Lengths are in points. Positions are in the PDF page's own coordinates.
 
     Attributes:
-        width, height: The size in points of the page as it is shown.
+        width, height: Size of the page as it is shown, that is, after rotation and cropping.
         characters: The text layer.
-        styles: float64 (N, 7), for each character: the size in points; 1 if it is bold; x and y of its origin on the
-            baseline; x and y of the direction of the baseline; 1 if it is invisible or lies under an image. NaN for
-            characters that are not drawn, such as most spaces.
-        lines: float64 (M, 5): x and y of both ends, and the thickness, which is 0 for the edge of an area.
-        fills: float64 (F, 5), for each filled rectangle: left, bottom, right, top, and a number that stands for its
-            colour.
-        areas: float64 (K, 4), for each drawing with curves, slanting lines or shades: left, bottom, right, top.
-        pictures: float64 (P, 4), for each embedded image: left, bottom, right, top.
+        styles: float64 (N, 7), a row for each character. A row has the font size; 1 if the character is bold; x and y
+            of its origin on the baseline; x and y of the direction of the baseline; and 1 if the character is invisible
+            or lies under an image. All values are NaN for characters that are not drawn, such as most spaces.
+        lines: float64 (M, 5): x and y of the start, x and y of the end, and the thickness of each line. The edges of
+            areas are lines of thickness 0.
+        fills: float64 (F, 5): left, bottom, right, top and colour of each filled rectangle. Equal colours have equal
+            numbers.
+        areas: float64 (K, 4): left, bottom, right, top of each drawing with curves, slanting lines or shades.
+        pictures: float64 (P, 4): left, bottom, right, top of each embedded image.
     """
 
     width: float
@@ -88,7 +91,10 @@ class DrawnPage(NamedTuple):
 
 
 def drawn_page(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> DrawnPage:
-    """Return the drawing of a page, including form fields and annotations; see `page_as_shown`."""
+    """Return the characters, lines, areas and images on page ``number``, including form fields and annotations.
+
+    `page_as_shown` explains the arguments.
+    """
     with page_as_shown(pdf, number, options, copy) as (page, shown):
         width, height = picture_size(page, options)
         found, matrix = _Found(page.get_bbox()), relative_matrix(page, options)
@@ -111,10 +117,11 @@ def drawn_page(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Dra
 def _styles(
     text: Any, count: int, places: Mapping[int | None, int], covers: Sequence[tuple[int, _Box]]
 ) -> array[float]:
-    """Return the styles of the characters of a text page, as in `DrawnPage`.
+    """Return the style of each of the ``count`` characters of a text page, as described in `DrawnPage`.
 
-    ``places`` maps the address of each object to the object's number in the drawing order. ``covers`` has, for each
-    image, its number in the drawing order and its box.
+    Text that is drawn before an image, and lies where the image is, is hidden by the image. ``places`` and ``covers``
+    serve to detect this: ``places`` maps the address of an object to its position in the drawing order, and ``covers``
+    lists (position in the drawing order, box) for each image.
     """
     raw = import_pdfium().raw
     styles = array("d")
@@ -147,7 +154,7 @@ def _address(handle: Any) -> int | None:
 
 
 def _is_heavy(font: Any) -> bool:
-    """Return whether a font is bold, judged by its name or, if the name does not tell, by its weight."""
+    """Return whether a font is bold, judged by its name and flags. If these leave it open, its weight decides."""
     raw = import_pdfium().raw
     buffer = ctypes.create_string_buffer(256)
     raw.FPDFFont_GetBaseFontName(font, buffer, len(buffer))
@@ -158,7 +165,10 @@ def _is_heavy(font: Any) -> bool:
 
 
 def _objects(page: Any) -> Iterator[tuple[Any, _Matrix]]:
-    """Yield the objects of a page and of its forms, each with the matrix to the coordinates of the file."""
+    """Yield the objects of a page, and the objects inside its form objects (PDF's term for reusable drawings).
+
+    Each comes with the matrix that converts its coordinates to page coordinates.
+    """
     raw = import_pdfium().raw
     counted = 0
     # For each container: the number of its next object, its number of objects, a function to get one, and the matrix.
@@ -211,7 +221,7 @@ def _moved_box(matrix: _Matrix, box: _Box) -> _Box:
 
 
 class _Found:
-    """Collects the lines, areas and images within the box ``page``, which is the visible part of the page."""
+    """Collects the lines, areas and images that are drawn within ``page``, the box of the visible part of the page."""
 
     def __init__(self, page: _Box) -> None:
         self.lines, self.fills, self.areas, self.pictures = (array("d") for _ in range(4))
@@ -224,7 +234,7 @@ class _Found:
         self._tinted: list[_Box] = []
 
     def add(self, item: Any, matrix: _Matrix) -> None:
-        """Add the lines, areas and images that an object draws."""
+        """Add the lines, areas and images of a page object. ``matrix`` converts its coordinates to page coordinates."""
         raw = self._raw
         kind = raw.FPDFPageObj_GetType(item)
         if kind not in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_SHADING):
@@ -245,7 +255,7 @@ class _Found:
             self._add_box(self.pictures, seen)
 
     def _clip(self, item: Any, matrix: _Matrix) -> _Box:
-        """Return the part of the page to which an object is clipped, as a box."""
+        """Return the box to which an object is clipped: the only part of the page where it can be visible."""
         raw, clip = self._raw, self._page
         path = raw.FPDFPageObj_GetClipPath(item)
         for number in range(min(8, raw.FPDFClipPath_CountPaths(path)) if path else 0):
@@ -295,7 +305,11 @@ class _Found:
                     self._add_line(*start, *end, thickness, clip)
 
     def _is_seen(self, item: Any, get_color: Any, box: _Box) -> bool:
-        """Return whether the colour of an object is visible on the background."""
+        """Return whether an object in ``box`` has a visible colour.
+
+        Transparent objects are not visible, and neither are white objects on a white background. ``get_color`` is
+        PDFium's function that reads the colour of the lines or of the fill.
+        """
         if not get_color(item, *self._color):
             return True
         *channels, alpha = (channel.value for channel in self._color)
@@ -308,7 +322,11 @@ class _Found:
     def _pieces(
         self, item: Any, count: int, matrix: _Matrix, *, close: bool
     ) -> Iterator[tuple[list[tuple[float, float]], list[bool]]]:
-        """Yield each part of a path: its N points, and whether each of the N - 1 segments between them is straight."""
+        """Split a path into its connected parts, and yield (points, is_line) for each.
+
+        ``points`` are the N points of a part. ``is_line`` has N - 1 values: whether each step to the next point is
+        straight. ``close`` connects the last point of each part to the first.
+        """
         raw = self._raw
         points: list[tuple[float, float]] = []
         is_line: list[bool] = []
@@ -332,7 +350,10 @@ class _Found:
                 is_line.append(True)
 
     def _add_thin(self, box: _Box) -> bool:
-        """Add a box as a line if it is thin enough, and return whether it is."""
+        """If a box is so thin that it looks like a line, add it as a line, and return ``True``.
+
+        Otherwise, return ``False``.
+        """
         left, bottom, right, top = box
         width, height = right - left, top - bottom
         if min(width, height) > _MAX_THICKNESS or max(width, height) < 3 * min(width, height):
@@ -361,13 +382,16 @@ class _Found:
 
 
 def _is_level(x0: float, y0: float, x1: float, y1: float) -> bool:
-    """Return whether a line is horizontal or vertical."""
+    """Return whether a line is nearly horizontal or nearly vertical."""
     across, down = abs(x1 - x0), abs(y1 - y0)
     return min(across, down) <= max(0.3, _MAX_SLOPE * max(across, down))
 
 
 def _shared(one: _Box, other: _Box) -> _Box | None:
-    """Return the common part of two boxes, or ``None`` if there is none. Boxes of lines may have no width."""
+    """Return the intersection of two boxes, or ``None`` if they do not touch.
+
+    Boxes may have width or height 0, because a box around a horizontal or vertical line has.
+    """
     left, bottom = max(one[0], other[0]), max(one[1], other[1])
     right, top = min(one[2], other[2]), min(one[3], other[3])
     return (left, bottom, right, top) if left <= right and bottom <= top else None

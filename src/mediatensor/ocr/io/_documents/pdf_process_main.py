@@ -1,4 +1,8 @@
-"""The program of the separate PDF process, in which PDFium opens and renders documents. It never sends pickles."""
+"""The program of the separate PDF process, in which PDFium opens and renders documents.
+
+PDF files are untrusted, and might take over this process. It therefore answers with JSON and raw bytes only, never with
+pickles, which could run code in the parent process.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,16 @@ READY, VALUE, FAILURE = b"R", b"V", b"F"
 
 
 class Request(NamedTuple):
-    """A request of the parent process: a task for page ``number`` of the document with the key ``key``.
+    """A request that the parent process sends to this process.
 
-    The task is ``"open"``, ``"render"``, ``"characters"`` or ``"drawing"``. ``opening`` is a pickle of the arguments of
-    `OpenPdf`, in the first request for a document. ``options`` is a pickle of `PdfOptions`. ``forgotten`` are the keys
-    of documents that are no longer needed. The process ends itself if the task takes longer than ``timeout_seconds``.
+    Attributes:
+        key: The parent's number for the document.
+        opening: The pickled arguments of `OpenPdf` if this process does not have the document open, or else ``None``.
+        forgotten: Keys of documents that this process should close.
+        task: ``"open"``, ``"render"``, ``"characters"`` or ``"drawing"``.
+        number: The number of the page, from 0.
+        options: The pickled `PdfOptions`.
+        timeout_seconds: Time after which this process ends itself if the task is not finished.
     """
 
     key: int
@@ -39,10 +48,12 @@ class Request(NamedTuple):
 
 
 def main(descriptor: int, fault_descriptor: int, memory_descriptor: int) -> None:
-    """Serve requests until the parent closes the connection.
+    """Serve requests of the parent process until it closes the connection.
 
-    The arguments are file descriptors, -1 for none: of the socket to the parent; of the file to which Python writes a
-    traceback when the process crashes; and of the memory that is shared with the parent.
+    Args:
+        descriptor: File descriptor of the socket that is connected to the parent.
+        fault_descriptor: File descriptor to which Python writes a traceback if this process crashes.
+        memory_descriptor: File descriptor of the memory that is shared with the parent, or -1 if there is none.
     """
     # Output of this process must not reach the standard output of the parent.
     os.dup2(2, 1)
@@ -97,7 +108,7 @@ def _respond(
 def _rendered(
     pdf: Any, number: int, options: PdfOptions, memory: mmap.mmap | None
 ) -> tuple[bytes, bytes, list[memoryview]]:
-    """Render a page. If the page fits into the shared memory, it is drawn there instead of being sent."""
+    """Render a page for the parent. If it fits into the shared memory, it is drawn there, and only its size is sent."""
     is_shared = False
 
     def new_bitmap(width: int, height: int, format: int, rev_byteorder: bool = False) -> Any:
@@ -119,7 +130,10 @@ def _drawn(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> tuple[b
 
 
 def _parts(*arrays: array[Any]) -> list[memoryview]:
-    """Return the bytes of arrays. Arrays of 64-bit numbers must come first, so that all numbers are aligned."""
+    """Return the bytes of each array.
+
+    Pass arrays of 64-bit numbers first, so that all numbers are aligned in the message.
+    """
     return [memoryview(part).cast("B") for part in arrays if part]
 
 

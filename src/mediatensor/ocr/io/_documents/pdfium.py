@@ -1,10 +1,11 @@
-"""PDFium documents that are opened when a page is needed, and pages as plain data: pixels, and characters with boxes.
+"""Open documents with PDFium when a page is needed, and read pages as plain data: pixels, and characters with boxes.
 
-PDFium is not thread-safe, even for different documents. Every call, including closing a document, therefore holds one
-lock. A document stays open until it is freed, or until enough other documents have been used.
+PDFium is not thread-safe, not even for different documents. All calls of PDFium, even to close a document, therefore
+hold a global lock, `pdfium_lock`. A document stays open until its object is freed, or until `_MAX_OPEN` other documents
+have been used more recently.
 
-The separate PDF process runs this module. It imports neither torch nor numpy, so that this process starts in a fifth of
-a second.
+This module also runs in the separate PDF process. It imports neither torch nor numpy, so that the process can start in
+0.2 seconds.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def import_pdfium() -> Any:
 
 
 def is_pdf(file: str | PathLike[str] | bytes) -> bool:
-    """Return whether the first bytes of a file, given as a path or as bytes, are those of a PDF.
+    """Return whether a file starts like a PDF file. ``file`` is its path, or its bytes.
 
     >>> is_pdf(b"%PDF-1.7 ..."), is_pdf(b"GIF89a")
     (True, False)
@@ -85,7 +86,10 @@ def is_pdf(file: str | PathLike[str] | bytes) -> bool:
 
 
 def save_document(document: Any, file: BinaryIO) -> None:
-    """Write a document of pypdfium2. Raise the errors of writing to the file. The caller must hold the lock."""
+    """Save a pypdfium2 document to ``file``. If writing to ``file`` fails, its error is raised.
+
+    The caller must hold `pdfium_lock`.
+    """
     kept = _KeepingErrors(file)
     with interrupts_kept():
         document.save(kept)
@@ -94,7 +98,10 @@ def save_document(document: Any, file: BinaryIO) -> None:
 
 
 class _KeepingErrors:
-    """A file that remembers its first error. PDFium ignores errors, and would leave an incomplete file."""
+    """A wrapper of a file that stores the first error of ``write``.
+
+    PDFium ignores such errors while it saves, and would leave an incomplete file without reporting it.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -109,7 +116,10 @@ class _KeepingErrors:
 
 
 class KeyedPdf:
-    """A PDF file that is opened when needed, and found by a key. It can be pickled, and used after a fork."""
+    """Base class of PDF files that are opened only when needed. Opened documents are stored by the number ``_key``.
+
+    Objects can be pickled, and used after a fork.
+    """
 
     def __init__(self) -> None:
         self._start()
@@ -127,12 +137,12 @@ class KeyedPdf:
 
     @staticmethod
     def _forget(key: int) -> None:
-        """Close the file. This is called when the object is freed, which may happen at any time."""
+        """Close the document with this key. This is called when its object is freed, at any time and in any thread."""
         raise NotImplementedError
 
 
 class OpenPdf(KeyedPdf):
-    """A PDF file, given as a path or as bytes, that is opened in this process."""
+    """A PDF file that PDFium opens in this process. ``source`` is its path, or its bytes."""
 
     def __init__(self, source: str | bytes, name: str, password: str | None) -> None:
         super().__init__()
@@ -142,7 +152,9 @@ class OpenPdf(KeyedPdf):
 
     @contextmanager
     def __call__(self) -> Iterator[Any]:
-        """Return pypdfium2's document for a ``with`` block, which holds the lock.
+        """Open the file if necessary, and return its pypdfium2 document for the duration of a ``with`` block.
+
+        The block holds `pdfium_lock`.
 
         Raises:
             OpenError: if PDFium cannot open the file.
@@ -160,9 +172,13 @@ class OpenPdf(KeyedPdf):
             yield document
 
     def opened(self) -> Any:
-        """Return a new document of pypdfium2. The caller may change it, must close it, and must hold the lock.
+        """Open the file again as a separate pypdfium2 document, which the caller may change.
 
-        Raise `SourceNotFoundError` if the file is gone, and `OpenError` if PDFium cannot open it.
+        The caller must hold `pdfium_lock`, and must close the document.
+
+        Raises:
+            SourceNotFoundError: if the file no longer exists.
+            OpenError: if PDFium cannot open it.
         """
         pdfium = import_pdfium()
         with ExitStack() as if_refused:
@@ -203,7 +219,10 @@ class OpenPdf(KeyedPdf):
 
 @functools.cache
 def _close_at_exit() -> None:
-    """Close all documents at exit, earlier than pypdfium2's own exit handler, which was registered first."""
+    """Make sure that all documents are closed when Python exits, before pypdfium2's own exit handler runs.
+
+    Python runs exit handlers in reverse order, and pypdfium2 registers its own when it is imported.
+    """
     atexit.register(_close_all)
 
 
@@ -228,7 +247,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class PdfOptions(NamedTuple):
-    """Options for rendering pages: arguments of `read_pdf` and of pypdfium2's ``PdfPage.render``."""
+    """Options for rendering pages.
+
+    ``scale``, ``rgb_mode`` and ``max_pixels`` are arguments of `read_pdf`. ``render`` has further arguments of
+    pypdfium2's ``PdfPage.render``.
+    """
 
     scale: float
     rgb_mode: bool
@@ -237,9 +260,10 @@ class PdfOptions(NamedTuple):
 
 
 class Pixels(NamedTuple):
-    """A rendered page: its size in pixels, and its data, uint8, in which each row takes ``row_bytes``.
+    """A rendered page.
 
-    If there are four channels but not ``has_alpha``, the fourth is unused.
+    ``width`` and ``height`` are in pixels. ``data`` has the channels as uint8, and each row of the image takes
+    ``row_bytes`` of it. If there are four channels but ``has_alpha`` is false, the fourth channel is unused.
     """
 
     width: int
@@ -255,9 +279,10 @@ class Characters(NamedTuple):
 
     Attributes:
         codes: uint32 (N,): Unicode code points, or halves of surrogate pairs.
-        boxes: float64 (N, 4): left, right, bottom, top in points, in the coordinates of the file; NaN for a character
-            that has no box.
-        matrix: float64 (3, 2), which maps (x, y, 1) in points to relative positions in the image, in [0, 1].
+        boxes: float64 (N, 4): left, right, bottom, top of each character in points, in the coordinate system of the PDF
+            page; NaN for a character that has no box.
+        matrix: float64 (3, 2). It maps (x, y, 1) in this coordinate system to a position in the image, in fractions of
+            the image size.
     """
 
     codes: array[int]
@@ -266,10 +291,13 @@ class Characters(NamedTuple):
 
 
 def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..., Any] | None = None) -> Pixels:
-    """Render page ``number``, from 0, of a document of pypdfium2. Raise `DecodeError` if it has too many objects.
+    """Render page ``number``, counted from 0, of a pypdfium2 document.
 
-    ``new_bitmap`` makes the bitmap to draw on, like ``bitmap_maker`` of ``PdfPage.render``. A ``bitmap_maker`` in the
-    options takes precedence.
+    ``new_bitmap`` creates the bitmap to draw on, in the same way as the argument ``bitmap_maker`` of
+    ``PdfPage.render``. It is ignored if the options contain a ``bitmap_maker``.
+
+    Raises:
+        DecodeError: if the page has too many objects.
     """
     sides = pdf.get_page_size(number)
     if not all(sides):
@@ -293,16 +321,20 @@ def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..
 
 
 def characters(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Characters:
-    """Return the text layer of a page, with the words of form fields and annotations; see `page_as_shown`."""
+    """Return the text layer of a page, including the text of form fields and annotations.
+
+    `page_as_shown` explains the arguments.
+    """
     with page_as_shown(pdf, number, options, copy) as (page, shown), closing(shown.get_textpage()) as text:
         return Characters(*characters_of(text), relative_matrix(page, options))
 
 
 @contextmanager
 def opened_page(pdf: Any, number: int) -> Iterator[Any]:
-    """Open a page of a pypdfium2 document. If the crop box is outside of the media box, the page shows the media box.
+    """Open a page of a pypdfium2 document for a ``with`` block.
 
-    PDFium reports no size for such a page. Other programs (Poppler, pdf.js) show the media box.
+    If the crop box of the page lies outside its media box, PDFium reports no size. The page then gets its media box as
+    crop box, because Poppler and pdf.js also show the media box.
     """
     with closing(pdf[number]) as page:
         if not all(page.get_size()):
@@ -313,13 +345,15 @@ def opened_page(pdf: Any, number: int) -> Iterator[Any]:
 
 @contextmanager
 def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Iterator[tuple[Any, Any]]:
-    """Open a page twice: as it is, and with form fields and annotations merged into its content.
+    """Open a page twice: first as it is, then with form fields and annotations merged into its content.
 
-    Form fields and annotations are separate from the content of a page, and functions that read the content ignore
-    them. PDFium can merge them into the content ("flatten" the page), but this changes the document and the boxes of
-    the page. They are therefore merged in a second copy of the document, which ``copy`` opens. Coordinates stay the
-    same. If no fields or annotations are drawn, both pages are the same object. A page with too many objects raises
-    `DecodeError`.
+    Form fields and annotations are separate from the content of a page, so functions that read the content miss them.
+    PDFium can merge them into the content ("flatten" the page), but this changes the document and the boxes of the
+    page. The page is therefore merged in a second copy of the document, which ``copy`` opens. Coordinates are the same
+    in both pages. If no form fields or annotations are drawn on the page, both are the same object.
+
+    Raises:
+        DecodeError: if the page has too many objects.
     """
     with opened_page(pdf, number) as page:
         check_objects(page)
@@ -338,9 +372,9 @@ def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> 
 
 
 def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) -> bool:
-    """Return whether any form fields or annotations are drawn on a page.
+    """Return whether any form fields or annotations are drawn on a page when it is rendered with these options.
 
-    With ``change``, set the flags of annotations so that exactly those that are drawn will be merged.
+    If ``change`` is true, also set the flags of all annotations so that PDFium merges only the visible ones.
     """
     raw = import_pdfium().raw
     draws_fields = options.render.get("may_draw_forms", True) and page.formenv is not None
@@ -369,7 +403,11 @@ def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) ->
 
 
 def characters_of(text: Any) -> tuple[array[int], array[float]]:
-    """Return the codes and boxes for `Characters` from a text page of pypdfium2. Raise `DecodeError` if too many."""
+    """Read (codes, boxes), as described in `Characters`, from a text page of pypdfium2.
+
+    Raises:
+        DecodeError: if the page has more than `MAX_PAGE_CHARACTERS`.
+    """
     raw = import_pdfium().raw
     count = text.count_chars()
     if count > MAX_PAGE_CHARACTERS:
@@ -391,7 +429,7 @@ def characters_of(text: Any) -> tuple[array[int], array[float]]:
 
 
 def picture_size(page: Any, options: PdfOptions) -> tuple[int, int]:
-    """Return (width, height) of the rendered page in pixels."""
+    """Return the size (width, height) in pixels that the page has when it is rendered."""
     left, bottom, right, top = (math.ceil(side * options.scale) for side in options.render.get("crop", (0, 0, 0, 0)))
     width, height = (math.ceil(side * options.scale) for side in page.get_size())
     if options.render.get("rotation", 0) % 180:
@@ -400,7 +438,7 @@ def picture_size(page: Any, options: PdfOptions) -> tuple[int, int]:
 
 
 def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
-    """Return the matrix (3, 2) from points in the coordinates of the file to relative positions in the image."""
+    """Return the matrix (3, 2) that maps points of the PDF page to fractions of the rendered image's size."""
     raw = import_pdfium().raw
     rotation = options.render.get("rotation", 0)
     left, bottom, right, top = (math.ceil(side * options.scale) for side in options.render.get("crop", (0, 0, 0, 0)))
@@ -422,7 +460,7 @@ def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
 
 
 def check_objects(page: Any) -> None:
-    """Raise `DecodeError` if a page has too many objects."""
+    """Raise `DecodeError` if a page has more than `MAX_PAGE_OBJECTS` objects."""
     num_objects = import_pdfium().raw.FPDFPage_CountObjects(page)
     if num_objects > MAX_PAGE_OBJECTS:
         raise DecodeError(f"it has {num_objects} objects, more than the {MAX_PAGE_OBJECTS} that are drawn")

@@ -1,4 +1,7 @@
-"""A PDF file of one page with one image. If PDF can show them, the data of an image file are used unchanged."""
+"""Create a PDF file with a single page that shows a single image.
+
+The compressed data of an image file are copied into the PDF without change if the PDF format supports them.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,11 @@ _BARE = frozenset((0x01, *range(0xD0, 0xD9)))
 
 
 class Picture(NamedTuple):
-    """An image as PDF stores it: size in pixels, the entries of its dictionary except size and length, and its data.
+    """An image in the form in which a PDF file stores it.
 
-    ``orientation`` is the EXIF orientation in which to show it.
+    ``width`` and ``height`` are the stored size in pixels. ``entries`` is the part of the image's PDF dictionary that
+    describes colours and compression. ``data`` are the compressed pixels. ``orientation`` is the EXIF orientation,
+    which says how to turn the image upright.
     """
 
     width: int
@@ -44,12 +49,15 @@ class Picture(NamedTuple):
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the image as it is shown."""
+        """(width, height) of the image after it has been turned upright."""
         return (self.height, self.width) if self.orientation >= 5 else (self.width, self.height)
 
 
 def picture_pdf(picture: Picture | None, width: float, height: float) -> bytes:
-    """Return a PDF file with one page of this size in points. The image covers the page; without one, it is empty."""
+    """Return a PDF file with one page, which ``picture`` fills. If ``picture`` is ``None``, the page is blank.
+
+    ``width`` and ``height`` are the size of the page in points.
+    """
     objects = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>"]
     page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 {width:.6f} {height:.6f}]"
     if picture is None:
@@ -76,7 +84,7 @@ def picture_pdf(picture: Picture | None, width: float, height: float) -> bytes:
 
 
 def pixels_as_jpeg(image: NDArray[np.uint8], quality: int) -> Picture:
-    """Return pixels (H, W, 3) as a JPEG without chroma subsampling. A grey image is stored as one channel."""
+    """Compress pixels (H, W, 3) as a JPEG without chroma subsampling. If they are all grey, store only one channel."""
     target = io.BytesIO()
     pixels = np.ascontiguousarray(image[..., 0]) if _is_grey(image) else image
     Image.fromarray(pixels).save(target, "JPEG", quality=quality, subsampling=0)
@@ -86,7 +94,10 @@ def pixels_as_jpeg(image: NDArray[np.uint8], quality: int) -> Picture:
 
 
 def pixels_lossless(image: NDArray[np.uint8]) -> Picture:
-    """Return pixels (H, W, 3) compressed without loss. Black and white is stored as bits, grey as one channel."""
+    """Compress pixels (H, W, 3) without loss.
+
+    If they are all grey, store one channel; if black and white, one bit per pixel.
+    """
     height, width = image.shape[:2]
     num_channels, num_bits, pixels = 3, 8, image
     if _is_grey(image):
@@ -102,9 +113,9 @@ def _is_grey(image: NDArray[np.uint8]) -> bool:
 
 
 def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
-    """Return the data of a JPEG file unchanged; ``None`` if PDF programs might show them differently.
+    """Return the data of a JPEG file without change, or ``None`` if some PDF viewers might not show them correctly.
 
-    ITU-T T.81, B.1 defines the markers. PDF 32000-1, 7.4.8 says which of them PDF supports.
+    The markers of a JPEG file are defined in ITU-T T.81, B.1. PDF 32000-1, 7.4.8 lists the markers that PDF supports.
     """
     at, is_adobe, is_jfif = 2, False, False
     while at + 4 <= len(data):
@@ -137,7 +148,10 @@ def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
 
 
 def png_picture(data: bytes, orientation: int) -> Picture | None:
-    """Return the data of a PNG file; ``None`` if it is interlaced, transparent or animated, which PDF cannot show."""
+    """Return the compressed data of a PNG file, or ``None`` if PDF does not support them.
+
+    PDF does not support interlaced, transparent and animated PNG files.
+    """
     at, header, palette, packed = 8, b"", b"", []
     while at + 8 <= len(data):
         (length,) = struct.unpack_from(">I", data, at)
@@ -166,9 +180,10 @@ def png_picture(data: bytes, orientation: int) -> Picture | None:
 
 
 def tiff_picture(file: BinaryIO, tags: dict[int, tuple[int, ...]]) -> Picture | None:
-    """Return the data of a TIFF page unchanged; ``None`` if PDF cannot show them, for example those of several strips.
+    """Return the compressed data of a TIFF page without change, or ``None`` if PDF does not support them.
 
-    ``tags`` has the integer values in the page's directory (TIFF 6.0).
+    For example, PDF does not support pages that are stored as several strips. ``tags`` has the integer values in the
+    page's directory (its header), by tag number (TIFF 6.0).
     """
 
     def first(tag: int, default: int) -> int:
