@@ -1,4 +1,6 @@
-"""Decode a range of an audio stream to samples. docs/architecture.md has a picture ("Follow a range of audio").
+"""Decode audio streams to tensors of samples.
 
-`wav` reads samples directly from WAV files, and `sample_grid` reads samples by number from any audio decoder.
+The section "Follow a range of audio" in docs/architecture.md shows the steps from a requested time range to its
+samples. `wav` reads samples directly from WAV files. `sample_grid` reads samples of any audio decoder by their number
+instead of their time.
 """

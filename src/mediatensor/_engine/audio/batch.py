@@ -1,6 +1,7 @@
-"""Join slices of decoded frames into one tensor in the requested format.
+"""Join the frames that were decoded for a range of audio into one tensor, in the requested sample rate and channels.
 
-An `AudioHandle` serves one call at a time. The modules `plan`, `stream` and `batch` are the three steps of a call.
+Decoding a range has three steps, one in each module: `plan` computes which samples to read, `stream` decodes the frames
+that have them, and this module joins these frames. An `AudioHandle` runs all three, for one range at a time.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ _MAX_LEAPS = 1000
 
 
 def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Tensor:
-    """Return samples [plan.first, plan.last) of the output as float32 (channels, samples).
+    """Convert and join the decoded frames of a range: return samples [plan.first, plan.last) of the output.
 
-    ``slices`` have the samples [plan.start, plan.stop) of the stream, in order. ``expected_length`` is an estimate of
-    their number.
+    ``slices`` are the decoded frames, in order; together they have the samples [plan.start, plan.stop) of the stream.
+    ``expected_length`` is an estimate of the number of these samples, for allocating memory. The result is float32 of
+    shape (channels, samples).
     """
     parts = [run.part(plan.first, plan.last) for run in _runs(slices, plan, expected_length)]
     if len(parts) == 1:
@@ -51,7 +53,10 @@ def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: 
 
 
 def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Iterator[_CopiedRun | _ResampledRun]:
-    """Yield runs of consecutive samples of one `SampleForm`. If audio is resampled, a gap in time also ends a run."""
+    """Group slices into runs that can be converted as one: consecutive samples with the same `SampleForm`.
+
+    When a run is resampled, a gap between time stamps also ends it.
+    """
     output = plan.output
     run: _CopiedRun | _ResampledRun | None = None
     num_leaps = 0
@@ -79,9 +84,10 @@ def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) 
 
 
 class _Run(ABC):
-    """Consecutive samples with the same `SampleForm`, to be copied or resampled into the result.
+    """Consecutive samples of the stream with the same `SampleForm`, which are copied or resampled into the result.
 
-    ``position`` is the number of the first sample of the run, counted in the same way as in a `FrameSlice`.
+    ``position`` is the number of the run's first sample. As in a `FrameSlice`, it counts samples of the stream, or of
+    the section if the run is in a section.
     """
 
     is_resampled: bool
@@ -102,7 +108,10 @@ class _Run(ABC):
         self.takes = self._queue.takes
 
     def append(self, found: FrameSlice) -> bool:
-        """Append the next samples; return False if their form differs."""
+        """Append the samples of a slice.
+
+        Return False, and append nothing, if the slice has a different `SampleForm`.
+        """
         frame, _, first, last, _ = found
         length = last - first
         queue = self._queue
@@ -128,7 +137,10 @@ class _Run(ABC):
             self._take(memory)
 
     def part(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """Return the samples of this run in [first, last) of the output, up to `limit`. Call this only once."""
+        """Return the samples that this run contributes to samples [first, last) of the output.
+
+        The part ends at `limit`, where the next run starts. Call this method only once, because it uses up the samples.
+        """
         self._empty_queue()
         samples = self._finish(first, last)
         if self.limit is None:
@@ -141,19 +153,25 @@ class _Run(ABC):
 
     @abstractmethod
     def _memory(self, length: int) -> NDArray[np.float32]:
-        """Return memory of shape (channels, length) for the next samples."""
+        """Return an array (channels, length), to which the caller writes the next samples before it calls `_take`."""
 
     @abstractmethod
     def _take(self, samples: NDArray[np.float32]) -> None:
-        """Process samples that were written to `_memory`."""
+        """Add ``samples``, an array from `_memory` that the caller has filled, to this run."""
 
     @abstractmethod
     def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """Return the samples of this run in [first, last) of the output."""
+        """Convert the rest of the samples.
+
+        Return what this run contributes to [first, last), as `part` does but without `limit`.
+        """
 
 
 class _CopiedRun(_Run):
-    """Samples that need no resampling. Their slices are already cut to the range of the output."""
+    """Samples that already have the sample rate and channels of the output, so they are copied without resampling.
+
+    Their slices are already cut to the range of the output.
+    """
 
     is_resampled = False
     _max_queued_frame = 2048
@@ -186,7 +204,11 @@ class _CopiedRun(_Run):
 
 
 class _ResampledRun(_Run):
-    """Samples for FFmpeg's resampler. Some silence before them aligns the resampler's phase."""
+    """Samples that FFmpeg's resampler converts to the sample rate and channels of the output.
+
+    Output samples must lie at the same times as if the whole stream was resampled. Therefore the run begins with a few
+    silent samples, which start at a time for which both input and output have a sample.
+    """
 
     is_resampled = True
     # A call of the resampler takes longer than a copy into the queue.
@@ -220,7 +242,10 @@ class _ResampledRun(_Run):
 
 
 def _compact(block: NDArray[np.float32], length: int) -> NDArray[np.float32]:
-    """Return the first ``length`` samples of each channel as a contiguous array that reuses the memory of ``block``."""
+    """Keep the first ``length`` samples of each channel.
+
+    Move them together within ``block``, and return them, contiguous.
+    """
     num_channels, capacity = block.shape
     if length == capacity:
         return block
@@ -241,7 +266,11 @@ _MAX_EXPECTED_SAMPLES = 36_000 * 48_000
 
 
 class AudioHandle:
-    """An open stream and its decoder's threads. ``num_threads=None`` takes threads only for long ranges."""
+    """An open audio stream with its decoder and the decoder's threads. A handle reads one range at a time.
+
+    With ``num_threads=None``, the handle decodes with one thread at first. It takes more threads from the process's
+    budget when it reads a long range.
+    """
 
     # Most calls read to the end of the stream. PyAV may drop a signal's exception while it raises its end-of-file
     # error.
@@ -260,10 +289,11 @@ class AudioHandle:
         self._may_have_threads = num_threads is None and has_frame_threads(self.stream.codec)
 
     def read(self, plan: SamplePlan, duration_seconds: float | None) -> Tensor:
-        """Return the samples of a plan as float32 (channels, samples); fewer if the stream ends early.
+        """Decode the samples that a plan selects, as float32 of shape (channels, samples).
 
-        ``duration_seconds`` is the stream's duration according to the file's header. Raises `DecodeError` if a packet
-        with wanted samples cannot be decoded.
+        The result is shorter than planned if the stream ends early. ``duration_seconds`` is the stream's duration
+        according to the file's header. Raises `DecodeError` if a packet that contains samples of the range cannot be
+        decoded.
         """
         start = plan.start or 0
         if plan.stop is None:
@@ -305,7 +335,7 @@ class AudioHandle:
 
 @dataclass(frozen=True)
 class AudioHandleSpec:
-    """The arguments for opening an `AudioHandle`; picklable."""
+    """The arguments from which `open` opens an `AudioHandle`. They can be pickled, unlike the handle."""
 
     source: Source
     stream_index: int | None

@@ -1,13 +1,16 @@
-"""Convert seconds to samples of the output, output samples to stream samples, and time stamps to samples. Pure; no I/O.
+"""Compute which samples of a stream to decode for a requested time range. Pure functions, without I/O.
 
-If output and stream differ in sample rate, they number samples differently. FFmpeg's resampling filter then needs some
-additional samples on both sides::
+A time range is first converted to samples of the output, and these to samples of the stream. If the two sample rates
+are equal, both are the same samples. Otherwise FFmpeg resamples, and its filter needs some additional samples of the
+stream on both sides::
 
     output                  first ............. last
     stream    start [ filter |                   | filter ] stop
 
-Containers round time stamps to their ticks (Matroska to milliseconds). Because a codec has few frame lengths, frames
-can only start at certain samples. A frame is placed at the possible start nearest to its rounded time stamp.
+This module also computes the sample at which a decoded frame starts from the frame's time stamp (`SampleClock`).
+Containers round time stamps to their ticks (Matroska to milliseconds). However, all frames of a stream usually have the
+same length, so their starts are evenly spaced. A frame is placed at the possible start that is nearest to its rounded
+time stamp.
 """
 
 from __future__ import annotations
@@ -42,7 +45,10 @@ class OutputFormat:
 
 
 def check_output_format(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
-    """Return both arguments as ints that FFmpeg's resampler accepts. ``None`` (the stream's own value) is kept."""
+    """Return both arguments as ints that FFmpeg's resampler accepts.
+
+    ``None``, which selects the stream's value, is kept.
+    """
     return (
         _check_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
         _check_count("num_channels", num_channels, MAX_CHANNELS),
@@ -85,17 +91,21 @@ class SamplePlan:
         return cls(output, stream_rate, 0, None, None, None)
 
     def section_range(self, section_start: int, section_rate: int) -> tuple[int, int | None]:
-        """Return the samples [start, stop) to read from a section of another rate, counted from the section's start."""
+        """Compute the samples [start, stop) that this plan needs from a section, counted from the section's start.
+
+        A section is a part of the stream whose sample rate, ``section_rate``, differs from the rest. It starts at
+        sample ``section_start`` of the stream.
+        """
         begin = rescale_up(section_start, self.stream_rate, self.output.sample_rate)
         last = None if self.last is None else max(0, self.last - begin)
         return input_range(max(0, self.first - begin), last, section_rate, self.output.sample_rate)
 
 
 def input_range(first: int, last: int | None, input_rate: int, output_rate: int) -> tuple[int, int | None]:
-    """Return the input samples needed for samples [first, last) of the output.
+    """Compute the input samples that the resampler needs in order to make samples [first, last) of the output.
 
-    The resampler's filter needs additional samples on both sides. The range starts at a time for which both input and
-    output have a sample. There, the resampler has the same phase as when it starts at sample 0.
+    Its filter needs additional samples on both sides. The range starts at a time for which both input and output have a
+    sample. Resampling from there gives the same output samples as resampling from sample 0.
 
     >>> input_range(16_000, 32_000, 48_000, 48_000), input_range(16_000, 32_000, 44_100, 16_000)
     ((16000, 32000), (43659, 88382))
@@ -109,7 +119,7 @@ def input_range(first: int, last: int | None, input_rate: int, output_rate: int)
 
 
 def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
-    """Convert a sample number to another rate, rounding up: return the first sample that is not earlier.
+    """Convert a sample number to another sample rate. Between two samples, return the later one.
 
     >>> rescale_up(3, 44_100, 44_100), rescale_up(3, 44_100, 16_000)
     (3, 2)
@@ -120,8 +130,9 @@ def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
 def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) -> list[list[int]]:
     """Group ranges (start, stop) in seconds that are close enough to be decoded together.
 
-    Return lists of indices into ``ranges``, in order of time. Ranges of a group are at most ``max_distance`` seconds
-    apart; a negative distance puts each range into its own group.
+    Each group is a list of indices into ``ranges``. Groups, and the ranges in a group, are in order of time. Within a
+    group, gaps between ranges are at most ``max_distance`` seconds; a negative distance puts each range into its own
+    group.
 
     >>> group_ranges([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (6.1, 7.0)], 0.25)
     [[1, 2], [0, 3]]
@@ -140,9 +151,10 @@ def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) 
 
 
 def sample_offset(seconds: float, begin_seconds: float, sample_rate: int) -> int:
-    """Return the number of the sample nearest to a time; halves are rounded up.
+    """Return the number of the sample nearest to a time in seconds. Sample 0 is at ``begin_seconds``.
 
-    ``round`` would round halves to even. Two chunks that meet at half a sample would then overlap or leave a gap.
+    A time halfway between two samples gives the later one. ``round`` would give the even one; two chunks that meet at
+    such a time would then overlap or leave a gap.
 
     >>> [sample_offset(k / 4, 0.0, 2) for k in range(5)]
     [0, 1, 1, 2, 2]
@@ -151,7 +163,9 @@ def sample_offset(seconds: float, begin_seconds: float, sample_rate: int) -> int
 
 
 def sample_range(start: float, stop: float | None, begin_seconds: float, sample_rate: int) -> tuple[int, int | None]:
-    """Return the samples [first, last) that are played in a range of seconds. ``None`` means the end of the stream.
+    """Return the samples [first, last) that are played from ``start`` to ``stop``, both in seconds.
+
+    ``None`` as ``stop`` or ``last`` means the end of the stream. Sample 0 is played at ``begin_seconds``.
 
     >>> sample_range(0.5, 1.0, 0.0, 8000), sample_range(-1.0, None, 0.0, 8000)
     ((4000, 8000), (0, None))
@@ -161,7 +175,9 @@ def sample_range(start: float, stop: float | None, begin_seconds: float, sample_
 
 
 def check_range(start_seconds: float, stop_seconds: float | None) -> tuple[float, float | None]:
-    """Return (start, stop) as floats. Both must be finite, and start <= stop.
+    """Return (start, stop) as floats; raise `InvalidArgumentError` unless both are finite and start <= stop.
+
+    A ``stop_seconds`` of ``None``, the end of the stream, is kept.
 
     >>> check_range(0, None)
     (0.0, None)
@@ -183,7 +199,7 @@ def _finite(name: str, seconds: float) -> float:
 
 
 def check_ranges(ranges: Iterable[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
-    """Return pairs of (start, stop) in seconds as a list of floats, each checked by `check_range`."""
+    """Return ``ranges``, pairs (start, stop) in seconds, as a list after checking each pair with `check_range`."""
     checked = []
     for pair in items_of("ranges", ranges, of="pairs of seconds, (start, stop)"):
         try:
@@ -220,7 +236,10 @@ _ROUNDING_SAMPLES = 4.5
 
 @dataclass(frozen=True)
 class SampleClock:
-    """Converts time stamps to sample numbers."""
+    """Computes the sample at which a frame starts from the frame's time stamp.
+
+    Sample 0 is the first sample of the stream's first frame.
+    """
 
     begin_pts: int  # time stamp of the first frame, in ticks
     samples_per_tick: Fraction  # sample rate times time base
@@ -236,7 +255,10 @@ class SampleClock:
         return self.samples_per_tick.numerator, self.samples_per_tick.denominator
 
     def position(self, pts: int) -> int:
-        """Return the number of the first sample of a frame with this time stamp.
+        """Return the number of the first sample of a frame whose time stamp is ``pts``.
+
+        If the stream's frames start on a regular grid of samples, a start close to the grid is moved onto it, to undo
+        the rounding of the time stamp.
 
         >>> clock = SampleClock(0, Fraction(44100, 1000), grid=1024, tolerance=23)
         >>> [clock.position(pts) for pts in (0, 23, 46, 70)]
@@ -247,7 +269,10 @@ class SampleClock:
         return self.certain_position(pts)[0]
 
     def certain_position(self, pts: int) -> tuple[int, bool]:
-        """Return `position`, and whether it is certain. After a gap, a frame may be off the grid and start anywhere."""
+        """Return `position`, and whether it is certain.
+
+        It is uncertain if the frame is too far from the grid. After a gap, for example, a frame can start anywhere.
+        """
         numerator, denominator = self.ratio
         ticks = pts - self.begin_pts
         if not self.grid:
@@ -260,12 +285,12 @@ class SampleClock:
         return math.floor(shifted + 0.5), False
 
     def pts_before(self, position: int) -> int:
-        """Return the last time stamp that, even if it was rounded, proves that a frame starts at or before a sample."""
+        """Return the latest time stamp whose frame starts at or before sample ``position`` even after rounding."""
         return self.begin_pts + math.floor((position - self.tolerance - self.shift) / float(self.samples_per_tick))
 
 
 def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
-    """Return whether a tick is too long for time stamps to be exact to the sample, so that they are rounded.
+    """Return whether a tick is too long to give the exact sample, so that time stamps of frames had to be rounded.
 
     >>> [has_coarse_ticks(ratio) for ratio in (Fraction(44100, 14112000), Fraction(48000, 90000), Fraction(441, 10))]
     [False, True, True]
@@ -276,16 +301,19 @@ def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
 def fit_clock(
     pts: Sequence[int], lengths: Sequence[int], samples_per_tick: Fraction, *, sums_durations: bool = False
 ) -> SampleClock:
-    """Fit a clock to the first frames of a stream, given their time stamps in ticks (at least one) and their lengths.
+    """Return the `SampleClock` of a stream that fits the first frames of the stream.
 
-    ``sums_durations`` means that time stamps are sums of rounded durations. In this example, the first frame has only
-    648 of its 960 samples, because the encoder's delay is cut. Later frames start at samples 648, 1608 ...
+    ``pts`` has the time stamps of these frames (at least one) in ticks, and ``lengths`` their numbers of samples. In
+    this example, the first frame has only 648 of its 960 samples, because the encoder's delay is cut. Later frames
+    start at samples 648, 1608 ...
 
     >>> clock = fit_clock([0, 14, 34, 54], [648, 960, 960, 960], Fraction(48))
     >>> clock.grid, clock.grid_offset, [clock.position(pts) for pts in (14, 34, 54, 74)]
     (960, 648, [648, 1608, 2568, 3528])
 
-    A frame of 1536 samples lasts 3134.69 ticks, but the demuxer adds 3134:
+    Some demuxers compute each time stamp by adding the rounded duration of a frame to the previous time stamp, so that
+    rounding errors add up. ``sums_durations`` corrects this. In the next example, a frame of 1536 samples lasts 3134.69
+    ticks, but the demuxer adds 3134:
 
     >>> pts = range(0, 31340, 3134)
     >>> fit_clock(pts, [1536] * 10, Fraction(44100, 90000), sums_durations=True).position(3134_000)

@@ -1,11 +1,12 @@
-"""Rules by codec and format: whether seeks are exact, the length of the pre-roll, and how to reset a decoder.
+"""Rules for seeking in audio, by codec and format: whether it is exact, and how to prepare the decoder afterwards.
 
-Pure; no I/O.
+These are pure functions, without I/O.
 
-An audio decoder that starts in the middle of a stream needs some packets before its output is right: the pre-roll. A
-codec is listed here only if its design limits the pre-roll and measurements confirm the limit. For clips of each
-encoder, the samples of ranges differ from a full decode by less than 1e-4. All other codecs are decoded from the
-beginning of the stream.
+When an audio decoder starts in the middle of a stream, its first output samples are wrong. Decoding must therefore
+start some packets before the wanted samples. These packets are the pre-roll. A codec is listed here only if its design
+limits the length of the pre-roll and measurements confirm this limit. In the measurements, test clips from several
+encoders were decoded in full, and again in ranges after a seek; the samples differed by less than 1e-4. Streams of all
+other codecs are decoded from their beginning.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ _AAC_BOUNDED_PROFILE = "LC"
 
 
 def can_seek(format_name: str, codec: str) -> bool:
-    """Return whether time stamps and, after the pre-roll, samples stay the same after a seek. Names are FFmpeg's.
+    """Return whether decoding after a seek and a pre-roll gives the same time stamps and samples as without a seek.
+
+    Both arguments are FFmpeg's names.
 
     >>> can_seek("mov,mp4,m4a,3gp,3g2,mj2", "aac"), can_seek("wav", "adpcm_ima_wav"), can_seek("asf", "wmav2")
     (True, False, False)
@@ -78,7 +81,9 @@ def can_seek(format_name: str, codec: str) -> bool:
 
 
 def stores_timestamps(format_name: str) -> bool:
-    """Return whether a format stores packet times, so that a leap in them is a gap in the audio.
+    """Return whether files of this format store the time of each packet.
+
+    Only then does a leap in the time stamps mean that there is a gap in the audio.
 
     >>> stores_timestamps("mp3"), stores_timestamps("xwma"), stores_timestamps("matroska,webm")
     (False, False, True)
@@ -87,14 +92,17 @@ def stores_timestamps(format_name: str) -> bool:
 
 
 def is_late_by_a_frame(format_name: str, codec: str) -> bool:
-    """Return whether packets may have the time stamp of their second frame instead of their first."""
+    """Return whether time stamps of packets can be one frame late, as for WMA in ASF.
+
+    There, a packet can start with the end of the previous packet's frame but have the time of the frame after it.
+    """
     return format_name == _LATE_FORMAT and codec.startswith(_LATE_CODECS)
 
 
 def has_unbounded_memory(codec: str, profile: str | None) -> bool:
-    """Return whether a frame may depend on any earlier frame. If so, decode the stream from the beginning.
+    """Return whether decoding a frame can require any earlier frame, so that decoding must start at the beginning.
 
-    ``profile`` is FFmpeg's name of the profile of the last decoded frame.
+    ``profile`` is FFmpeg's name for the codec's profile, taken from the last decoded frame.
 
     >>> [has_unbounded_memory("aac", profile) for profile in ("Main", "HE-AAC", "LC")]
     [True, True, False]
@@ -105,12 +113,14 @@ def has_unbounded_memory(codec: str, profile: str | None) -> bool:
 
 
 def is_exact_after_pre_roll(codec: str) -> bool:
-    """Return whether a decode after `pre_roll_length` samples is bit-identical to a decode from the beginning."""
+    """Return whether samples decoded after a pre-roll are bit-identical to those of a decode from the beginning."""
     return codec in _INDEPENDENT or codec in _PRE_ROLL_LENGTHS or codec.startswith("pcm_")
 
 
 def needs_new_codec(codec: str) -> bool:
-    """Return whether a codec must be reopened after a seek, because flushing it does not restore its first state.
+    """Return whether the codec must be closed and opened again after a seek.
+
+    Flushing such a codec does not reset it to the state that it had when it was opened.
 
     >>> needs_new_codec("flac"), needs_new_codec("aac")
     (False, True)
@@ -119,7 +129,7 @@ def needs_new_codec(codec: str) -> bool:
 
 
 def pre_roll_length(codec: str, sample_rate: int) -> int:
-    """Return the pre-roll of a codec in samples. The codec must be one that `can_seek` accepts.
+    """Return the length of the pre-roll of a codec in samples. ``codec`` must be one that `can_seek` accepts.
 
     >>> pre_roll_length("flac", 44_100), pre_roll_length("ac3", 48_000), pre_roll_length("opus", 48_000)
     (0, 3072, 48000)
@@ -158,10 +168,10 @@ _FAMILY_AT, _NUM_STREAMS_AT = 18, 19
 
 
 def begins_with_narrow_band(packet: bytes) -> bool:
-    """Return whether the first packet of an Opus stream is speech in narrow band.
+    """Return whether ``packet``, the first packet of an Opus stream, contains speech in narrow band.
 
-    For such a packet, FFmpeg returns 24 samples fewer, and it returns 24 more when the band changes. So time stamps do
-    not determine the samples of a packet.
+    FFmpeg returns 24 samples fewer for this packet, and 24 more when the bandwidth changes later. Time stamps ignore
+    this, so they do not determine the number of a sample in such a stream.
 
     >>> begins_with_narrow_band(bytes([1 << 3, 0])), begins_with_narrow_band(bytes([9 << 3, 0]))
     (True, False)
@@ -170,9 +180,10 @@ def begins_with_narrow_band(packet: bytes) -> bool:
 
 
 class OpusMemory:
-    """Tracks whether a decoder that started in the middle of a stream has reached the state of a full decode.
+    """Tracks when an Opus decoder that started in the middle of a stream has become right.
 
-    ``header`` is the identification header of the stream (``OpusHead``).
+    From then on, it gives the same samples as a decoder that started at the beginning. ``header`` is the identification
+    header of the stream (``OpusHead``).
 
     >>> memory = OpusMemory(b"OpusHead")
     >>> pause, speech = bytes([9 << 3, 0]), bytes([9 << 3, 128])
@@ -192,10 +203,7 @@ class OpusMemory:
         return self._knows_speech and self._spectrum_length >= _SPECTRUM_PRE_ROLL
 
     def take(self, packet: bytes) -> bool:
-        """Update the state for the next packet, and return whether the decoder decodes this packet correctly.
-
-        A packet has frames of one or more streams. All streams except the last store the lengths of their frames.
-        """
+        """Update the state for the next packet, and return whether the decoder decodes this packet correctly."""
         number, at = _SPECTRUM, 0
         for left in range(self._num_streams, 0, -1):
             if at >= len(packet):
@@ -221,7 +229,7 @@ class OpusMemory:
 
 
 def _length(packet: bytes) -> int:
-    """Return the number of samples of a packet at 48 kHz."""
+    """Return the duration of an Opus packet in samples at 48 kHz."""
     if not packet:
         return 0
     number, code = packet[0] >> 3, packet[0] & 3
@@ -233,10 +241,10 @@ def _length(packet: bytes) -> int:
 
 
 def _is_pause(packet: bytes) -> bool:
-    """Return whether a packet of speech is one frame that is marked as inactive in all parts and channels.
+    """Return whether a speech packet contains a single frame that is marked as silent throughout.
 
-    The frame starts with one mark for each 20 ms, and one bit that announces redundant data for lost packets. In
-    stereo, the bits of the second channel follow those of the first.
+    Each channel has one mark for every 20 ms of the frame, followed by one bit that announces redundant data for lost
+    packets. These bits are at the start of the frame, the second channel's after the first channel's.
     """
     if len(packet) < 2 or packet[0] & 3:
         return False
@@ -249,7 +257,10 @@ def _is_pause(packet: bytes) -> bool:
 
 
 def _end_of_stream(packet: bytes, at: int) -> int:
-    """Return where the self-delimited frames at ``at`` end (RFC 6716, B); may be beyond the end of a broken packet."""
+    """Return the position at which the self-delimited frames that start at ``at`` end (RFC 6716, B).
+
+    In a broken packet, this position can be past the end of the packet.
+    """
     code, at = packet[at] & 3, at + 1
     num_frames, have_one_size, num_padding = (1, 2, 2)[code] if code < 3 else 0, code == 1, 0
     if code == 3:

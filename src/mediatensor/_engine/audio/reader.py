@@ -1,8 +1,8 @@
-"""Read audio packets; seek in bare MP3 and AAC and in Ogg Vorbis, and read concatenated files.
+"""Read the packets of an audio stream, with exact seeks in bare MP3, bare AAC and Ogg Vorbis, and in joined files.
 
-Bare MP3 and AAC (ADTS) have no time stamps and no table of frames. FFmpeg seeks in them by guessing, or by parsing all
-earlier frames. `SoundReader` finds the byte position of a frame instead. After a seek, packets get the same time stamps
-as when reading from the beginning:
+Bare MP3 and AAC (ADTS) files have neither time stamps nor a table of frames. FFmpeg seeks in them by guessing a byte
+position, or by parsing all earlier frames. `SoundReader` finds the byte position of a frame instead. After a seek,
+packets get the same time stamps as when reading from the beginning:
 
 * MP3 of constant bit rate: the position of a frame is computed (`ConstantFrames`).
 * MP3 of variable bit rate and AAC: frame headers are read one after another (`FrameWalk`).
@@ -11,9 +11,10 @@ FFmpeg misjudges the length of some Vorbis packets in Ogg, so its time stamps di
 `SoundReader` derives time stamps by counting samples from the first packet. After a seek, counting starts at a position
 that several Ogg pages confirm.
 
-In a joined file (a chain of Ogg, ``cat a.flac b.flac``), time stamps or sample numbers start again, so the file is
-decoded from the beginning. FFmpeg decodes the parts one after another, unless parts of a chain of Ogg differ in codec,
-rate or channels. Then each run of equal parts is opened separately.
+A joined file consists of several files, one after another (chained Ogg, or the result of ``cat a.flac b.flac``). Its
+time stamps or sample numbers start again at each part, so the file is decoded from the beginning. FFmpeg decodes the
+parts in turn. It cannot do so if the parts of an Ogg chain differ in codec, sample rate or channels. `SoundReader` then
+opens the file once for each group of adjacent parts that agree in these properties.
 """
 
 from __future__ import annotations
@@ -55,11 +56,14 @@ _MAX_VORBIS_JITTER_SECONDS = 0.05
 
 
 class SeekMissedError(Exception):
-    """A packet is not at its computed position. The next seek to the same time uses another method."""
+    """After a seek to a computed position, the packet of the wanted frame was not there.
+
+    The reader remembers this frame, so a second attempt seeks to it in another way.
+    """
 
 
 class UnknownPositionError(Exception):
-    """Time stamps do not determine sample numbers, which must be counted from the beginning of the stream."""
+    """The sample at which a packet starts can only be found by counting samples from the beginning of the stream."""
 
 
 class _FirstPacket(NamedTuple):
@@ -71,7 +75,7 @@ class _FirstPacket(NamedTuple):
 
 
 class SoundReader(AudioReader):
-    """An `AudioReader` that seeks exactly in bare MP3, AAC and Ogg Vorbis, and detects joined files.
+    """An `AudioReader` that seeks exactly in bare MP3, bare AAC and Ogg Vorbis, and detects joined files.
 
     Reading raises `SeekMissedError` if a packet is not at the computed byte position, and `UnknownPositionError` if
     only reading from the beginning can determine the time stamp of a packet.
@@ -148,7 +152,11 @@ class SoundReader(AudioReader):
         return self.seek_bytes(position)
 
     def _seek_walking(self, timestamp: int) -> bool:
-        """Seek by reading frame headers. Let FFmpeg seek instead if its seek is exact or the source is remote."""
+        """Seek to a frame by reading frame headers one after another.
+
+        Use FFmpeg's own seek instead if it is exact for this file, or if the source is remote and reading headers is
+        slow.
+        """
         self._next = None
         walk, first = self._walk, self._first
         if walk is None or first is None or isinstance(self.byte_reader, RangeReader):
@@ -180,7 +188,10 @@ class SoundReader(AudioReader):
         return packet
 
     def _place(self, packet: Any, frames: ConstantFrames | FrameWalk, number: int, position: int) -> None:
-        """Give a packet the time stamp of frame ``number``; raise an error if it is not at ``position``."""
+        """Set the time stamp of a packet that should contain frame ``number`` and start at byte ``position``.
+
+        Raises `SeekMissedError` or `UnknownPositionError` if it does not.
+        """
         first = self._first
         assert first is not None
         if isinstance(frames, FrameWalk):
@@ -199,7 +210,10 @@ class SoundReader(AudioReader):
             set_trimming(packet, frames.num_discarded(number))
 
     def _find_constant_frames(self) -> ConstantFrames | None:
-        """Return the frames of an MP3 file; ``None`` if its bit rate varies or its first packet contradicts them."""
+        """Return the frame positions of an MP3 file whose bit rate is constant.
+
+        Return ``None`` if the bit rate varies, or if the first packet does not match these positions.
+        """
         first = self._first
         if first is None:
             return None
@@ -212,7 +226,11 @@ class SoundReader(AudioReader):
         return frames if first.duration * time_base * frames.sample_rate == frames.samples_per_frame else None
 
     def _seek_vorbis(self, modes: VorbisModes, timestamp: int) -> bool:
-        """Seek to a page whose first packet ends at a sample that can be computed; return False if this fails."""
+        """Seek to an Ogg page from which samples can be counted, because the pages show where its first packet ends.
+
+        Returns False if no such page is found, and raises `UnknownPositionError` if the stream does not allow this
+        method.
+        """
         first = self._first
         if first is None or self._vorbis_begin is None or isinstance(self.byte_reader, RangeReader):
             raise UnknownPositionError
@@ -235,7 +253,7 @@ class SoundReader(AudioReader):
         return True
 
     def _place_vorbis(self, packet: Any, modes: VorbisModes) -> None:
-        """Set the time stamp of a packet to the time of its first sample."""
+        """Set the time stamp of a Vorbis packet to the time of its first sample."""
         block, previous = modes.block_size(memoryview(packet)[0]), self._vorbis_block
         pts, end = packet.pts, self._vorbis_end
         self._vorbis_block = block
@@ -273,7 +291,10 @@ class SoundReader(AudioReader):
             self._divide(list(pairwise([*starts, file_size])))
 
     def _divide(self, spans: Sequence[tuple[int, int]]) -> None:
-        """If there are several parts, read them one after another. A part is a span (start, stop) of bytes."""
+        """Arrange to read the parts of a joined file one after another, if there are several.
+
+        ``spans`` has the (start, stop) of each part in bytes.
+        """
         if len(spans) > 1:
             parts = [SpanSource(self._source, *span) for span in spans]
             self._source, self._further_parts = parts[0], parts[1:]

@@ -1,4 +1,4 @@
-"""Read samples by number through the public methods of an audio decoder: helpers for clips of an exact length."""
+"""Read clips of an exact number of samples, by sample number, through the public methods of an audio decoder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_NUM_SPLITS = 100
 
 
 class SoundDecoder(Protocol):
-    """The common interface of `AudioDecoder` and `WavDecoder` that this module uses."""
+    """The part of the interface of `AudioDecoder` and `WavDecoder` that this module uses."""
 
     @property
     def metadata(self) -> AudioStreamMetadata: ...
@@ -32,14 +32,14 @@ class SoundDecoder(Protocol):
 
 @dataclass(frozen=True)
 class SampleGrid:
-    """The relation between sample numbers and times of a decoder's output."""
+    """Converts between sample numbers and times, for the samples that a decoder returns."""
 
     begin_seconds: float  # time of sample 0
     sample_rate: int  # samples per second of the decoder's output, which may differ from the stream's
     num_channels: int  # of the decoder's output
 
     def offset(self, seconds: float) -> int:
-        """Return the number of the sample nearest to a time. Times before the stream have negative numbers.
+        """Return the number of the sample nearest to a time. It is negative for times before the stream.
 
         >>> SampleGrid(1.0, 8, 2).offset(2.0), SampleGrid(1.0, 8, 2).offset(0.5)
         (8, -4)
@@ -51,7 +51,11 @@ class SampleGrid:
 
 
 def sample_grid(decoder: SoundDecoder) -> SampleGrid:
-    """Return a decoder's grid, from an empty range, because the metadata have the stream's sample rate."""
+    """Return the `SampleGrid` of a decoder.
+
+    The decoder may resample, and its metadata describe the stream before that. So this function reads an empty range,
+    and takes the sample rate and number of channels from the result.
+    """
     begin_seconds = decoder.metadata.begin_stream_seconds
     (nothing,) = decoder.get_samples_played_in_ranges([(begin_seconds, begin_seconds)])
     return SampleGrid(begin_seconds, nothing.sample_rate, len(nothing.data))
@@ -60,7 +64,8 @@ def sample_grid(decoder: SoundDecoder) -> SampleGrid:
 def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tuple[int, int]]) -> list[Tensor]:
     """Return the samples [first, last) of each span as (channels, samples). Spans must have 0 <= first <= last.
 
-    Samples after the end of the stream are missing from the result: a header may state more samples than exist.
+    A result is shorter than its span if the span extends past the end of the stream, which can be earlier than the
+    header states.
     """
     ranges = [(grid.seconds(first), grid.seconds(last)) for first, last in spans]
     try:
@@ -74,10 +79,10 @@ def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tu
 def with_silence(
     decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor
 ) -> tuple[Tensor, tuple[tuple[int, int], ...]]:
-    """Return all samples [first, last), with silence where the stream has none, such as before 0 or after its end.
+    """Extend the samples of a span to all samples [first, last), with silence where the stream has no samples.
 
-    ``samples`` is the result of `existing_samples` for the part of the span from sample 0 on. Return (channels, last -
-    first) samples, and the silent ranges [begin, end) in them.
+    ``samples`` must be the result of `existing_samples` for this span, without any part before sample 0. Return a
+    tensor (channels, last - first), and the ranges [begin, end) of this tensor that are silent.
     """
     count = last - first
     if samples.shape[1] == count:
@@ -98,10 +103,11 @@ def with_silence(
 
 
 def _runs(decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor) -> list[tuple[int, Tensor]]:
-    """Return (first sample, samples) of each run of existing samples in [first, last), in order.
+    """Divide the samples of a span at gaps: return (number of its first sample, samples) for each part, in order.
 
-    A decoder returns the samples before and after a gap as one tensor. If it has fewer samples than expected, the span
-    is halved to find the gap.
+    ``samples`` are the existing samples of [first, last). A decoder returns the samples before and after a gap as one
+    tensor, so the place of the gap is unknown. If samples are missing, the two halves of the span are read separately,
+    and so on, until the gap is found.
     """
     max_missing = _MAX_MISSING_SECONDS * grid.sample_rate
     runs: dict[int, Tensor] = {}

@@ -1,4 +1,4 @@
-"""Seek, demux and decode the samples of a plan, and cut the decoded frames to its range."""
+"""Read and decode the packets that contain the samples of a plan, and cut the decoded frames to the plan's range."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _JOINED_BY_TAGS = frozenset(("aac", "flac", "mp3", "ogg"))
 
 
 class AudioStream:
-    """Decodes ranges of samples from a reader. No packet may have been read from the reader.
+    """Decodes ranges of samples. ``reader`` must be new: nothing has been read from it yet.
 
     If ``is_sequential``, every range is decoded from the beginning, even if the format and codec allow seeking.
     """
@@ -96,7 +96,7 @@ class AudioStream:
 
     @property
     def form(self) -> SampleForm:
-        """Sample rate and channels of the first frame. Raises `StreamError` if there is no frame."""
+        """Sample rate and channels of the stream's first frame. Raises `StreamError` if no frame can be decoded."""
         if self._form is None:
             self._decode_beginning()
         assert self._form is not None
@@ -104,7 +104,7 @@ class AudioStream:
 
     @property
     def clock(self) -> SampleClock:
-        """Converts the time stamp of a frame to the number of its first sample."""
+        """The clock that converts the time stamp of a frame to the number of its first sample."""
         if self._clock is None:
             self._decode_beginning()
         assert self._clock is not None
@@ -116,7 +116,7 @@ class AudioStream:
 
     @property
     def priming_seconds(self) -> float:
-        """Seconds from the start of the first packet to sample 0. This encoder's delay is not played."""
+        """The encoder's delay: seconds from the start of the first packet to sample 0. This part is not played."""
         return float(max(0, self.clock.begin_pts - self._first_packet_pts) * self._time_base)
 
     def use_threads(self, num_threads: int) -> None:
@@ -124,10 +124,11 @@ class AudioStream:
             self._beginning, self._after_beginning, self._rewind = [], None, None
 
     def slices(self, plan: SamplePlan) -> Iterator[FrameSlice]:
-        """Yield slices with the samples [plan.start, plan.stop) of the stream, in order.
+        """Decode samples [plan.start, plan.stop) of the stream, and yield them as slices of decoded frames, in order.
 
-        Raises `DecodeError` if a packet with wanted samples cannot be decoded, `UnknownPositionError` if only a
-        sequential stream can find the range, and `SeekMissedError` if a seek reached another packet than expected.
+        Raises `DecodeError` if a packet that contains samples of the range cannot be decoded. Raises
+        `UnknownPositionError` if the range can only be found by decoding from the beginning, and `SeekMissedError` if a
+        seek reached a different packet than expected.
         """
         start, stop = plan.start, plan.stop
         stream_rate = self.form.sample_rate
@@ -210,9 +211,11 @@ class AudioStream:
             yield held_back
 
     def _position_after_seek(self, clock: SampleClock, pts: int | None, end: int | None, start: int | None) -> int:
-        """Return a frame's first sample, given its time stamp and ``end``, the counted end of the previous frame.
+        """Return the number of a frame's first sample when samples have not been counted from the beginning.
 
-        Raises `UnknownPositionError` if the two contradict each other, or if neither determines the sample.
+        ``pts`` is the time stamp of the frame. ``end`` is the sample at which the previous frame ended, or ``None`` for
+        the first frame after the seek. ``start`` is the first wanted sample. Raises `UnknownPositionError` if ``pts``
+        and ``end`` contradict each other, or if neither determines the sample.
         """
         # The profile may change within a stream.
         if self._has_profiles and (profile := self.reader.profile) != self._bounded_profile:
@@ -234,14 +237,20 @@ class AudioStream:
         return position
 
     def _holds_wanted(self, packet: Any, start: int | None, end: int | None) -> bool:
-        """Return whether an undecodable packet has samples of the range, not only of its pre-roll."""
+        """Return whether a packet that cannot be decoded contains samples of the range, and not only of the pre-roll.
+
+        ``start`` is the first sample of the range, and ``end`` is the sample at which the last decoded frame ended.
+        """
         if start is None or packet is None or packet.pts is None:
             return start is None or end is not None
         length = round((packet.duration or 0) * self.clock.samples_per_tick)
         return self.clock.position(packet.pts) + length > start
 
     def _stated_end(self, last_packet: Any | None) -> int | None:
-        """Return the end of the stream in samples, given by the duration of its last packet; ``None`` if not stated."""
+        """Return the sample at which the stream ends according to the duration of its last packet.
+
+        Return ``None`` if the format does not state the end, or if its ticks are too long to give the exact sample.
+        """
         if not self._states_the_end or last_packet is None or last_packet.pts is None or not last_packet.duration:
             return None
         if has_coarse_ticks(self.clock.samples_per_tick):
@@ -251,7 +260,11 @@ class AudioStream:
     # Where to begin
 
     def _decoded_from(self, start: int | None) -> tuple[Iterator[DecodedPacket], int | None]:
-        """Return the decoded packets for a range from sample ``start``, and their first sample; ``None`` if unknown."""
+        """Start decoding for a range that starts at sample ``start``.
+
+        Return the decoded packets and their first sample. After a seek, this first sample is unknown and ``None``. The
+        caller must derive it from time stamps.
+        """
         if self._can_seek:
             packets = None if start is None else self._packets_before(start)
             if packets is not None:
@@ -265,7 +278,10 @@ class AudioStream:
         return self._rewind.replay(start or 0)
 
     def _packets_before(self, start: int) -> Iterable[Any] | None:
-        """Seek, and return the packets to decode first for a range; ``None`` if no seek reaches its pre-roll."""
+        """Seek to the pre-roll of a range that starts at sample ``start``. Return the packets that were read there.
+
+        The decoder must get these packets before those that follow in the file. Return ``None`` if no seek gets there.
+        """
         for pre_roll in self._pre_rolls:
             if start <= pre_roll:
                 break
@@ -281,7 +297,11 @@ class AudioStream:
         return None
 
     def _seek(self, pts: int) -> list[Any] | None:
-        """Seek; return the last packet at or before a time stamp and, if any, the next packet; ``None`` on failure."""
+        """Seek to the last packet whose time stamp is at most ``pts``.
+
+        Return this packet and, if there is one, the next. Both have been read from the file. Return ``None`` if seeking
+        fails.
+        """
         self._beginning, self._after_beginning = [], None
         reader = self.reader
         for seconds in _STEPS_BACK_SECONDS:
@@ -305,7 +325,10 @@ class AudioStream:
         return None
 
     def _fills_memory(self, memory: OpusMemory, packets: list[Any], pts: int) -> bool:
-        """Read packets up to a time stamp into ``packets``; return whether a new decoder decodes the last correctly."""
+        """Read more Opus packets, up to time stamp ``pts``, and append them to ``packets``.
+
+        Return whether a new decoder that gets all of ``packets`` decodes the last one correctly.
+        """
         is_right = True
         for packet in packets:
             is_right = memory.take(bytes(packet))
@@ -318,7 +341,10 @@ class AudioStream:
         return is_right
 
     def _opus_packets(self, packets: list[Any], memory: OpusMemory) -> Iterator[Any]:
-        """Yield ``packets``, then further packets until a new decoder would have reached the right state."""
+        """Yield ``packets``, then read and yield more until, according to ``memory``, a new decoder has become right.
+
+        Raises `UnknownPositionError` if the decoder would decode one of these further packets wrongly.
+        """
         yield from packets
         while not memory.is_complete and (packet := self.reader.read_packet()) is not None:
             if not memory.take(bytes(packet)):
@@ -336,7 +362,10 @@ class AudioStream:
         return chain(beginning, rest)
 
     def _decode_beginning(self) -> None:
-        """Decode and keep the first frames. Derive the sample form, the clock and the pre-rolls from them."""
+        """Decode the first frames and keep them.
+
+        They determine the sample form, the clock and the pre-rolls of the stream.
+        """
         reader = self.reader
         if not reader.is_fresh:
             reader.reopen()
@@ -393,7 +422,10 @@ class AudioStream:
 
 
 class _RewindBuffer:
-    """Keeps the last frames of a decode from the beginning, so that a later range can resume there."""
+    """Keeps the most recent frames of a stream that is decoded from the beginning.
+
+    If the next range starts at one of them, decoding does not have to start again.
+    """
 
     def __init__(self, decoded: Iterator[DecodedPacket], num_channels: int) -> None:
         self._decoded = decoded
@@ -408,7 +440,10 @@ class _RewindBuffer:
         return self._items[0][0] if self._items else 0
 
     def replay(self, start: int) -> tuple[Iterator[DecodedPacket], int]:
-        """Return the decoded packets from sample ``start`` on, and their first sample. The caller must `note` each."""
+        """Return the decoded packets from sample ``start`` on, and the number of their first sample.
+
+        For each packet, the caller must call `note` before it takes the next one.
+        """
         first, self._num_replayed = self.begin, 0
         for position, _, _ in reversed(self._items):
             self._num_replayed += 1
@@ -419,7 +454,10 @@ class _RewindBuffer:
         return chain([item for _, _, item in kept], self._decoded), first
 
     def note(self, position: int, item: DecodedPacket) -> None:
-        """Keep a decoded packet whose first sample is ``position``, unless `replay` returned it from this buffer."""
+        """Store a decoded packet for later ranges, unless `replay` took it from this buffer.
+
+        ``position`` is its first sample.
+        """
         if self._num_replayed:
             self._num_replayed -= 1
             return
@@ -441,7 +479,10 @@ class _Section:
     length: int = 0
 
     def take(self, frame: Any) -> FrameSlice:
-        """Return the slice of the next frame that is wanted; it may be empty."""
+        """Count the samples of the section's next frame, and return the wanted ones as a slice.
+
+        The slice can be empty.
+        """
         position, num_samples = self.length, frame.samples
         self.length += num_samples
         first = max(0, self.start - position)
@@ -457,10 +498,11 @@ class _Section:
 
 
 class _BetweenFiles:
-    """Distinguishes damage from undecodable data between joined files.
+    """Decides, in a joined file, whether undecodable data between two audio frames are damage.
 
-    Three kinds of data are not damage: tags; undecodable data right before a tag or before the first frame of a file;
-    and data between a tag and the next frame, because FFmpeg finds false frames in images within tags.
+    FFmpeg returns tags and file headers between the joined files as packets. These data are not damage: tags;
+    undecodable data right before a tag or before the first frame of a file; and data between a tag and the next frame,
+    because FFmpeg finds false frames in images within tags.
     """
 
     def __init__(self) -> None:
@@ -471,7 +513,11 @@ class _BetweenFiles:
         self.is_active = False
 
     def damage(self, packet: Any | None, error: UndecodablePacketError | None) -> UndecodablePacketError | None:
-        """Return the error to raise, if any, given the next packet (``None`` at the end) and its decoding error."""
+        """Take the next packet and its decoding error. Return the error to raise, or ``None`` if there is no damage.
+
+        This can be the error of the previous packet, which is kept until the next packet shows whether it was damage.
+        ``packet`` is ``None`` at the end of the file.
+        """
         found = self._kept or error
         self._kept = None
         data = b"" if packet is None else bytes(packet)

@@ -1,8 +1,9 @@
-"""Read WAV files by position, and convert stored samples to float32.
+"""Read samples at any position of a WAV file, and convert them to float32.
 
-Files are not mapped into memory. If a mapped file is truncated, reading a page after its new end kills the process
-(SIGBUS), and Python code cannot catch that. Reading by position reads as few bytes from disk, and costs one more copy
-into a block that stays in the processor's cache.
+Each read is an ordinary read at a file position; the file is not mapped into memory. If a mapped file is truncated
+while it is in use, reading a page after its new end kills the process (SIGBUS), and Python code cannot catch that.
+Ordinary reads take the same number of bytes from disk. They cost one more copy, into a block that is small enough for
+the processor's cache.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NUM_IDENTITY_BYTES = 4096
 
 @dataclass
 class WavFile:
-    """A source and, after its first opening, the size and first bytes of the file; picklable."""
+    """The file of a `WavDecoder`, which can be pickled. Once opened, it has the size and first bytes of the file."""
 
     source: Source
     size: int | None = None  # of the file in bytes; `None` before the first opening
@@ -35,7 +36,7 @@ class WavFile:
 
     @classmethod
     def of(cls, source: object) -> WavFile:
-        """Return the `WavFile` for the source argument of a `WavDecoder`."""
+        """Make the `WavFile` for ``source``, any source that `WavDecoder` accepts."""
         made = make_source(source)
         if isinstance(made, UrlSource) and made.url.startswith("file:"):
             made = PathSource(made.url.removeprefix("file:"))
@@ -46,7 +47,7 @@ class WavFile:
         return self.source.describe()
 
     def open(self) -> WavBytes:
-        """Return a new reader of the source; raise `ReadError` if the file has changed since it was first opened."""
+        """Open the source and return a reader. Raise `ReadError` if the file has changed since it was first opened."""
         reader = _open_reader(self.source)
         try:
             if self.size is None:
@@ -61,7 +62,7 @@ class WavFile:
 
 
 class WavBytes:
-    """An open reader of a file, for use as a handle of a `HandlePool`, which closes it."""
+    """An open WAV file from which `view` reads bytes. A `HandlePool` lends and closes it."""
 
     keeps_interrupts = False  # no C code calls the reader
 
@@ -73,10 +74,10 @@ class WavBytes:
         self._memory = _memory(file.source)
 
     def view(self, position: int, size: int) -> memoryview:
-        """Return exactly ``size`` bytes, without a copy if the source is in memory.
+        """Return exactly ``size`` bytes from ``position``, without a copy if the source is in memory.
 
         All bytes must be within the size that the file had when it was opened. Raises `ReadError` if the file was
-        truncated.
+        truncated since.
         """
         if self._memory is not None:
             return self._memory[position : position + size]
@@ -112,14 +113,15 @@ _NATIVE_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 def num_lead_bytes(encoding: SampleEncoding) -> int:
-    """Return the number of extra bytes that `convert_samples` needs before the first sample."""
+    """Return how many bytes before the first sample `convert_samples` needs in ``raw``."""
     return 1 if encoding.num_bytes == 3 else 0
 
 
 def convert_samples(raw: memoryview, encoding: SampleEncoding, samples: NDArray[np.float32]) -> None:
-    """Write stored samples to ``samples`` (channels, samples): integers scaled to [-1, 1), floats rounded to float32.
+    """Convert the stored bytes ``raw`` to floats, and write them to ``samples``, an array (channels, samples).
 
-    ``raw`` starts with the number of extra bytes that `num_lead_bytes` returns; interleaved samples follow.
+    Integers are scaled to [-1, 1), and floats are rounded to float32. ``raw`` has the interleaved samples, after as
+    many other bytes as `num_lead_bytes` returns.
     """
     stored = _integers_of_24_bits(raw, encoding) if encoding.num_bytes == 3 else np.frombuffer(raw, _dtype(encoding))
     with np.errstate(over="ignore", invalid="ignore"):  # a double beyond float32 is infinite, as in C
@@ -138,9 +140,10 @@ def _dtype(encoding: SampleEncoding) -> np.dtype[Any]:
 
 
 def _integers_of_24_bits(raw: memoryview, encoding: SampleEncoding) -> NDArray[np.int32]:
-    """Return 24-bit integers in the upper bits of 32-bit integers.
+    """Read 24-bit integers, and return them times 256 as 32-bit integers.
 
-    Each integer is read together with the previous byte, which is three times as fast as moving single bytes::
+    Each integer is read as 32 bits, together with the byte before it, which is three times as fast as moving single
+    bytes. The additional byte is then removed::
 
         little-endian    [other, low, mid, high]    the other byte is the lowest: clear it
         big-endian       [other, high, mid, low]    the other byte is the highest: shift it out

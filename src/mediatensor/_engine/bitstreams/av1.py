@@ -1,7 +1,7 @@
-"""Parse AV1 packets: whether they show a frame, and whether they update a reference. Pure functions on bytes.
+"""Parse AV1 packets to detect whether they show a frame, and whether they update a reference. Pure functions on bytes.
 
-References are to the AV1 bitstream and decoding process specification, and to the AV1 codec ISO media file format
-binding for the configuration record (``av1C``).
+Numbers of sections, such as 5.9.2, refer to the AV1 bitstream and decoding process specification. The configuration
+record (``av1C``) is defined in the AV1 codec ISO media file format binding.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _FRAME_HEADER_BYTES = 16
 
 
 class Av1Content:
-    """Classifies packets by whether they show a frame, new or repeated (5.9.2).
+    """Determines whether a packet shows a frame: a new one, or an earlier one again (5.9.2).
 
-    If a packet shows several frames, it is classified as uncertain.
+    If a packet shows several frames, the result is `PacketContent.UNCERTAIN`.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -49,9 +49,10 @@ class Av1Content:
         return PacketContent.PICTURE if num_shown else PacketContent.NO_PICTURE
 
     def is_plain(self, head: bytes, size: int) -> bool:
-        """Return whether the first bytes show that a packet of ``size`` bytes is one unit with a shown frame.
+        """Return whether a packet contains only one unit, and this unit is a shown frame.
 
-        The packet may start with a temporal delimiter.
+        Such packets need no further parsing. ``head`` has the first bytes of the packet, and ``size`` is its size in
+        bytes. There can also be a temporal delimiter before the unit.
         """
         position = 2 if head.startswith(_DELIMITER_UNIT) else 0
         try:
@@ -65,7 +66,10 @@ class Av1Content:
 
 
 def is_lone_hidden_frame(beginning: bytes, size: int) -> bool:
-    """Return whether an AV1 packet of ``size`` bytes is a single frame that is not shown (5.9.2)."""
+    """Return whether an AV1 packet contains only one unit, and this unit is a frame that is not shown (5.9.2).
+
+    ``beginning`` has the first bytes of the packet, and ``size`` is its size in bytes.
+    """
     if beginning[0] >> 3 & 15 not in (_FRAME_HEADER, _FRAME):
         return False
     position = 2 if beginning[0] & 4 else 1  # obu_extension_flag
@@ -83,16 +87,17 @@ def is_lone_hidden_frame(beginning: bytes, size: int) -> bool:
 
 
 class Av1Pictures:
-    """Detects disposable AV1 packets, whose frames update no reference (5.9.2, refresh_frame_flags).
+    """Detects disposable AV1 packets: those that decoding can skip, because their frames update no reference.
 
     A frame can only depend on other frames through the eight reference slots (7.20). They hold pixels, probabilities,
-    motion vectors, segmentation, loop filter deltas and film grain. So a frame that is not stored in a slot changes no
-    other frame. A packet is disposable only if all its frames are coded inter frames of the base spatial layer, and not
-    repeats. If frame headers have timing information or frame numbers (frame_id_numbers_present_flag), no packet is
-    disposable, because decoders check that no number is missing.
+    motion vectors, segmentation, loop filter deltas and film grain. So a frame that is not stored in a slot
+    (refresh_frame_flags is 0, 5.9.2) changes no other frame. A packet is disposable only if all its frames are coded
+    inter frames of the base spatial layer. A packet that shows an earlier frame again is not disposable. If frame
+    headers have timing information or frame numbers (frame_id_numbers_present_flag), no packet is disposable, because
+    decoders check that no number is missing.
 
-    ``extradata`` is an ``av1C`` record, or a sequence header. Without it, the first sequence header in a packet is
-    used. After a different sequence header, no packet is disposable.
+    ``extradata`` is an ``av1C`` record, or a sequence header. If it has no sequence header, the first one in a packet
+    is used. After a packet with a different sequence header, no packet is disposable.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -104,7 +109,7 @@ class Av1Pictures:
                 self._learn(_parse_sequence_header(payload))
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other frame needs this packet; raise ValueError or IndexError if the packet is invalid."""
+        """Return whether no other frame needs this packet. Raise ValueError or IndexError if the packet is invalid."""
         if self._has_changed:
             return False
         num_frames = 0
@@ -158,7 +163,7 @@ def av1_units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
 
 
 def _leb128(data: memoryview | bytes, position: int) -> tuple[int, int]:
-    """Return a number that is stored with 7 bits per byte (4.10.5), and the position after it."""
+    """Read a number that is stored with 7 bits per byte (4.10.5). Return the number, and the position after it."""
     value = 0
     for i in range(_MAX_OBU_SIZE_BYTES):
         byte = data[position + i]
@@ -212,7 +217,7 @@ def _skip_uvlc(bits: BitReader) -> None:
 
 
 def _updates_nothing(payload: memoryview, sequence: _Sequence) -> bool:
-    """Return whether a frame header (5.9.2) describes a coded inter frame with refresh_frame_flags of 0."""
+    """Return whether ``payload``, a frame unit, is a coded inter frame that updates no reference (5.9.2)."""
     if not sequence.is_plain:
         return False
     bits = BitReader(bytes(payload[:_FRAME_HEADER_BYTES]))

@@ -1,7 +1,7 @@
-"""Classify packets by their content, for each codec. Pure functions on bytes.
+"""Determine what packets contain from their bytes, without decoding them, for all codecs. Pure functions on bytes.
 
-H.264, HEVC, AV1 and MPEG have modules of their own. This module parses VP8, VP9, Dirac and the checksums of FFV1.
-`PacketInspector` collects all facts that a packet scan needs.
+The parsers for H.264, HEVC, AV1 and MPEG are in modules with these names. The parsers for VP8, VP9, Dirac and the
+checksums of FFV1 are here. `PacketInspector` combines the parsers for reading all packets of a stream.
 
 References are to RFC 6386 (VP8), the VP9 bitstream specification, and the Dirac specification.
 """
@@ -41,13 +41,14 @@ _ZEROS = bytes(MAX_ZEROS)
 
 
 def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], PacketContent]:
-    """Return a function that classifies packets of a codec (FFmpeg's name). Uncertain packets count as pictures.
+    """Return a function that determines the `PacketContent` of packets. ``codec`` is FFmpeg's name.
 
     Some packets of VP8, VP9 and AV1 only update references and show nothing ("alternate reference" frames). In other
-    codecs, a packet may contain only the end of a sequence, or data that do not belong to a picture.
+    codecs, a packet can consist of the end of a sequence, or of data that do not belong to a picture. If the content
+    cannot be determined, the function usually returns `PacketContent.PICTURE`.
 
     Pass packets to the function in file order, from the first packet. ``extradata`` is the codec's configuration
-    record, or its headers as in the stream.
+    record. If the codec has none, it consists of headers in the same form as in packets.
 
     >>> classify = content_parser("mpeg2video", b"")
     >>> classify(memoryview(b"\\0\\0\\1\\xb7"))  # sequence_end_code
@@ -86,15 +87,16 @@ _DISPOSABLE: dict[str, Callable[[bytes], Callable[[memoryview], bool]]] = {
 
 
 def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], Disposable]:
-    """Return a function that decides whether decoding can skip a packet.
+    """Return a function that decides whether decoding can skip a packet without changing any other picture.
 
-    Unusual packets and packets of codecs without a rule here are always needed. VP9 frames are always needed, even if
-    they update no reference (refresh_frame_flags of 0). Each VP9 frame passes its motion vectors to the next frame (VP9
-    bitstream specification, 7.2: UsePrevFrameMvs), and may pass probabilities (refresh_frame_context), a segmentation
-    map and loop filter deltas (7.2.8, 7.2.10). Only the next packet states whether its frame uses these values.
+    The function returns `Disposable.NO` for all packets of VP9 and of codecs without a rule in this package, and for
+    packets that the rules do not cover. Even a VP9 frame that updates no reference (refresh_frame_flags of 0) is
+    needed: it passes its motion vectors to the next frame (VP9 bitstream specification, 7.2: UsePrevFrameMvs). It can
+    also pass probabilities (refresh_frame_context), a segmentation map and loop filter deltas (7.2.8, 7.2.10). Only the
+    next packet states whether its frame uses these values.
 
     Pass packets to the function in decode order, starting at any key frame. If parameter sets change within the stream,
-    the function may declare too few packets disposable, but never too many.
+    the function can miss disposable packets, but a packet that it declares disposable always is.
     """
     make = _DISPOSABLE.get(codec or "")
     if make is None:
@@ -123,16 +125,16 @@ def _h264_is_disposable(parser: H264Parser, packet: memoryview) -> bool:
 
 
 class BreakDetector(Protocol):
-    """Finds packets at which a decoder may drop frames. It gets the packets of a stream in file order."""
+    """Finds packets at which a decoder can drop frames. Pass it the packets of a stream in file order."""
 
     def find(self, packet: memoryview) -> str | None:
-        """Return why frames may be dropped at this packet, or ``None``."""
+        """Return the reason if the decoder can drop frames at this packet, otherwise ``None``."""
 
 
 def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = True) -> BreakDetector | None:
-    """Return a `BreakDetector` for a codec; ``None`` unless its decoder is known to drop frames within a stream.
+    """Return a `BreakDetector` for a codec, or ``None`` if the codec's decoder does not drop frames within a stream.
 
-    ``is_at_start`` means that the detector starts at the first packet of the stream, whose headers may differ from
+    ``is_at_start`` means that the detector starts at the first packet of the stream, whose headers can differ from
     ``extradata``.
     """
     if codec == "hevc":
@@ -143,9 +145,9 @@ def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = T
 
 
 def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview) -> bool:
-    """Return whether a stream that starts with this packet may start with an incomplete picture.
+    """Return whether decoding a stream from this packet can start with incomplete pictures, which the decoder drops.
 
-    H.264 and HEVC decoders drop the first pictures of a stream until a picture is complete.
+    This can happen in H.264 and HEVC. Their decoders drop the first pictures until one is complete.
     """
     if codec == "h264":
         return h264.begins_incomplete(packet, extradata)
@@ -153,11 +155,12 @@ def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview)
 
 
 def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return for each packet whether its first bytes prove that it shows a picture. Packets without proof need parsing.
+    """Return for each packet whether it certainly shows a picture, judging by its first bytes.
 
-    Packets of codecs without hidden pictures count as pictures. AV1 packets with several units also do: they are a
-    temporal unit, which shows one picture (AV1 specification, 7.5). ``beginning`` has the first bytes of each packet,
-    (N, 16), padded with zeros; ``size`` has the packets' sizes, (N,).
+    All other packets must be parsed. The result is true for all packets of codecs that have no hidden pictures. It is
+    also true for an AV1 packet with several units, because it is a temporal unit, which shows one picture (AV1
+    specification, 7.5). ``beginning`` has the first bytes of each packet, (N, 16), padded with zeros; ``size`` has the
+    packets' sizes, (N,).
     """
     first = beginning[:, 0]
     if codec == "vp8":
@@ -182,7 +185,10 @@ def _vp9_content(packet: memoryview) -> PacketContent:
 
 
 def _frames_of_superframe(packet: memoryview) -> Iterator[memoryview]:
-    """Yield the frames of a packet: one frame, or the frames that an index at the end of the packet lists (annex B)."""
+    """Yield the frames of a VP9 packet.
+
+    A packet with several frames, a superframe, ends with an index that lists them (annex B).
+    """
     marker = packet[-1] if len(packet) else 0
     if marker >> 5 == 0b110:
         count, width = (marker & 7) + 1, ((marker >> 3) & 3) + 1
@@ -210,7 +216,7 @@ def _vp9_frame_is_shown(frame: memoryview) -> bool:
 
 
 def _dirac_content(packet: memoryview) -> PacketContent:
-    """Classify a Dirac packet by its parse codes: those of pictures have a certain bit (9.6.1)."""
+    """Determine the content of a Dirac packet. A data unit has a picture if its parse code has bit 3 set (9.6.1)."""
     position = 0
     while bytes(packet[position : position + 4]) == b"BBCD" and len(packet) >= position + 13:
         if packet[position + 4] & 8:
@@ -245,10 +251,11 @@ def has_valid_start(codec: str | None, packet: memoryview) -> bool:
 
 
 def nal_units_are_valid(packet: memoryview, length_size: int) -> bool:
-    """Return whether the length-prefixed units of an HEVC packet fill it exactly and their headers are possible.
+    """Return whether an HEVC packet has possible unit headers, and unit lengths that fill the packet exactly.
 
-    Damage rarely passes this check. The first bit of a header (ITU-T H.265, 7.3.1.2) must be 0, and the field "temporal
-    layer plus 1" must not be 0. `H264Parser` checks H.264 packets in the same way.
+    ``length_size`` is the number of bytes of the length before each unit. Damaged packets rarely pass this check. The
+    first bit of a unit header (ITU-T H.265, 7.3.1.2) must be 0, and the field "temporal layer plus 1" must not be 0.
+    `H264Parser` checks H.264 packets in the same way.
     """
     position, end = 0, len(packet)
     while position + length_size < end:
@@ -274,7 +281,8 @@ _REGISTERS = (0, 0x5E31029E)
 def slices_are_intact(packet: memoryview) -> bool:
     """Return whether the slices of an FFV1 packet match their checksums. Slices without checksums count as intact.
 
-    If the lengths of the slices do not add up to the packet's size, return ``True``: the decoder reports this error.
+    The result is also ``True`` if the lengths of the slices do not add up to the packet's size, because the decoder
+    reports this error itself.
     """
     spans = list(_slice_spans(packet))
     if not spans or spans[-1][0] != 0:
@@ -286,7 +294,10 @@ def slices_are_intact(packet: memoryview) -> bool:
 
 
 def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of each slice, from the last slice to the first; end at the first impossible length."""
+    """Yield (start, stop) of each slice in an FFV1 packet, from the last to the first.
+
+    Stop if a slice has an invalid length.
+    """
     stop = len(packet)
     while stop >= _TRAILER_BYTES:
         trailer = stop - _TRAILER_BYTES
@@ -298,12 +309,15 @@ def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _crc32(data: memoryview, register: int) -> int:
-    """Return the CRC register after ``data``, without the inversions that zlib applies before and after."""
+    """Continue a CRC-32 over ``data`` from the value ``register``, and return the new value of the register.
+
+    zlib inverts this value before and after. This function undoes both inversions.
+    """
     return zlib.crc32(data, register ^ _ALL_BITS) ^ _ALL_BITS
 
 
 class Finding(NamedTuple):
-    """The facts that `PacketInspector` determined about a packet."""
+    """The result of `PacketInspector.inspect` for a packet."""
 
     content: PacketContent  # the result of decoding the packet
     is_whole: bool  # whether its structure is valid for its codec
@@ -313,11 +327,12 @@ class Finding(NamedTuple):
 
 
 class PacketInspector:
-    """Inspects packets in file order: call `pass_plain` for each packet, and `inspect` if `pass_plain` returns False.
+    """Inspects the packets of a stream in file order, quickly in most cases.
 
-    Nearly all packets are plain: they have one picture, which is shown and follows the previous one. To check this in
-    the first bytes is much faster than to parse all units. `pass_plain` gets the first bytes of a packet (`HEAD_BYTES`,
-    or all if there are fewer) and the packet's size. If the packet is plain, the method records it and returns True.
+    Nearly all packets are plain: they have one picture, which is shown and follows the previous one. Checking this in
+    the first bytes of a packet is much faster than parsing the whole packet. So call `pass_plain` for each packet, with
+    its first bytes (`HEAD_BYTES`, or all if there are fewer) and its size. It returns True if the packet is plain. If
+    it returns False, call `inspect`.
     """
 
     pass_plain: Callable[[bytes, int], bool]
@@ -335,11 +350,14 @@ class PacketInspector:
 
     @property
     def may_be_fields(self) -> bool:
-        """Return whether the headers so far allow a packet to contain a single field."""
+        """Whether packets of this stream can contain single fields, according to the headers read so far."""
         return False
 
     def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
-        """Inspect a packet that is not plain. If the previous packet was plain, ``before`` is the end of it."""
+        """Determine the facts about a packet for which `pass_plain` returned False.
+
+        ``before`` is the previous packet, if `pass_plain` returned True for it. Otherwise it is ``None``.
+        """
         content = self._content_of(packet)
         return Finding(
             content,
@@ -349,7 +367,7 @@ class PacketInspector:
 
 
 def _plain_packet_test(codec: str | None, breaks: BreakDetector | None) -> Callable[[bytes, int], bool]:
-    """Return ``pass_plain`` for codecs other than H.264, HEVC and AV1."""
+    """Return the function `PacketInspector.pass_plain` for codecs other than H.264, HEVC and AV1."""
     if codec == "vp8":  # RFC 6386, 9.1: not a key frame, and shown
         return lambda head, _: head[0] & 0x11 == 0x11
     if codec == "vp9":  # 7.2: the marker, a profile other than 3, and a shown frame (new or existing)

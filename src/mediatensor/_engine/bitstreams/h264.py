@@ -5,19 +5,19 @@
 References are to ITU-T H.264: units 7.3.1, parameter sets 7.3.2, slice header 7.3.3, byte stream annex B; and to
 ISO/IEC 14496-15, 5.3.3.1 for the configuration record.
 
-**Loss.** Reference pictures are counted: modulo a power of two, the frame_num of a picture is one more than the
-frame_num of the previous reference picture. An IDR picture has 0 (7.4.3)::
+**Lost pictures.** The field frame_num shows whether a reference picture is missing. It is one more, modulo a power of
+two, than the frame_num of the previous reference picture. An IDR picture has 0 (7.4.3)::
 
     picture      IDR  P   B   b   b   P   b      b: not a reference
     frame_num     0   1   2   3   3   3   4
                           └ lost: after 1 comes 3
 
-The loss of the last references before an IDR picture cannot be detected, but no later picture needs them.
+If the last reference pictures before an IDR picture are lost, this cannot be detected, but no later picture needs them.
 
-**Disposable pictures.** All slices of the packet have a nal_ref_idc of 0 (7.4.1). No other picture refers to such a
-picture or derives its own frame_num (7.4.3) or picture order count (8.2.1) from it. Two fields of a frame are
-disposable only together, so both must be in the packet. The packet must not contain units that apply to later pictures,
-such as parameter sets.
+**Disposable pictures.** Decoding can skip a packet if no other picture needs it. This is true if all its slices have a
+nal_ref_idc of 0 (7.4.1). No other picture refers to such a picture or derives its own frame_num (7.4.3) or picture
+order count (8.2.1) from it. Two fields of a frame are disposable only together, so both must be in the packet. The
+packet must not contain units that apply to later pictures, such as parameter sets.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _FIELD_PAIR = {PictureStructure.TOP_FIELD, PictureStructure.BOTTOM_FIELD}
 
 @dataclass(frozen=True)
 class _OrderCount:
-    """The fields of slice headers that encode picture order counts."""
+    """How slice headers store picture order counts, according to a sequence parameter set."""
 
     kind: int  # pic_order_cnt_type
     num_bits: int = 0  # size of pic_order_cnt_lsb (kind 0)
@@ -96,7 +96,7 @@ class _OrderCount:
 
 @dataclass(frozen=True)
 class _SequenceParameters:
-    """The fields of a sequence parameter set that determine pictures and slice headers."""
+    """The fields of a sequence parameter set that are needed for parsing slice headers and classifying pictures."""
 
     identifier: int
     frame_num_bits: int
@@ -109,7 +109,7 @@ class _SequenceParameters:
 
 @dataclass(frozen=True)
 class _PictureParameters:
-    """The fields of a picture parameter set that determine slice headers."""
+    """The fields of a picture parameter set that are needed for parsing slice headers."""
 
     sequence: int  # identifier of its sequence parameter set
     has_field_order: bool  # frames state the difference of their fields' order counts
@@ -124,15 +124,16 @@ _Reference = tuple[bytes, int, int, _SequenceParameters, _PictureParameters]
 
 
 class H264Parser:
-    """Parses the packets of a stream, each once and in decode order. The attributes describe the last packet.
+    """Parses the packets of a stream in decode order, each once.
 
-    If a loss is uncertain, ``follows`` is true. Examples are missing parameter sets, the packet after an unparsable
-    packet, streams that may skip values of frame_num (gaps_in_frame_num_value_allowed_flag), and a repeated frame_num.
-    An uncertain picture is not disposable. Units of other layers and views are skipped.
+    Its attributes describe the packet that was parsed last. If the parser cannot tell whether a picture was lost,
+    ``follows`` is true. Examples are missing parameter sets, the packet after an unparsable packet, streams in which
+    frame_num is allowed to skip values (gaps_in_frame_num_value_allowed_flag), and a repeated frame_num. If it cannot
+    tell whether a picture is disposable, ``is_disposable`` is false. Units of other layers and views are skipped.
 
-    ``extradata`` is an ``avcC`` record, or parameter sets after start codes. With ``is_thorough``, frame_num is also
-    checked in pictures that are not references. This detects a loss one picture earlier, and even if no reference
-    picture follows.
+    ``extradata`` is an ``avcC`` record, or parameter sets after start codes. With ``is_thorough``, the parser also
+    checks the frame_num of pictures that are not references. It then detects a loss one picture earlier, and detects it
+    even if no reference picture follows.
     """
 
     content: PacketContent  # whether the packet has a picture
@@ -167,20 +168,26 @@ class H264Parser:
         self.is_disposable = self.is_field = False
 
     def restart(self) -> None:
-        """Prepare for any other packet of the stream, keeping only the parameter sets in ``extradata``."""
+        """Reset the parser, so that the next packet can be any packet of the stream.
+
+        Keep the parameter sets in ``extradata``.
+        """
         sequences, pictures = self._configured
         self._sequences, self._pictures = dict(sequences), dict(pictures)
         self._number_places = {}
         self._last_reference = None
 
     def read_plain(self, head: bytes, size: int) -> bool:
-        """Parse only the first bytes of the next packet; return whether they show a plain picture.
+        """Parse only the first bytes of the next packet.
 
-        A plain picture is a frame that follows the previous reference picture. Only a delimiter, supplemental
-        information and, with start codes, parameter sets may come before its first slice. With unit lengths, no other
-        unit may follow this slice; with start codes, this is not checked. ``head`` is the first `HEAD_BYTES` of the
-        packet, or the whole packet if it is shorter. This method does not update the attributes, and does not determine
-        whether the picture is disposable. If it returns False, call `read`.
+        Return whether they show that it is plain; if not, call `read`. A plain packet has one picture, which is a frame
+        and follows the previous reference picture. Before its first slice there are only a delimiter and supplemental
+        information, and parameter sets if units follow start codes. If units follow their lengths, the slice must be
+        the last unit. If they follow start codes, this is not checked.
+
+        ``head`` is the first `HEAD_BYTES` of the packet, or the whole packet if it is shorter. ``size`` is the size of
+        the packet. This method does not update the attributes, and does not determine whether the picture is
+        disposable.
         """
         before = self._last_reference
         if before is None or self.may_be_fields:
@@ -228,7 +235,10 @@ class H264Parser:
         return True
 
     def _find_number(self, bits: int) -> tuple[int, int, _SequenceParameters, _PictureParameters] | None:
-        """Return where frame_num is in the first 32 bits of a slice, and store this in ``_number_places``."""
+        """Find frame_num in a slice whose first 32 bits are ``bits``, and store its place in ``_number_places``.
+
+        Return this place, or ``None`` if a parameter set is missing or the header is too long.
+        """
         first_bits = bits >> 32 - _SHORT_PREFIX_BITS
         prefix = _short_prefix(first_bits)
         picture = None if prefix is None else self._pictures.get(prefix[1])
@@ -241,7 +251,7 @@ class H264Parser:
         return place
 
     def read(self, packet: memoryview) -> None:
-        """Parse the next packet."""
+        """Parse the next packet, and set the attributes."""
         if self._length_size == 4 and not self.may_be_fields and self._seen and self._is_readable:
             # Most packets are one slice of a frame. For them, the general code below takes three times as long.
             head = bytes(packet[: 4 + _SLICE_BYTES])
@@ -343,7 +353,10 @@ class H264Parser:
             self._pictures[identifier] = picture
 
     def _structures_of(self, unit: bytes) -> set[PictureStructure | None]:
-        """Return the possible structures of a slice, one for each sequence parameter set; ``None`` if it ends early."""
+        """Return the possible picture structures of a slice: its structure under each sequence parameter set so far.
+
+        The set contains ``None`` if the slice header ends early.
+        """
         structures: set[PictureStructure | None] = set()
         for parameters in self._seen:
             try:
@@ -353,7 +366,10 @@ class H264Parser:
         return structures
 
     def _can_follow(self, unit: bytes, *, is_reference: bool) -> bool:
-        """Return whether a slice can follow the last reference picture; raise ValueError if it cannot be parsed."""
+        """Return whether a slice can follow the last reference picture directly, judging by frame_num.
+
+        Raises ValueError if the slice header cannot be parsed.
+        """
         head, num_left = unit[1:_FRAME_NUM_BYTES], 8 * (_FRAME_NUM_BYTES - 1)
         if _EMULATION_PREVENTION in head or not unit[_FRAME_NUM_BYTES - 1 :]:
             head = without_emulation_prevention(head)
@@ -382,7 +398,7 @@ class H264Parser:
 
 
 def _with_units_within(packet: memoryview, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the spans of all units, where units other than slices are split at start codes inside them."""
+    """Split units at start codes inside them, except for slices. Return the (start, stop) of all resulting units."""
     return [
         span
         for start, stop in spans
@@ -391,7 +407,10 @@ def _with_units_within(packet: memoryview, spans: list[tuple[int, int]]) -> list
 
 
 def _slice_prefix(head: bytes) -> tuple[int, int]:
-    """Return (bits before frame_num or the colour plane, picture parameter set) from the start of a slice header."""
+    """Parse the first fields of a slice header. Return (their number of bits, identifier of the picture parameter set).
+
+    The next field is frame_num, or the colour plane if slices state it.
+    """
     bits = BitReader(head)
     bits.exp_golomb(), bits.exp_golomb()  # first macroblock, slice type
     identifier = bits.exp_golomb()
@@ -400,7 +419,9 @@ def _slice_prefix(head: bytes) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << _SHORT_PREFIX_BITS)
 def _short_prefix(first_bits: int) -> tuple[int, int] | None:
-    """Return `_slice_prefix` from the first nine bits, or ``None`` if the prefix is longer, which is rare.
+    """Return the result of `_slice_prefix` for a slice that starts with these nine bits.
+
+    Return ``None`` in the rare case that the fields are longer than nine bits.
 
     >>> _short_prefix(0b1_00110_1_00)  # first macroblock 0, slice type 5, picture parameter set 0
     (7, 0)
@@ -415,7 +436,7 @@ def _short_prefix(first_bits: int) -> tuple[int, int] | None:
 # Streams repeat their parameter sets, and files of one encoder have the same ones.
 @lru_cache(maxsize=64)
 def _parse_sequence_parameters(unit: bytes) -> _SequenceParameters:
-    """Parse a sequence parameter set (a unit of type 7); raise ValueError if it ends early."""
+    """Parse a sequence parameter set (a unit of type 7). Raise ValueError if the unit ends early."""
     bits = _payload(unit, _PARAMETER_BYTES)
     profile = bits.read(8)
     bits.read(16)  # constraints, level
@@ -467,7 +488,7 @@ def _order_count(bits: BitReader) -> _OrderCount:
 
 
 def _slice_structure(unit: bytes, parameters: _SequenceParameters) -> PictureStructure:
-    """Return the structure according to a slice header (field_pic_flag, bottom_field_flag)."""
+    """Return whether a slice belongs to a frame or a field, from its header (field_pic_flag, bottom_field_flag)."""
     if not parameters.allows_fields:
         return PictureStructure.FRAME
     bits = _payload(unit, _FIELD_BYTES)
@@ -484,7 +505,10 @@ def _payload(unit: memoryview | bytes, num_bytes: int) -> BitReader:
 
 @lru_cache(maxsize=64)
 def _parse_picture_parameters(unit: bytes) -> tuple[int, _PictureParameters | None]:
-    """Return (identifier, parameters) of a picture parameter set; parameters are ``None`` if it has slice groups."""
+    """Parse a picture parameter set.
+
+    Return (identifier, parameters); parameters are ``None`` if it has slice groups.
+    """
     bits = _payload(unit, _PARAMETER_BYTES)
     identifier, sequence = bits.exp_golomb(), bits.exp_golomb()
     bits.read(1)  # entropy coding
@@ -503,7 +527,10 @@ def _parse_picture_parameters(unit: bytes) -> tuple[int, _PictureParameters | No
 
 
 def _may_reset(data: bytes, start: int, _: int, sequence: _SequenceParameters, picture: _PictureParameters) -> bool:
-    """Return whether a `_Reference` may have memory_management_control_operation 5, which resets its frame_num to 0."""
+    """Return whether a reference picture possibly resets its frame_num to 0 (memory_management_control_operation 5).
+
+    The arguments are the items of a `_Reference`. The result is also True if the header cannot be parsed.
+    """
     if data[start] & _KIND == _IDR_SLICE:
         return False
     bits = _payload(data[start : start + _SLICE_BYTES].partition(b"\0\0\1")[0], _SLICE_BYTES)
@@ -516,7 +543,7 @@ def _may_reset(data: bytes, start: int, _: int, sequence: _SequenceParameters, p
 
 
 def _skip_picture_identity(bits: BitReader, sequence: _SequenceParameters, picture: _PictureParameters) -> int:
-    """Skip the fields that identify a non-IDR picture; return the kind of the slice."""
+    """Skip the fields of a slice header that identify a non-IDR picture. Return the type of the slice, modulo 5."""
     bits.exp_golomb()  # first macroblock
     kind = bits.exp_golomb() % 5
     bits.exp_golomb()  # picture parameter set
@@ -570,7 +597,7 @@ def _skip_weights(bits: BitReader, count: int, *, has_chroma: bool) -> None:
 
 
 def _has_reset_operation(bits: BitReader) -> bool:
-    """Return whether a non-IDR picture's marking of references (7.3.3.3) has operation 5."""
+    """Return whether operation 5 is among the reference picture marking operations (7.3.3.3) of a non-IDR picture."""
     if not bits.flag():
         return False
     while (operation := bits.exp_golomb()) != 0:
@@ -583,9 +610,9 @@ def _has_reset_operation(bits: BitReader) -> bool:
 
 
 def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
-    """Return whether a stream that starts with this packet starts with a possibly incomplete picture.
+    """Return whether the first picture can be incomplete if decoding starts at this packet.
 
-    The picture is complete if it is an IDR picture or a recovery point (D.2.8: recovery_frame_cnt of 0).
+    It is complete if it is an IDR picture or a recovery point (D.2.8: recovery_frame_cnt of 0).
     """
     is_complete = False
     with suppress(ValueError, IndexError):

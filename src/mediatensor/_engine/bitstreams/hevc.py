@@ -1,4 +1,4 @@
-"""Parse HEVC packets: whether they have a picture, whether they are disposable, and where the codec drops pictures.
+"""Parse HEVC packets to detect which have a picture, which are disposable, and where the decoder drops pictures.
 
 References are to ITU-T H.265, and to ISO/IEC 14496-15 for configuration records.
 """
@@ -36,9 +36,10 @@ _DECISIVE = re.compile(
 
 
 def hevc_content(packet: memoryview, length_size: int | None) -> PacketContent:
-    """Classify a packet. It has a picture if a slice segment of the base layer has a kind that is not reserved.
+    """Determine the content of a packet. It has a picture if it has a slice segment of the base layer.
 
-    ``length_size`` is the size in bytes of each unit's length; ``None`` for units after start codes.
+    Slice segments of reserved types do not count. ``length_size`` is the number of bytes of the length before each
+    unit, or ``None`` if units follow start codes.
     """
     if length_size is None:
         match = _DECISIVE.search(packet)
@@ -59,11 +60,12 @@ def hevc_content(packet: memoryview, length_size: int | None) -> PacketContent:
 class HevcPictures:
     """Detects disposable HEVC packets: sub-layer non-reference pictures of the highest temporal sub-layer (7.4.2.2).
 
-    Pictures of the same sub-layer do not refer to such pictures, but pictures of higher sub-layers may. So the highest
-    TemporalId must be known. It is stated by sps_max_sub_layers_minus1 (7.4.3.2.1) in all sequence parameter sets of
-    ``extradata`` (an ``hvcC`` record, 14496-15, 8.3.3.1, or parameter sets after start codes). After a packet that
-    states another value, no packet is disposable. Packets with pictures of several layers (annex F) are never
-    disposable, and neither are packets with units that apply to later pictures, such as parameter sets.
+    Other pictures of the same sub-layer do not refer to such a picture, but pictures of higher sub-layers can. So the
+    highest TemporalId must be known. All sequence parameter sets in ``extradata`` must agree on it
+    (sps_max_sub_layers_minus1, 7.4.3.2.1). ``extradata`` is an ``hvcC`` record (14496-15, 8.3.3.1), or parameter sets
+    after start codes. After a packet that states another value, no packet is disposable. Packets with pictures of
+    several layers (annex F) are never disposable, and neither are packets with units that apply to later pictures, such
+    as parameter sets.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -73,7 +75,10 @@ class HevcPictures:
         self._highest_temporal_id = highest.pop() if len(highest) == 1 else None
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other picture needs this packet; raise ValueError or IndexError if it is invalid."""
+        """Return whether no other picture needs this packet.
+
+        Raise ValueError or IndexError if the packet is invalid.
+        """
         has_picture = outlasts_picture = False
         for unit in nal_units(packet, self._length_size):
             kind, layer, temporal_id = _kind(unit), (unit[0] & 1) << 5 | unit[1] >> 3, (unit[1] & 7) - 1
@@ -114,7 +119,10 @@ class HevcBreaks:
         self._has_passed = False
 
     def find(self, packet: memoryview, before: memoryview | None = None) -> str | None:
-        """Return why pictures may be dropped at this packet, or ``None``; ``before``: the previous packet if plain."""
+        """Return the reason if the decoder can drop pictures at this packet, otherwise ``None``.
+
+        ``before`` is the previous packet if `pass_plain` returned True for it, otherwise ``None``.
+        """
         if self._has_passed and before is not None:
             self._has_ended, self._has_passed = _parse_structure(before, self._length_size)[2], False
         pictures, ends_before, ends_after = _parse_structure(packet, self._length_size)
@@ -127,11 +135,12 @@ class HevcBreaks:
         return "packets of several pictures" if len(pictures) > 1 else reason
 
     def pass_plain(self, head: bytes, size: int) -> bool:
-        """Parse only the first bytes of the next packet; return whether they show a plain picture.
+        """Parse only the first bytes of the next packet.
 
-        A plain picture is in the base layer and not a key frame. Only supplemental information and a delimiter come
-        before its first slice. With unit lengths, no other unit may follow this slice; with start codes, this is not
-        checked. If this method returns False, call `find`.
+        Return whether they show that it is plain; if not, call `find`. A plain packet has one picture, which is in the
+        base layer and not a key frame. Before its first slice there are only supplemental information and a delimiter.
+        If units follow their lengths, the slice must be the last unit. If they follow start codes, this is not checked.
+        ``head`` has the first bytes of the packet, and ``size`` is its size.
         """
         if not self._has_begun:
             return False
@@ -170,9 +179,11 @@ class HevcBreaks:
 
 
 def _parse_structure(packet: memoryview, length_size: int | None) -> tuple[list[bytes], bool, bool]:
-    """Return (first three bytes of each picture, whether a sequence ends before the first picture, whether after it).
+    """Find the pictures and the ends of sequences in a packet.
 
-    FFmpeg splits streams with start codes into packets of one picture, with the end of a sequence at either end.
+    Return (the first three bytes of each picture, whether a sequence ends before the first picture, whether one ends
+    after it). In streams with start codes, FFmpeg makes packets of one picture; the end of a sequence is at the start
+    or the end of a packet.
     """
     pictures: list[bytes] = []
     ends = [False, False]
@@ -197,7 +208,7 @@ def _parse_structure(packet: memoryview, length_size: int | None) -> tuple[list[
 
 
 def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
-    """Return whether a stream that starts with this packet starts with a picture from which decoding cannot start."""
+    """Return whether the first picture of this packet is not a key frame, so that decoding cannot start there."""
     with suppress(ValueError):
         for unit in nal_units(packet, hevc_length_size(extradata)):
             if _kind(unit) < _NUM_PICTURE_KINDS:

@@ -1,6 +1,6 @@
-"""Parse MPEG-1, 2 and 4 packets: find those without pictures, disposable pictures, and changes of size.
+"""Parse MPEG-1, 2 and 4 packets to find those without pictures, disposable pictures, and changes of picture size.
 
-References are to ISO/IEC 11172-2, 13818-2 (MPEG-2) and 14496-2 (MPEG-4 part 2).
+References are to ISO/IEC 11172-2 (MPEG-1), 13818-2 (MPEG-2) and 14496-2 (MPEG-4 part 2).
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ _MPEG2_END = b"\0\0\1\xb7"
 
 
 def mpeg2_content(packet: memoryview) -> PacketContent:
-    """Classify an MPEG-1 or MPEG-2 packet. Slices only occur after a picture header (6.2.1, start codes)."""
+    """Determine the content of an MPEG-1 or MPEG-2 packet.
+
+    If a slice or an unknown unit comes before the first picture header, the data are foreign, because slices only occur
+    after a picture header (6.2.1, start codes).
+    """
     match = _DECISIVE.search(packet)
     if match is not None:
         return PacketContent.FOREIGN if match[1][0] else PacketContent.PICTURE
@@ -56,7 +60,7 @@ def mpeg2_content(packet: memoryview) -> PacketContent:
 
 
 def mpeg2_is_disposable(packet: memoryview) -> bool:
-    """Return whether all pictures of an MPEG-1 or MPEG-2 packet are B pictures.
+    """Return whether decoding can skip an MPEG-1 or MPEG-2 packet, because all its pictures are B pictures.
 
     See ISO/IEC 11172-2, 2.4.3.4 and 13818-2, 6.3.9 (picture_coding_type), 6.3.10 (picture_structure). Two fields of a
     frame are disposable only together, so both must be in the packet. The packet must not contain units that apply to
@@ -91,10 +95,10 @@ def _are_paired(fields: list[int]) -> bool:
 
 
 class Mpeg4Content:
-    """Classifies MPEG-4 part 2 packets: whether they have a VOP, and whether that VOP is marked as not coded (6.2.5).
+    """Determines whether an MPEG-4 part 2 packet has a VOP (a picture), and whether it is marked as not coded (6.2.5).
 
-    A VOP that is not coded repeats the previous VOP. FFmpeg returns a frame for such a VOP only at the end of a stream.
-    If a stream also has B-VOPs, FFmpeg loses other frames whose times are unexpected.
+    A VOP that is not coded repeats the previous VOP. FFmpeg returns a frame for it only at the end of a stream. In a
+    stream with B-VOPs, such a VOP can also make FFmpeg lose other frames, so the number of frames is uncertain.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -111,7 +115,7 @@ class Mpeg4Content:
 
     @property
     def announces_b_pictures(self) -> bool:
-        """Return whether the current header allows B-VOPs."""
+        """Return whether the stream can contain B-VOPs, according to the current header."""
         return self._layer is not None and self._layer.is_low_delay is False
 
     def content(self, packet: memoryview) -> PacketContent:
@@ -147,7 +151,7 @@ class Mpeg4Content:
 
 
 class Mpeg4Pictures:
-    """Detects disposable MPEG-4 part 2 packets: a single B-VOP (ISO/IEC 14496-2, 6.3.5, vop_coding_type).
+    """Detects disposable MPEG-4 part 2 packets. Such a packet consists of one B-VOP (14496-2, 6.3.5, vop_coding_type).
 
     FFmpeg's decoder keeps some state from packet to packet in addition to pictures. So these streams have no disposable
     packets:
@@ -156,7 +160,7 @@ class Mpeg4Pictures:
     * video whose layer header does not state whether there are B-VOPs (low_delay): the decoder notes the first B-VOP;
     * "packed" video: the decoder decodes the second VOP of a packet when it gets the next packet.
 
-    ``extradata`` has the headers before the first VOP. After a different header, no packet is disposable.
+    ``extradata`` has the headers before the first VOP. After a packet with a different header, no packet is disposable.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -165,7 +169,10 @@ class Mpeg4Pictures:
         self._is_plain &= not is_packed(extradata)
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other picture needs this packet; raise ValueError or IndexError if it is invalid."""
+        """Return whether no other picture needs this packet.
+
+        Raise ValueError or IndexError if the packet is invalid.
+        """
         if not self._is_plain:
             return False
         data = bytes(packet)
@@ -180,11 +187,13 @@ class Mpeg4Pictures:
 
 
 class MpegBreaks:
-    """Finds packets whose headers before the first picture differ from earlier headers.
+    """Finds packets at which the decoder drops or damages pictures, because the stream changes in the middle.
 
-    If the picture size changes, the decoder drops a picture that it has not returned yet. After a packet that only ends
-    a sequence, B pictures of MPEG-1 and 2 lack a reference. ``extradata`` has the headers as in the stream.
-    ``is_at_start`` means that `find` gets the first packet of the stream, whose headers may differ from ``extradata``.
+    If a packet's header states another picture size than before, the decoder drops a picture that it has not returned
+    yet. After a packet that contains only the end of a sequence, B pictures of MPEG-1 and 2 lack a reference picture.
+
+    ``extradata`` has headers in the same form as in packets. ``is_at_start`` means that `find` gets the first packet of
+    the stream, whose headers can differ from ``extradata``.
     """
 
     def __init__(self, extradata: bytes, *, is_mpeg4: bool, is_at_start: bool) -> None:
@@ -195,7 +204,7 @@ class MpegBreaks:
         self.has_ended = False
 
     def find(self, packet: memoryview) -> str | None:
-        """Return why pictures may be dropped at this packet, or ``None``."""
+        """Return the reason if the decoder can drop pictures at this packet, otherwise ``None``."""
         has_ended, self.has_ended = self.has_ended, packet == _MPEG2_END
         stated = self._stated_format(packet)
         if stated is not None:
@@ -227,7 +236,10 @@ def _find_layers(headers: bytes) -> set[bytes]:
 
 
 def is_packed(headers: bytes) -> bool:
-    """Return whether user data name DivX as the encoder and mark the stream as packed, as in "DivX503b1393p"."""
+    """Return whether DivX encoded this stream and packed several pictures into one packet.
+
+    User data state this, as in "DivX503b1393p", where "p" stands for packed.
+    """
     return any(code == _USER_DATA and _DIVX_PACKED.match(headers, position) for code, position in start_codes(headers))
 
 
@@ -242,12 +254,12 @@ class _Layer:
 
     @property
     def reorders_frames(self) -> bool:
-        """Return whether the layer is plain progressive video, and its header allows B-VOPs."""
+        """Whether the layer is progressive, rectangular video whose header allows B-VOPs."""
         return self.is_rectangular and self.is_low_delay is False and not self.is_interlaced
 
 
 def _parse_layer(layer: bytes) -> _Layer:
-    """Parse the header of a video object layer, without its start code; raise ValueError if it ends early."""
+    """Parse the header of a video object layer. It starts after the start code. Raise ValueError if it ends early."""
     bits = BitReader(layer)
     bits.read(1 + 8)  # random_accessible_vol, video_object_type_indication
     verid = 1

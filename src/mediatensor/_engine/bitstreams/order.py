@@ -1,14 +1,16 @@
 """Check whether a decoder returns pictures in the order of their packets' time stamps. Pure functions on bytes.
 
-Decoders reorder pictures, and some files state decode times instead of presentation times::
+Decoders reorder pictures. Time stamps of packets should be presentation times, but some files store decode times
+instead::
 
     packets                    I0  P3  B1  B2
     presentation times          0   3   1   2     right: the order of times is the order of the frames
     decode times                0   1   2   3     wrong: the codec returns I0, B1, B2, P3
 
-MPEG-1, 2 and 4 reorder only B pictures, so the kinds of the pictures determine their order. H.264 and HEVC number
-pictures in presentation order (picture order count). These numbers need a check only while time stamps grow from packet
-to packet: if time stamps fall where the numbers fall, they are presentation times.
+In MPEG-1, 2 and 4, only B pictures are shown earlier than pictures before them in the file. So the types of the
+pictures determine their order. In H.264 and HEVC, each picture has a number in presentation order (picture order
+count). When both the time stamp and this number decrease from one packet to the next, the time stamps must be
+presentation times, and no further check is needed.
 
 References are to ISO/IEC 11172-2, 13818-2 and 14496-2, and to ITU-T H.264 and H.265.
 """
@@ -41,19 +43,22 @@ _SLICE_BYTES = 64
 
 
 class PictureOrder(Protocol):
-    """Compares time stamps of packets with the order of their pictures.
+    """Checks, packet by packet, whether time stamps agree with the order in which the decoder returns pictures.
 
-    ``reason`` states why the decoder may return frames in another order than by time stamp, or is ``None``.
+    ``reason`` states why the orders can differ. It is ``None`` as long as they agree.
     """
 
     reason: str | None
 
     def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
-        """Process a packet, given its first `HEAD_BYTES` and time stamp; return whether `reason` may still change."""
+        """Check the next packet. Return whether later packets can still change `reason`.
+
+        ``head`` has the first `HEAD_BYTES` of the packet, and ``pts`` is its time stamp.
+        """
 
 
 def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> PictureOrder | None:
-    """Return a `PictureOrder` that starts at the first packet; ``None`` for codecs without reordering.
+    """Return a `PictureOrder` for checking a stream from its first packet, or ``None`` if its codec does not reorder.
 
     ``reorder_depth`` is the number of pictures that the decoder holds back for reordering, as known before decoding.
     """
@@ -69,9 +74,10 @@ def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> Pi
 
 
 def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
-    """Return an `OrderGuard` that starts at a key frame; ``None`` if the codec has no picture order counts.
+    """Return an `OrderGuard`, which can start at any key frame, or ``None`` for a codec without picture order counts.
 
-    Use a guard if all time stamps of the stream grow and its packets have not been read yet.
+    A guard checks packets while they are decoded. It is needed if the time stamps of a stream never decrease and its
+    packets have not been checked with `PictureOrder`.
     """
     if codec == "h264":
         return OrderGuard(_H264Counts(extradata), step=2)
@@ -82,9 +88,9 @@ def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
 
 
 class _MpegOrder:
-    """Order of decoders that return B pictures at once, and any other picture when the next one that is not B arrives.
+    """Checks the order of MPEG pictures, given which of them are B pictures.
 
-    ::
+    The decoder returns a B picture at once. It returns any other picture when the next picture that is not B arrives::
 
         packets         I0  P3  B1  B2  P6  B4  B5
         returned            I0  B1  B2  P3  B4  B5  P6
@@ -98,7 +104,7 @@ class _MpegOrder:
         self._last: int | None = None
 
     def _add_picture(self, pts: int, *, is_b: bool) -> bool:
-        """Process a picture; return whether all time stamps so far can be presentation times."""
+        """Process the next picture. Return whether all time stamps so far can be presentation times."""
         if is_b:
             if self._num_references < 2:
                 self.reason = "pictures that refer to others before the start"
@@ -118,7 +124,7 @@ class _MpegOrder:
 
 
 class _Mpeg2Order(_MpegOrder):
-    """Order of MPEG-1 and MPEG-2 pictures, by picture_coding_type (11172-2, 2.4.3.4; 13818-2, 6.3.9)."""
+    """Checks the order of MPEG-1 and MPEG-2 pictures by picture_coding_type (11172-2, 2.4.3.4; 13818-2, 6.3.9)."""
 
     def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
         if pts is None:
@@ -130,9 +136,10 @@ class _Mpeg2Order(_MpegOrder):
 
 
 class _Mpeg4Order(_MpegOrder):
-    """Order of MPEG-4 part 2 pictures, by vop_coding_type (14496-2, 6.3.5) and the layer's low_delay.
+    """Checks the order of MPEG-4 part 2 pictures by vop_coding_type (14496-2, 6.3.5) and the layer's low_delay.
 
-    If no header has announced B-VOPs, FFmpeg's decoder returns a picture twice when a B-VOP comes.
+    A B-VOP in a stream whose header does not allow B-VOPs is also a reason. FFmpeg's decoder then returns a picture
+    twice.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -164,7 +171,10 @@ class _Mpeg4Order(_MpegOrder):
 
 
 class _Counts:
-    """Reads picture order counts. ``has_restarted`` means that the last picture is returned after all previous ones."""
+    """Reads the picture order counts of packets, and compares each with the previous one.
+
+    ``has_restarted`` means that counts restarted at the last picture. It is then returned after all previous pictures.
+    """
 
     def __init__(self, length_size: int | None) -> None:
         self._length_size = length_size
@@ -173,11 +183,14 @@ class _Counts:
 
     @property
     def last(self) -> int | None:
-        """Return the count of the last picture; ``None`` if the decoder returns pictures in decode order."""
+        """The count of the last picture, or ``None`` if there is none: the decoder returns pictures in decode order."""
         return self._count.last
 
     def grows(self, packet: memoryview) -> bool:
-        """Return whether the decoder certainly returns the picture of the next packet after the previous picture."""
+        """Read the next packet.
+
+        Return whether the decoder certainly returns its picture after the previous packet's picture.
+        """
         self.has_restarted = False
         with suppress(ValueError, IndexError, KeyError):
             for unit in _first_units(packet, self._length_size):
@@ -187,14 +200,18 @@ class _Counts:
         return False
 
     def _take_unit(self, unit: memoryview | bytes) -> bool | None:
-        """Process a unit. For a slice, return whether the count grows; for any other unit, return ``None``."""
+        """Process a unit. For a slice, return whether its picture order count grows.
+
+        For any other unit, return ``None``.
+        """
         raise NotImplementedError
 
 
 class _CountedOrder:
-    """Order of codecs with counts: from packet to packet, time stamps and counts must rise and fall together.
+    """Checks the order of pictures that have picture order counts.
 
-    Once both have fallen together, the time stamps are presentation times.
+    From each packet to the next, the time stamp and the count must both increase or both decrease. Once both have
+    decreased, the time stamps are certainly presentation times.
     """
 
     def __init__(self, counts: _Counts) -> None:
@@ -215,7 +232,10 @@ class _CountedOrder:
 
 
 class _UnknownOrder:
-    """Order of other codecs: once time stamps fall from one packet to the next, they count as presentation times."""
+    """Checks the order of pictures of codecs that have no parser here.
+
+    If a time stamp is lower than the previous packet's, the time stamps are taken as presentation times.
+    """
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -246,7 +266,7 @@ class OrderGuard:
         self._before: int | None = None
 
     def find(self, packet: memoryview) -> str | None:
-        """Return why the decoder may return pictures in another order from this packet on, or ``None``."""
+        """Return why the decoder can return pictures in another order from this packet on, or ``None`` if it cannot."""
         grows, counts = self._counts.grows(packet), self._counts
         before, self._before = self._before, counts.last
         if not grows:
@@ -258,13 +278,19 @@ class OrderGuard:
 
 @dataclass
 class _OrderCount:
-    """A picture order count. Slices store only its lower bits (H.264, 8.2.1.1; H.265, 8.3.1)."""
+    """The picture order count of the last picture.
+
+    Slices store only its lower bits. The upper bits follow from earlier pictures (H.264, 8.2.1.1; H.265, 8.3.1).
+    """
 
     reference: int = 0  # the count that determines the next picture's upper bits
     last: int | None = None  # the count of the previous picture in file order
 
     def grows(self, low_bits: int, num_bits: int, *, is_reference: bool) -> bool:
-        """Process the next picture; return whether its count is higher than the count of the previous picture."""
+        """Process the next picture, given the lower bits of its count.
+
+        Return whether its count is higher than the previous one. ``num_bits`` is the number of these bits.
+        """
         span = 1 << num_bits
         count = self.reference - self.reference % span + low_bits
         if self.reference - count >= span // 2:
@@ -278,7 +304,10 @@ class _OrderCount:
 
 
 class _H264Counts(_Counts, H264Parser):
-    """Reads picture order counts of H.264 frames. `grows` returns False for single fields and unusual pictures."""
+    """Reads picture order counts of H.264 frames.
+
+    `grows` returns False for single fields and for pictures whose order cannot be determined.
+    """
 
     def __init__(self, extradata: bytes) -> None:
         H264Parser.__init__(self, extradata)
@@ -382,7 +411,10 @@ class _HevcCounts(_Counts):
 
 
 def _first_units(packet: memoryview, length_size: int | None) -> list[memoryview | bytes]:
-    """Return the units at the start of a packet. The last one may be truncated."""
+    """Return the units in the first bytes of a packet, which should include its first slice.
+
+    The last one can be cut off.
+    """
     data = packet[: _MAX_SLICE_START + _SLICE_BYTES]
     if length_size is None:
         return [unit for unit in bytes(data).split(b"\0\0\1")[1:] if unit]

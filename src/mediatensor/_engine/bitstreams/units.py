@@ -1,4 +1,4 @@
-"""Parse header bits and packet units of several codecs. Pure functions on bytes.
+"""Parse header bits and packet units, for the parsers of several codecs. Pure functions on bytes.
 
 References are to ITU-T H.264 and H.265, to ISO/IEC 14496-15 for configuration records, and to ISO/IEC 13818-2 and
 14496-2 for start codes of MPEG.
@@ -12,7 +12,7 @@ from enum import Enum, IntEnum
 
 
 class PacketContent(Enum):
-    """The result of decoding a packet, as far as the packet's headers determine it."""
+    """What a decoder will return for a packet, as far as the packet's headers show it."""
 
     PICTURE = "a picture that is shown"
     NO_PICTURE = "nothing to show: updates of references, parameters, the end of a sequence"
@@ -82,10 +82,11 @@ class BitReader:
 
 
 def unit_spans(packet: memoryview, length_size: int) -> tuple[list[tuple[int, int]], bool]:
-    """Return start and stop of a packet's length-prefixed units (ISO/IEC 14496-15), and whether they are valid.
+    """Find the units in a packet in which each unit follows its length (ISO/IEC 14496-15).
 
-    Empty units are left out. If the packet ends within the last unit, the unit is cut there. The units are valid if the
-    last one is not empty and ends exactly at the end of the packet.
+    Return the (start, stop) of each unit, without empty units, and whether the units are valid. They are valid if the
+    last one is not empty and ends exactly at the end of the packet. If the packet ends within the last unit, the unit
+    is cut there.
 
     >>> unit_spans(memoryview(bytes([0, 2, 103, 66, 0, 9, 101])), 2)
     ([(2, 4), (6, 7)], False)
@@ -105,9 +106,9 @@ def unit_spans(packet: memoryview, length_size: int) -> tuple[list[tuple[int, in
 
 
 def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
-    """Return (start, stop) of a packet's units after start codes, and whether only zeros come before the first code.
+    """Find the units in a packet in which each unit follows a start code (annex B of ITU-T H.264 and H.265).
 
-    Annex B of ITU-T H.264 and H.265 defines this byte stream format.
+    Return the (start, stop) of each unit, and whether there are only zeros before the first start code.
 
     >>> start_code_spans(bytes([0, 0, 1, 103, 66, 0, 0, 1, 101]))
     ([(3, 5), (8, 9)], True)
@@ -123,9 +124,9 @@ def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
 
 
 def spans_within(packet: memoryview | bytes, start: int, stop: int) -> list[tuple[int, int]]:
-    """Split a length-prefixed unit at start codes, as FFmpeg does; return start and stop of the parts.
+    """Split a unit that follows its length at start codes inside it, as FFmpeg does. Return (start, stop) of each part.
 
-    There is usually one part, the whole unit, because emulation prevention keeps start codes out of units.
+    Usually the unit has no start code and stays whole, because emulation prevention keeps start codes out of units.
 
     >>> spans_within(bytes([0, 7, 110, 64, 0, 0, 1, 101, 136]), 2, 9)
     [(2, 4), (7, 9)]
@@ -142,9 +143,9 @@ def spans_within(packet: memoryview | bytes, start: int, stop: int) -> list[tupl
 
 
 def nal_units(packet: memoryview, length_size: int | None) -> Iterator[memoryview | bytes]:
-    """Yield the non-empty units of a packet; raise ValueError unless the last unit ends exactly at the packet's end.
+    """Yield the non-empty units of a packet. Raise ValueError unless the last one ends exactly at the packet's end.
 
-    ``length_size`` is the size in bytes of each unit's length; ``None`` for units after start codes.
+    ``length_size`` is the number of bytes of the length before each unit, or ``None`` if units follow start codes.
     """
     if length_size is None:
         before, *units = bytes(packet).split(b"\0\0\1")
@@ -171,12 +172,18 @@ def without_emulation_prevention(unit: memoryview | bytes) -> bytes:
 
 
 def avc_length_size(extradata: bytes) -> int | None:
-    """Return the size of unit lengths from an ``avcC`` record (5.3.3.1) in bytes; ``None`` for start codes."""
+    """Return how many bytes the length before each H.264 unit has, according to an ``avcC`` record (5.3.3.1).
+
+    Return ``None`` if ``extradata`` is not such a record, so that units follow start codes.
+    """
     return (extradata[4] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) > 6 else None
 
 
 def avc_parameter_units(record: bytes) -> Iterator[memoryview | bytes]:
-    """Yield the non-empty sequence and picture parameter sets of an ``avcC`` record, or all units after start codes."""
+    """Yield the non-empty parameter sets in an ``avcC`` record.
+
+    If it is not such a record, yield all units after start codes.
+    """
     if avc_length_size(record) is None:
         yield from nal_units(memoryview(record), None)
         return
@@ -197,12 +204,18 @@ _HVCC_HEADER_BYTES = 23
 
 
 def hevc_length_size(extradata: bytes) -> int | None:
-    """Return the size of unit lengths from an ``hvcC`` record (8.3.3.1) in bytes; ``None`` for start codes."""
+    """Return how many bytes the length before each HEVC unit has, according to an ``hvcC`` record (8.3.3.1).
+
+    Return ``None`` if ``extradata`` is not such a record, so that units follow start codes.
+    """
     return (extradata[21] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) >= _HVCC_HEADER_BYTES else None
 
 
 def hevc_parameter_units(record: bytes) -> Iterator[memoryview | bytes]:
-    """Yield the units of an ``hvcC`` record, or units after start codes; raise ValueError if the record ends early."""
+    """Yield the units in an ``hvcC`` record. If it is not such a record, yield all units after start codes.
+
+    Raises ValueError if the record ends early.
+    """
     if hevc_length_size(record) is None:
         yield from nal_units(memoryview(record), None)
         return
@@ -229,9 +242,10 @@ _REGISTERED_USER_DATA, _AOMEDIA = 4, b"\xb5\x58\x90"  # AOMedia's user data is f
 
 
 def supplemental_messages(unit: memoryview | bytes, header_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (type, payload) of the messages in a unit of supplemental information (7.3.2.3).
+    """Yield (type, payload) of the messages in a unit of supplemental enhancement information (7.3.2.3).
 
-    Raises ValueError or IndexError after the last message if the messages do not fill the unit exactly.
+    ``header_bytes`` is the size of the unit's header. Raises ValueError or IndexError after the last message if the
+    messages do not fill the unit exactly.
     """
     payload = without_emulation_prevention(unit[header_bytes:]).rstrip(b"\0")
     position, end = 0, len(payload) - 1  # the last byte has the stop bit
@@ -245,7 +259,10 @@ def supplemental_messages(unit: memoryview | bytes, header_bytes: int) -> Iterat
 
 
 def messages_are_transient(unit: memoryview | bytes, header_bytes: int) -> bool:
-    """Return whether no other picture needs any message in a unit of supplemental information."""
+    """Return whether all messages in a unit of supplemental information only affect their own picture.
+
+    ``header_bytes`` is the size of the unit's header. The result is False if the messages cannot be parsed.
+    """
     with suppress(ValueError, IndexError):
         return all(
             kind in _TRANSIENT_MESSAGES and not (kind == _REGISTERED_USER_DATA and message.startswith(_AOMEDIA))
@@ -255,7 +272,10 @@ def messages_are_transient(unit: memoryview | bytes, header_bytes: int) -> bool:
 
 
 def _message_number(payload: bytes, position: int) -> tuple[int, int]:
-    """Return (type or size of a message, position after it). Bytes are summed up to the first one below 255."""
+    """Read the type or the size of a message. Return it, and the position after it.
+
+    It is the sum of the bytes up to and including the first one below 255.
+    """
     number = 0
     while payload[position] == 255:
         number += 255
@@ -267,7 +287,7 @@ def _message_number(payload: bytes, position: int) -> tuple[int, int]:
 
 
 def start_codes(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield (code, position after it) of start codes of MPEG-1, 2 and 4 (ISO/IEC 13818-2, 6.2.1; 14496-2, 6.2.1)."""
+    """Yield (code, position after it) for each MPEG start code (ISO/IEC 13818-2, 6.2.1; 14496-2, 6.2.1)."""
     position = data.find(b"\0\0\1")
     while 0 <= position < len(data) - 3:
         yield data[position + 3], position + 4
