@@ -356,7 +356,8 @@ class PacketInspector:
     def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
         """Determine the facts about a packet for which `pass_plain` returned False.
 
-        ``before`` is the previous packet, if `pass_plain` returned True for it. Otherwise it is ``None``.
+        ``before`` is the previous packet, or ``None`` if there is none. It is needed if `pass_plain` returned True for
+        it, because only its first bytes have been read then.
         """
         content = self._content_of(packet)
         return Finding(

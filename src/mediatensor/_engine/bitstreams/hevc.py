@@ -121,7 +121,7 @@ class HevcBreaks:
     def find(self, packet: memoryview, before: memoryview | None = None) -> str | None:
         """Return the reason if the decoder can drop pictures at this packet, otherwise ``None``.
 
-        ``before`` is the previous packet if `pass_plain` returned True for it, otherwise ``None``.
+        ``before`` is the previous packet, which is needed if `pass_plain` returned True for it.
         """
         if self._has_passed and before is not None:
             self._has_ended, self._has_passed = _parse_structure(before, self._length_size)[2], False

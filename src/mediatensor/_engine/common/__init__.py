@@ -1,1 +1,1 @@
-"""Helpers for all packages. They use no other package."""
+"""Helpers for all other packages of the library. They do not depend on any of these packages."""

@@ -1,6 +1,7 @@
-"""Memory for batches. It is allocated in pages that are fast to touch, and reused when a batch has been freed.
+"""Allocate memory for batches, and reuse it when a batch has been freed.
 
-Touching a new page for the first time takes longer than copying data into it::
+Touching a page of new memory for the first time takes longer than copying data into it. So idle blocks are reused, and
+new blocks consist of huge pages as long as the system provides these quickly::
 
     `empty` ──► an idle block of about the size, or new pages ──► array, tensor, views
                         ▲            (huge pages while they are        │
@@ -37,7 +38,10 @@ _HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE") and mmap.PAGESIZE == 4096
 
 @dataclass(slots=True, eq=False)
 class _Memory:
-    """A block of memory, identified by its address. ``pages`` is its mapping; ``None`` if numpy has allocated it."""
+    """A block of memory, identified by its address.
+
+    ``pages`` is the memory mapping of the block, or ``None`` if numpy has allocated it.
+    """
 
     content: NDArray[np.uint8]
     address: int
@@ -46,13 +50,13 @@ class _Memory:
 
 
 class Pool:
-    """Keeps idle blocks of memory for later batches of about the same size.
+    """Keeps idle blocks of memory, and lends them for later batches of about the same size.
 
-    Idle blocks and blocks in use together exceed the recent peak use by at most 128 MiB. All idle blocks together have
-    at most 1 GiB. A block that has been idle for a minute is freed at the next call.
+    The total size of all blocks, idle or in use, exceeds the recent peak use by at most 128 MiB. All idle blocks
+    together have at most 1 GiB. A block that has been idle for a minute is freed when the pool is called next.
 
-    There is no lock, because a block is returned by any thread that drops the last reference to it, even during garbage
-    collection and in forked processes. Instead, each step is one atomic operation on a dictionary or a deque.
+    There is no lock. A block is returned by whichever thread drops the last reference to it, which can happen during
+    garbage collection or in a forked process. Instead, each step is one atomic operation on a dictionary or a deque.
     """
 
     # Class attributes, because the interpreter clears the module's variables before the last arrays are freed.
@@ -69,7 +73,10 @@ class Pool:
         self._bytes_in_use: deque[int] = deque(maxlen=self.num_remembered)
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return an uninitialised array, like `numpy.empty`."""
+        """Return an uninitialised array, like `numpy.empty`.
+
+        A large array gets an idle block, if there is one of about its size.
+        """
         num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if num_bytes < _MIN_BYTES:
             if self._idle:
@@ -109,7 +116,11 @@ class Pool:
         return None
 
     def give_back(self, memory: _Memory) -> None:
-        """Take back a block that `empty` has lent. At interpreter exit, modules may have been cleared already."""
+        """Take back a block that `empty` has lent.
+
+        This can happen at interpreter exit, when modules have been cleared, so this method must not use names of
+        modules.
+        """
         self._bytes_in_use.append(sum(list(self._lent.values())))
         self._lent.pop(memory.address, None)
         size = memory.content.size
@@ -128,7 +139,10 @@ class Pool:
         self._trim(0)
 
     def _trim(self, num_new_bytes: int) -> None:
-        """Free idle blocks, longest idle first, until there is room for ``num_new_bytes`` within the limits."""
+        """Free idle blocks until ``num_new_bytes`` can be allocated within the limits.
+
+        Blocks that were idle longest go first.
+        """
         self._free_expired()
         in_use = sum(list(self._lent.values())) + num_new_bytes
         spare = max(list(self._bytes_in_use), default=0) - in_use
@@ -150,7 +164,7 @@ class Pool:
 
 
 class _Block:
-    """Memory of an array. When no array uses it any more, it returns to its pool."""
+    """The owner of an array's memory. When no array uses the memory any more, it returns to its pool."""
 
     def __init__(self, pool: Pool, memory: _Memory) -> None:
         self._pool = pool
@@ -166,7 +180,10 @@ _small_bytes_left = 0
 
 
 def _choose_page_size(pages: mmap.mmap, address: int) -> None:
-    """Use huge pages for a new mapping at ``address``, as long as touching them is fast."""
+    """Choose huge or small pages for a new memory mapping at ``address``.
+
+    Use huge pages as long as touching them is fast.
+    """
     global _small_bytes_left
     size = len(pages)
     if size < 2 * _HUGE_PAGE_BYTES:

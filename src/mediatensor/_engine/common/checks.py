@@ -1,7 +1,7 @@
-"""Check arguments. Each function returns its argument in one plain type, or raises an error.
+"""Check arguments that users pass. Each function raises an error, or returns the argument as one plain type.
 
-An argument of the wrong type or out of bounds raises `InvalidArgumentError`. A frame or time that the video does not
-have raises `OutOfRangeError`. A source or destination of the wrong type raises `SourceTypeError`.
+An argument of the wrong type or outside its bounds raises `InvalidArgumentError`. A frame index or time outside the
+video raises `OutOfRangeError`. A source or destination of the wrong type raises `SourceTypeError`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 
 
 def shown(value: object) -> str:
-    """Return a short text for a value, however large, for use in an error message.
+    """Describe a value in an error message. The text is short, however large the value is.
 
     >>> shown("clip.mp4"), shown(b"many bytes"), shown(list(range(100)))
     ("'clip.mp4'", 'bytes of length 10', '[0, 1, 2, 3, 4, 5, ...]')
@@ -55,9 +55,11 @@ def shown(value: object) -> str:
 def whole_number(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None, or_none: bool = False
 ) -> int:
-    """Return ``value`` as an int. Raise unless it is an integer of any library (not a bool) within the bounds.
+    """Return ``value`` as an int.
 
-    ``or_none`` only adds to the error message that ``None`` is accepted. The caller must handle ``None``.
+    Raise unless it is an integer, for example of NumPy, but not a bool, within the bounds. ``name`` names the argument
+    in the error message. With ``or_none``, the message also mentions that ``None`` is accepted; this function itself
+    does not accept it.
 
     >>> whole_number("batch_size", 4, at_least=1)
     4
@@ -76,7 +78,7 @@ def whole_number(
 
 
 def real_number(name: str, value: Any) -> float:
-    """Return ``value`` as a float. Raise unless it is a number of any library; infinity and NaN are accepted."""
+    """Return ``value`` as a float. Raise unless it is a number, for example of NumPy. Infinity and NaN are accepted."""
     try:
         if not isinstance(value, (str, bytes, bytearray)):
             return float(value)
@@ -86,7 +88,7 @@ def real_number(name: str, value: Any) -> float:
 
 
 def finite_number(name: str, value: Any) -> float:
-    """Return ``value`` as a float; raise unless it is a finite number."""
+    """Return ``value`` as a float. Raise unless it is a finite number."""
     as_float = real_number(name, value)
     if not math.isfinite(as_float):
         raise InvalidArgumentError(f"{name} must be a finite number (got {shown(value)}).")
@@ -109,7 +111,7 @@ def finite_numbers(values: object) -> tuple[float, ...]:
 
 
 def is_integer(value: object) -> bool:
-    """Return whether ``value`` is an integer of any library, but not a bool."""
+    """Return whether ``value`` is an integer, for example of NumPy. A bool does not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -120,16 +122,17 @@ def path_text(name: str, value: Any) -> str:
 
 
 def function(name: str, value: F) -> F:
-    """Return ``value``; raise unless it is callable or ``None``."""
+    """Return ``value`` unchanged. Raise unless it is callable or ``None``."""
     if value is None or callable(value):
         return value
     raise InvalidArgumentError(f"{name} must be a function, or None (got {shown(value)}).")
 
 
 def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[str, Any]:
-    """Return a copy of a dictionary of keyword arguments; ``None`` gives an empty dictionary.
+    """Return a copy of ``value``, a dictionary of keyword arguments.
 
-    If ``takers`` are given, each keyword must be a keyword-only parameter of one of these functions.
+    If ``value`` is ``None``, return an empty dictionary. If ``takers`` are given, each keyword must be a keyword-only
+    parameter of one of these functions.
     """
     if value is None:
         return {}
@@ -144,13 +147,15 @@ def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[
 
 
 def optional_text(name: str, value: str | None) -> None:
-    """Raise unless ``value`` is a string or ``None``."""
     if value is not None and not isinstance(value, str):
         raise InvalidArgumentError(f"{name} must be a str, or None (got {shown(value)}).")
 
 
 def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
-    """Return the elements of a series as a list; raise for a string. ``of`` names the elements in the error message."""
+    """Return the items of ``values`` as a list. Raise if it is a string or not iterable.
+
+    ``of`` says in the error message what the items must be, such as "paths".
+    """
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray)):
         return list(values)
     raise InvalidArgumentError(f"{name} must be a series of {of} (got {shown(values)}).")
@@ -163,7 +168,7 @@ def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
 
 
 def check_num_threads(num_ffmpeg_threads: int | None) -> None:
-    """Raise unless the number of threads is ``None`` or a number that FFmpeg accepts."""
+    """Raise unless ``num_ffmpeg_threads`` is ``None`` or a number that FFmpeg accepts."""
     if num_ffmpeg_threads is None:
         return
     try:
@@ -179,7 +184,10 @@ def check_num_threads(num_ffmpeg_threads: int | None) -> None:
 
 
 def valid_index(index: int, num_frames: int, stream_index: int) -> int:
-    """Return a frame index as a non-negative number; raise if the video does not have the frame."""
+    """Return a frame index from 0 to ``num_frames`` - 1. A negative ``index`` counts from the end, as in a list.
+
+    Raises `OutOfRangeError` if the video does not have the frame. ``stream_index`` is only for the error message.
+    """
     if index < -num_frames:
         raise OutOfRangeError(
             f"Invalid frame index={index} for stream_index={stream_index}; negative indices must have an absolute "
@@ -193,7 +201,7 @@ def valid_index(index: int, num_frames: int, stream_index: int) -> int:
 
 
 def index_of(index: SupportsIndex) -> int:
-    """Return one frame index as an int, with the same errors as `indices_of`."""
+    """Return a frame index as an int, or raise the same errors as `indices_of`."""
     try:
         return operator.index(index)
     except TypeError:
@@ -201,7 +209,10 @@ def index_of(index: SupportsIndex) -> int:
 
 
 def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list[int]:
-    """Return frame indices as ints. A float tensor is truncated, as in torchcodec; a list of floats is refused."""
+    """Return frame indices as ints.
+
+    Floats in a tensor or an array are truncated, as in torchcodec. A list of floats is refused.
+    """
     if (is_tensor(indices) or isinstance(indices, np.ndarray)) and str(indices.dtype) in ("torch.bool", "bool"):
         raise InvalidArgumentError(
             f"indices must be a series of whole numbers (got {shown(indices)}); pass the indices that a mask selects."
@@ -223,7 +234,7 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
 
 
 def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
-    """Return times as a float64 array, or as a float32 array if the input is float32."""
+    """Return times as a 1-D float64 array, or as a float32 array if ``seconds`` is a float32 tensor or array."""
     import torch
 
     is_single = (is_tensor(seconds) or isinstance(seconds, np.ndarray)) and str(seconds.dtype).endswith("float32")
@@ -238,7 +249,7 @@ def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.f
 
 
 def one_time(seconds: float) -> NDArray[np.float64]:
-    """Return a time as a float64 array of one element."""
+    """Return one time as a float64 array with one element. Raise if ``seconds`` is not a single number."""
     times = seconds_of([seconds])
     if len(times) != 1:
         raise InvalidArgumentError(f"seconds must be one number (got {shown(seconds)}); other methods take several.")
@@ -246,7 +257,9 @@ def one_time(seconds: float) -> NDArray[np.float64]:
 
 
 def latest(seconds: NDArray[Any]) -> NDArray[np.float64]:
-    """For each time, return the latest time that counts as equal (by `TIME_TOLERANCE` and the precision of floats).
+    """Return for each time the latest time that counts as equal to it.
+
+    Times count as equal if they differ by at most `TIME_TOLERANCE` or by the precision of floats.
 
     >>> sum([0.1] * 10) < 1.0, bool(latest(np.array([sum([0.1] * 10)]))[0] >= 1.0)
     (True, True)
@@ -266,7 +279,10 @@ def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> Non
 
 
 def bounds_of(start: int | None, stop: int | None, step: int | None) -> tuple[int | None, int | None, int | None]:
-    """Return the start, stop and step of a Python slice as ints or ``None``."""
+    """Return the ``start``, ``stop`` and ``step`` of a slice as ints, keeping ``None``.
+
+    Raise if one is not an integer.
+    """
     named = (("start", start), ("stop", stop), ("step", step))
     try:
         start, stop, step = (None if value is None else operator.index(value) for _, value in named)
@@ -279,7 +295,7 @@ def bounds_of(start: int | None, stop: int | None, step: int | None) -> tuple[in
 
 
 def frame_range(start: int | None, stop: int | None, step: int | None, num_frames: int) -> range:
-    """Return the indices that a Python slice selects.
+    """Return the indices that the slice ``start:stop:step`` selects from ``num_frames`` frames.
 
     >>> frame_range(-3, None, 1, 10), frame_range(8, 2, 1, 10)
     (range(7, 10), range(8, 2))
@@ -304,7 +320,9 @@ def check_seconds_range(start: float, stop: float, begin: float, end: float) -> 
 
 
 def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float64]:
-    """Return the times ``start + k / fps`` in a range. Their number is (stop - start) * fps, rounded, with halves up.
+    """Return the times ``start + k / fps`` for k = 0, 1, 2 ..., up to ``stop``.
+
+    The number of times is (stop - start) * fps, rounded; a half is rounded up.
 
     >>> frame_rate_times(0.0, 1.0, 4)
     array([0.  , 0.25, 0.5 , 0.75])

@@ -12,10 +12,10 @@ from ...errors import DeviceError, InvalidArgumentError
 
 
 def checked_device(device: Any) -> torch.device:
-    """Return ``device`` as a `torch.device` that this process can create tensors on; ``None`` is torch's default.
+    """Return ``device`` as a `torch.device`, after checking that this process can create tensors on it.
 
-    Raises `InvalidArgumentError` if torch does not have the device, or if it is ``"meta"``. Raises `DeviceError` for a
-    CUDA device if the process was forked from one that uses CUDA.
+    ``None`` gives torch's default device. Raises `InvalidArgumentError` if torch does not have the device, or if it is
+    ``"meta"``. Raises `DeviceError` for a CUDA device if this process was forked from a process that uses CUDA.
     """
     try:
         wanted = torch.get_default_device() if device is None else torch.device(device)
@@ -35,7 +35,7 @@ def checked_device(device: Any) -> torch.device:
 
 
 def resolve_device(device: object) -> torch.device:
-    """Return ``device`` as an initialised `torch.device` with its index; see `checked_device`."""
+    """Check ``device`` like `checked_device`, initialise it, and return it with its index (``cuda:0`` for ``cuda``)."""
     resolved = checked_device(device)
     # Creating an empty tensor initialises the device. The tensor's device has the index.
     return resolved if resolved.type == "cpu" else torch.empty(0, device=resolved).device
@@ -51,7 +51,7 @@ def check_has_values(name: str, data: Tensor) -> None:
 
 
 def check_process(device: torch.device) -> None:
-    """Raise `DeviceError` for a CUDA device if this process was forked from one that uses CUDA."""
+    """Raise `DeviceError` for a CUDA device if this process was forked from a process that uses CUDA."""
     if device.type == "cuda" and has_lost_cuda():
         raise DeviceError(
             f"The device {str(device)!r} cannot be used in this process, which was forked from one that uses CUDA. "
@@ -77,25 +77,25 @@ def _no_such_device(device: object, reason: object) -> InvalidArgumentError:
 
 
 def has_lost_cuda() -> bool:
-    """Return whether this process cannot use CUDA because it was forked from one that uses CUDA."""
+    """Return whether this process cannot use CUDA because it was forked from a process that uses CUDA."""
     return bool(torch.cuda._is_in_bad_fork())
 
 
 def pinned(tensor: Tensor) -> Tensor:
-    """Return a CPU tensor in page-locked memory. Tensors on other devices are returned unchanged."""
+    """Copy a CPU tensor to page-locked memory. Return tensors on other devices unchanged."""
     return tensor.pin_memory() if tensor.device.type == "cpu" else tensor
 
 
 def pinned_for(device: torch.device, tensor: Tensor) -> Tensor:
-    """Return the tensor in memory from which copies to ``device`` can be asynchronous: page-locked for CUDA."""
+    """Prepare a tensor for asynchronous copies to ``device``: copy it to page-locked memory if ``device`` is CUDA."""
     return pinned(tensor) if device.type == "cuda" else tensor
 
 
 def on_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor to a device on the device's current stream, without waiting for the copy.
+    """Copy a tensor to a device, on this device's current stream, without waiting until the copy is complete.
 
-    The source tensor may be dropped at once. For CUDA and XPU, pageable memory has been read when the call returns, and
-    torch keeps page-locked memory until it has been read. For MPS, the copy could read freed memory
+    You need not keep ``tensor`` after the call. For CUDA and XPU, pageable memory has been read when the call returns,
+    and torch keeps page-locked memory until it has been read. For MPS, the copy could read freed memory
     (https://github.com/pytorch/pytorch/issues/189690), so this function waits for the copy.
     """
     return tensor.to(device, non_blocking=device.type not in ("cpu", "mps"))

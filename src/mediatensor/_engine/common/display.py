@@ -1,4 +1,4 @@
-"""Show frames and audio in notebooks and with `show`: small images, and an audio player."""
+"""Show frames and audio in notebooks and with ``show`` methods: small images, waveforms and an audio player."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def frame_picture(data: Tensor) -> Image.Image:
 
 
 def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
-    """Return one image of some frames (..., C, H, W) and their times; raise `InvalidArgumentError` without frames."""
+    """Draw a contact sheet: one image that shows up to 16 of the frames (..., C, H, W), each with its time.
+
+    The frames are spread evenly over ``data``. Raises `InvalidArgumentError` if there are none.
+    """
     flat, times = data.reshape(-1, *data.shape[-3:]), pts_seconds.flatten().tolist()
     if not len(flat):
         raise InvalidArgumentError("There is no frame to draw.")
@@ -65,7 +68,10 @@ def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
 
 
 def png_or_none(draw: Callable[[], Image.Image]) -> bytes | None:
-    """Return an image as a PNG file; ``None`` if it cannot be drawn, so that the notebook shows text instead."""
+    """Call ``draw``, and return its image as a PNG file.
+
+    Return ``None`` if drawing fails; a notebook then shows text.
+    """
     try:
         return png_of(draw())
     except (ValueError, NotImplementedError, SystemError):  # other channels, no pixels, no memory
@@ -79,7 +85,10 @@ def png_of(picture: Image.Image) -> bytes:
 
 
 def html_player(data: Tensor, sample_rate: int) -> str:
-    """Return an HTML player for samples (channels, samples), with at most two minutes embedded as 16-bit WAV."""
+    """Return an HTML audio player for samples (channels, samples).
+
+    It contains the first two minutes at most, as a 16-bit WAV file.
+    """
     length = int(_MAX_PLAYED_SECONDS * sample_rate)
     steps = (data[:, :length].detach().cpu().float().nan_to_num() * 32768).round().clamp(-32768, 32767)
     file = io.BytesIO()

@@ -1,8 +1,8 @@
-"""Lend the open handles of a decoder, each to one call at a time.
+"""Keep the open handles of a decoder, and lend each to one call at a time.
 
-Several threads may use a decoder, because every call borrows an idle handle or opens a new one. After a fork, the child
-starts without handles: the parent's handles share their file offsets with the child, and their codec threads do not
-exist in the child.
+A handle is an open stream with its codec. Several threads can use the same decoder, because every call borrows an idle
+handle or opens a new one. A forked child starts without handles. It shares the file offsets of the parent's handles, so
+reading would disturb the parent, and their codec threads do not exist in the child.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ H = TypeVar("H", bound=PooledHandle)
 
 
 class HandlePool(Generic[H]):
-    """Lends handles that ``open_handle`` opens.
+    """Opens handles with ``open_handle``, and lends them.
 
-    ``check`` is called before a handle is reused. If it raises an error, `borrow` fails with that error.
+    ``check`` is called before a handle is reused. If it raises an error, borrowing fails with that error.
     """
 
     def __init__(self, open_handle: Callable[[], H], check: Callable[[], object] | None = None) -> None:
@@ -59,14 +59,17 @@ class HandlePool(Generic[H]):
             _pools.add(self)
 
     def change(self, open_handle: Callable[[], H], adapt: Callable[[H], object]) -> None:
-        """Use another function to open handles, and call ``adapt`` with each idle handle. No handle may be in use."""
+        """Open handles with another function from now on, and call ``adapt`` with each idle handle, so that it fits.
+
+        Call this only while no handle is lent.
+        """
         with self._lock:
             self._open_handle = open_handle
             for handle in self._idle:
                 adapt(handle)
 
     def replace(self, open_handle: Callable[[], H]) -> None:
-        """Use another function to open handles from now on. Existing handles are not lent again."""
+        """Open handles with another function from now on, and do not lend the existing handles again."""
         with self._lock:
             self._open_handle = open_handle
             self._generation += 1
@@ -75,7 +78,10 @@ class HandlePool(Generic[H]):
             handle.close()
 
     def borrow(self) -> _Loan[H]:
-        """Borrow a handle for a ``with`` block. After an exception, the handle is closed: its state is unknown."""
+        """Return a context manager that lends a handle to a ``with`` block.
+
+        If the block raises an exception, the handle is closed, because it can be in any state.
+        """
         return _Loan(self)
 
     def _open(self, open_handle: Callable[[], H]) -> H:
@@ -94,7 +100,7 @@ class HandlePool(Generic[H]):
         self.close_where(lambda _: True)
 
     def close_where(self, is_stale: Callable[[H], bool]) -> int:
-        """Close the idle handles for which a function returns true; return how many were closed."""
+        """Close the idle handles for which ``is_stale`` returns true. Return the number of closed handles."""
         with self._lock:
             stale = [handle for handle in self._idle if is_stale(handle)]
             self._idle = [handle for handle in self._idle if handle not in stale]
@@ -117,7 +123,10 @@ class HandlePool(Generic[H]):
 
 
 class _Loan(Generic[H]):
-    """The context manager that `borrow` returns. As a generator, it would take longer than decoding a small frame."""
+    """The context manager that `HandlePool.borrow` returns.
+
+    It is a class because a generator with ``contextmanager`` would take longer than decoding a small frame.
+    """
 
     __slots__ = ("_generation", "_handle", "_interrupts", "_pool")
 
@@ -183,14 +192,17 @@ def _all_pools() -> list[HandlePool[Any]]:
 
 
 def reclaim_threads() -> None:
-    """Close idle handles of all decoders to free their threads. The decoders reopen their source when needed."""
+    """Free threads for other decoders: close the handles that have threads and have been idle for a second.
+
+    Their decoders open the source again when they need it.
+    """
     before = time.monotonic() - _REST_SECONDS
     for pool in _all_pools():
         pool.close_where(lambda handle: handle.lease.num_threads > 1 and handle.idle_since < before)
 
 
 def close_least_recent() -> int:
-    """Close the least recently used half of all idle handles; return how many were closed."""
+    """Close the half of all idle handles that were used least recently. Return the number of closed handles."""
     pools = _all_pools()
     times = sorted(time for pool in pools for time in pool.idle_times())
     latest = times[len(times) // 2] if times else 0.0
@@ -211,7 +223,7 @@ def _after_fork_in_child() -> None:
 
 
 def _close_all() -> None:
-    """Close idle handles at exit, while the modules and devices needed for closing still exist."""
+    """Close idle handles when the interpreter exits, while the modules and devices needed for closing still exist."""
     for pool in list(_pools):
         pool.close_where(lambda _: True)  # not `close`: other exit handlers may still decode
 

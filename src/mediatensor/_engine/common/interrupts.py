@@ -1,10 +1,10 @@
-"""Keep interrupts that a C library would otherwise swallow.
+"""Make sure that Ctrl-C stops a call, even if a C library drops the exception.
 
-A signal's exception, usually `KeyboardInterrupt`, is raised in the Python code that runs next. If this code is a
-callback from a C library, the library may drop the exception. PyAV does so while it raises its own error (including the
+A signal handler raises an exception, usually `KeyboardInterrupt`, in the Python code that runs next. If this code is a
+callback from a C library, the library can drop the exception. PyAV does so while it raises its own error (including the
 end of a file) or calls a file object; NumPy does so while it looks up attributes. Without this module, the work would
 continue without the data that the callback should have read or written, and the user would have to press Ctrl-C again.
-Python itself reports and drops exceptions that are raised while an object is deleted.
+Python itself also drops an exception, after printing it, if it is raised while an object is deleted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ interrupted: interrupts_kept | None = None
 
 
 class _KeepingHandler:
-    """A signal handler that calls the user's handler and stores the exception that the user's handler raises."""
+    """A signal handler that calls the user's handler.
+
+    If the user's handler raises an exception, it stores this exception.
+    """
 
     def __init__(self, handler: Any, block: interrupts_kept) -> None:
         self.handler = handler
@@ -44,10 +47,12 @@ class _KeepingHandler:
 
 
 class interrupts_kept:
-    """A ``with`` block that raises a signal handler's exception again at its end, if a library has swallowed it.
+    """A context manager that raises the exception of a signal handler even if a library has dropped it.
 
-    `raise_kept_interrupt` raises the exception earlier. The user's handlers are restored as soon as one of them raises.
-    If a handler raises while the block is being entered or left, no further code of this class runs.
+    It does so at the end of the ``with`` block; `raise_kept_interrupt` does so earlier. During the block, its own
+    handlers replace the user's. As soon as one of the user's handlers has raised an exception, all of them are
+    restored. If a handler raises while the block is being entered or left, the rest of the code of this class does not
+    run.
     """
 
     _handlers: dict[int, _KeepingHandler]
@@ -92,7 +97,7 @@ class interrupts_kept:
             self._end()
 
     def _end(self) -> None:
-        """Restore the user's handlers, unless the user has installed other handlers in the meantime."""
+        """Restore the user's signal handlers, except where the user has installed another handler in the meantime."""
         global _open
         try:
             if _open is self:
@@ -108,7 +113,7 @@ class interrupts_kept:
 
 
 def raise_kept_interrupt() -> None:
-    """Raise the exception that an open `interrupts_kept` block has stored, if any. Call this in long loops."""
+    """Raise the exception that an open `interrupts_kept` block has stored, if there is one. Call this in long loops."""
     if interrupted is not None and threading.current_thread() is threading.main_thread():
         kept = interrupted._kept
         if kept is not None:
@@ -116,7 +121,10 @@ def raise_kept_interrupt() -> None:
 
 
 def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
-    """Call a user's function. An interrupt that the function handles itself, such as its own timeout, is not kept."""
+    """Call a user's function within an `interrupts_kept` block, and return its result.
+
+    If the function itself handles an interrupt, such as its own timeout, the block does not raise this interrupt again.
+    """
     global interrupted
     before = interrupted
     result = function(*args)
@@ -128,7 +136,7 @@ def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
 
 
 def _forget() -> None:
-    """End the open block in a forked child, whose only thread may have been outside the block."""
+    """End the open block in a forked child. The thread that forked need not be the one that was in the block."""
     global interrupted, _main_thread
     _main_thread = threading.main_thread().ident
     if _open is not None:

@@ -1,4 +1,4 @@
-"""Load public names and torch on first use, because importing torch is slow; define a lock-free ``cached_property``."""
+"""Load public names and torch only on first use, because importing torch is slow. Also define ``cached_property``."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ else:
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a module-level ``__getattr__`` for a package (PEP 562).
+    """Return a module-level ``__getattr__`` that imports the public names of a package on first use (PEP 562).
 
-    ``modules`` maps each public name to its module, relative to the package; ``"."`` marks a name that is a module
-    itself. The package imports the same names under ``TYPE_CHECKING`` for type checkers and readers.
+    ``modules`` maps each public name to the module that defines it, relative to the package. If the name is itself a
+    module of the package, it is mapped to ``"."``. Type checkers do not see such names. Therefore the package must also
+    import them under ``if TYPE_CHECKING:``.
     """
 
     def get(name: str) -> Any:
@@ -48,7 +49,10 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
 
 
 def is_tensor(value: object) -> TypeGuard[Tensor]:
-    """Return whether ``value`` is a tensor, without importing torch. Before torch is imported, nothing is a tensor."""
+    """Return whether ``value`` is a tensor, without importing torch.
+
+    As long as nothing has imported torch, no value can be a tensor.
+    """
     # While torch is being imported, it may not have the name ``Tensor`` yet.
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     return tensor is not None and isinstance(value, tensor)

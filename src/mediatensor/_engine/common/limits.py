@@ -1,7 +1,7 @@
-"""Limit the size of a call, and group the frames of a call into clips.
+"""Limit how many frames, samples and pixels one call can return, and tell the decoder that frames belong to clips.
 
-Limits on file contents are checked where the file is read; `docs/limits.md` lists all limits. Files can also make a
-call large: if a header states a duration of years, a request for 30 frames per second has many frames.
+Limits on file contents are checked where the file is read; `docs/limits.md` lists all limits. A damaged file can make a
+call large, too: if a header states a duration of years, a request for 30 frames per second has very many frames.
 """
 
 from __future__ import annotations
@@ -28,17 +28,24 @@ _MOST_SHOWN = 1e300
 
 
 def check_frames(count: float, asked_by: str) -> None:
-    """Raise for more than `MAX_FRAMES_PER_CALL` frames. The message starts with ``asked_by``, the argument."""
+    """Raise `InvalidArgumentError` if a call asks for more than `MAX_FRAMES_PER_CALL` frames.
+
+    ``asked_by`` is the start of the error message. It names the argument that asks for them.
+    """
     _check(count, MAX_FRAMES_PER_CALL, "frames", asked_by)
 
 
 def check_samples(count: float, asked_by: str) -> None:
-    """Raise for more than `MAX_SAMPLES_PER_CALL` audio samples in all channels and clips together."""
+    """Raise `InvalidArgumentError` if a call asks for more than `MAX_SAMPLES_PER_CALL` audio samples.
+
+    ``count`` is the total over all channels and clips. ``asked_by`` is the start of the error message. It names the
+    argument that asks for the samples.
+    """
     _check(count, MAX_SAMPLES_PER_CALL, "samples", asked_by)
 
 
 def check_max_pixels(max_pixels: Any) -> int | None:
-    """Return ``max_pixels`` as an int, or ``None`` for no limit."""
+    """Return ``max_pixels`` as an int, or ``None``, which means no limit. Raise unless it is positive or ``None``."""
     if max_pixels is None:
         return None
     if isinstance(max_pixels, bool) or not hasattr(max_pixels, "__index__") or operator.index(max_pixels) < 1:
@@ -71,7 +78,10 @@ frames_per_clip: ContextVar[int | None] = ContextVar("frames_per_clip", default=
 
 @contextmanager
 def frames_of_clips(num_frames_per_clip: int) -> Iterator[None]:
-    """Treat the frames requested in a ``with`` block as clips: damage between two clips then affects neither."""
+    """Treat the frames that are requested in a ``with`` block as clips of ``num_frames_per_clip`` frames.
+
+    Damage in the stream between two clips then affects neither of them.
+    """
     token = frames_per_clip.set(num_frames_per_clip)
     try:
         yield

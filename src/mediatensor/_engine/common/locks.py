@@ -1,4 +1,4 @@
-"""Locks that survive a fork."""
+"""Define a lock that a forked child can use, and the base class of objects with a ``close`` method."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Self
 
 
 class ForkSafeLock(_thread.RLock):  # type: ignore[misc]
-    """A re-entrant lock that is released in the child after a fork.
+    """A re-entrant lock that is free in a forked child, even if a thread of the parent held it.
 
-    The thread that held the lock does not exist in the child, so it could never release the lock there. The class
-    derives from the interpreter's lock for speed: each call takes several locks, and Python methods would be too slow.
+    That thread does not exist in the child, so it could never release the lock there. This class is derived from the
+    interpreter's own lock type because each call takes several locks, and a lock written in Python would be too slow.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Closing:
-    """Base class of objects with ``close()``, which is called at the end of a ``with`` block."""
+    """Base class of objects that have a ``close`` method and can be used in a ``with`` statement, which closes them."""
 
     @abstractmethod
     def close(self) -> None: ...

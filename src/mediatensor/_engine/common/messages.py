@@ -1,4 +1,4 @@
-"""Text for users: warnings, progress bars, counts, times, SubRip subtitles, and JSON."""
+"""Make texts for users: warnings, progress bars, counts, times, SubRip subtitles and JSON."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ _lock = ForkSafeLock()
 
 
 def warn_user(message: str) -> None:
-    """Warn the user. The warning shows the line of the user's program that called the library."""
+    """Show a warning that points to the line of the user's program that called the library."""
     warnings.warn(message, stacklevel=_levels_to_the_user())
 
 
 def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn like `warn_user`, but only once per message in this process, unless many other messages came since."""
+    """Show a warning like `warn_user`, but only the first time that this process gives the same message.
+
+    Only the last 1024 messages are remembered.
+    """
     with _lock:
         if message in _warned:
             return
@@ -39,13 +42,16 @@ def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def forget_warnings() -> None:
-    """Make `warn_once` repeat all warnings."""
+    """Let `warn_once` show all messages again."""
     with _lock:
         _warned.clear()
 
 
 def _levels_to_the_user() -> int:
-    """Return the ``stacklevel`` for a warning by the caller that shows the innermost frame outside the library."""
+    """Return the ``stacklevel`` with which a warning by the caller points to the user's code.
+
+    This is the innermost frame outside the library.
+    """
     package = __name__.partition(".")[0]
     frame, levels = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
@@ -57,7 +63,10 @@ T = TypeVar("T")
 
 
 def progress(items: Iterable[T], description: str, total: int | None = None, unit: str = "frame") -> Iterable[T]:
-    """Return ``items`` with a progress bar if tqdm is installed and stderr is a terminal. Bars may be nested."""
+    """Return an iterable over ``items`` that shows a progress bar, if tqdm is installed and stderr is a terminal.
+
+    Otherwise return ``items``. A loop with a progress bar can contain another.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
         return items
     try:
@@ -69,7 +78,7 @@ def progress(items: Iterable[T], description: str, total: int | None = None, uni
 
 
 def without_bars() -> AbstractContextManager[Any]:
-    """Return a context manager that hides progress bars, for blocks that print lines to the terminal."""
+    """Return a context manager that hides progress bars, so that its block can print lines to the terminal."""
     tqdm = sys.modules.get("tqdm")
     if tqdm is None or sys.stderr is None or not sys.stderr.isatty():
         return nullcontext()
@@ -78,7 +87,7 @@ def without_bars() -> AbstractContextManager[Any]:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless the number is 1.
+    """Return a number followed by ``noun``, which is put in the plural unless the number is 1.
 
     >>> counted(1, "frame"), counted(300, "frame"), counted(0, "batch")
     ('1 frame', '300 frames', '0 batches')
@@ -89,7 +98,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def seconds_from_text(text: str) -> float:
-    """Parse a time in seconds, ``m:ss`` or ``h:mm:ss``, with or without decimals; raise ValueError for other text.
+    """Parse a time given as seconds, ``m:ss`` or ``h:mm:ss``, with or without decimals. Return it in seconds.
+
+    Raises ValueError for any other text.
 
     >>> seconds_from_text("83.5") == seconds_from_text("1:23.5") == seconds_from_text("0:01:23.5") == 83.5
     True
@@ -118,10 +129,10 @@ _NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff]")
 
 
 def subrip(cues: Iterable[tuple[int, int, Sequence[str]]]) -> str:
-    """Return SubRip text for cues (start in milliseconds, end in milliseconds, lines).
+    """Return subtitles in SubRip format. Each cue is (start in milliseconds, end in milliseconds, lines of text).
 
-    Cues without lines are left out. SubRip has no escapes, so a zero-width character is inserted into text that players
-    would otherwise read as markup.
+    Cues without lines are left out. SubRip has no way to escape markup. So if players would read some text as markup, a
+    zero-width character is inserted into it.
 
     >>> print(subrip([(1000, 2500, ["Hello"])]), end="")
     1
@@ -137,19 +148,21 @@ def subrip(cues: Iterable[tuple[int, int, Sequence[str]]]) -> str:
 
 
 def text_lines(text: str) -> list[str]:
-    """Return the non-blank lines of a text, without characters that subtitle files cannot contain."""
+    """Return the lines of a text that are not blank. Remove characters that subtitle files cannot contain."""
     lines = (_NOT_TEXT.sub("", line).replace("\t", " ").strip() for line in _LINE_BREAKS.split(text))
     return [line for line in lines if line]
 
 
 def clock(milliseconds: int, point: str) -> str:
-    """Format a time as ``hh:mm:ss``, the separator ``point``, and milliseconds."""
+    """Format a time as ``hh:mm:ss`` and milliseconds. ``point`` is the separator between seconds and milliseconds."""
     seconds, milliseconds = divmod(milliseconds, 1000)
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{milliseconds:03d}"
 
 
 def to_json(value: Any) -> Any:
-    """Convert a value to a form that JSON can store. Fractions become ``"a/b"``; non-finite numbers become null.
+    """Convert a value to types that JSON can store. Fractions become ``"a/b"``; infinity and NaN become ``None``.
+
+    Dataclasses become dictionaries of their fields.
 
     >>> to_json({"rate": Fraction(30000, 1001), "gain": math.nan, "sizes": (1, 2)})
     {'rate': '30000/1001', 'gain': None, 'sizes': [1, 2]}
@@ -168,9 +181,10 @@ def to_json(value: Any) -> Any:
 
 
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
-    """Return a value as JSON in UTF-8 that every reader accepts: numbers that are not finite become null.
+    """Return a value as JSON in UTF-8 that every reader accepts. Infinity and NaN become null.
 
-    Text that UTF-8 cannot encode, such as file names in another encoding, is written with escapes and reads back equal.
+    Some file names contain characters that UTF-8 cannot encode. They are written as escapes, from which readers get the
+    same text back.
 
     >>> json_bytes({"gain": math.nan, "name": "caf\\udce9"}), json_bytes("café").decode()
     (b'{"gain": null, "name": "caf\\\\udce9"}', '"café"')

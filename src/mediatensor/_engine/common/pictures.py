@@ -1,4 +1,4 @@
-"""A decoded frame before conversion to RGB, its orientation, and the resize and crop steps on its pixels."""
+"""Describe a decoded frame before conversion to RGB, its orientation, and the steps that resize and crop it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MAX_PIXELS = 1 << 28
 
 @dataclass(frozen=True)
 class Orientation:
-    """The steps that turn a stored image upright: first transpose, then flip.
+    """How to turn a stored image upright: first transpose it, then flip it.
 
-    ``rotation`` is the counter-clockwise angle in degrees, if the display matrix is a pure rotation, otherwise
-    ``None``.
+    ``rotation`` is the counter-clockwise angle in degrees if the image is only rotated. It is ``None`` if the file's
+    display matrix is not a pure rotation.
     """
 
     transposed: bool = False
@@ -32,10 +32,11 @@ class Orientation:
 
     @classmethod
     def from_display_matrix(cls, matrix: bytes, rotation: float | None) -> Orientation:
-        """Round a display matrix (nine native 32-bit integers, as in ISO 14496-12) to the nearest quarter turn.
+        """Return the orientation that is nearest to a display matrix, in quarter turns.
 
-        The matrix maps (x, y) to (a x + c y, b x + d y). The diagonal with the larger values decides whether x and y
-        are swapped, and the signs of its values decide which axes are flipped.
+        ``matrix`` consists of nine native 32-bit integers, as in ISO 14496-12. It maps (x, y) to (a x + c y, b x + d
+        y). If b and c are larger than a and d, x and y are swapped. The signs of the larger two values decide which
+        axes are flipped.
         """
         a, b, _, c, d, *_ = struct.unpack("=9i", matrix[:36])
         if abs(a) + abs(d) >= abs(b) + abs(c):
@@ -44,7 +45,7 @@ class Orientation:
 
     @classmethod
     def from_rotation(cls, rotation: float | None) -> Orientation:
-        """Round a counter-clockwise angle in degrees to the nearest quarter turn.
+        """Return the orientation for a counter-clockwise angle in degrees, rounded to the nearest quarter turn.
 
         >>> Orientation.from_rotation(-90.0)
         Orientation(transposed=True, flipped_horizontally=True, flipped_vertically=False, rotation=-90.0)
@@ -63,11 +64,11 @@ class Orientation:
 
     @property
     def turns(self) -> bool:
-        """Whether the image must be transposed or flipped."""
+        """Whether the stored image is not upright, so that it must be transposed or flipped."""
         return self.transposed or self.flipped_horizontally or self.flipped_vertically
 
     def size(self, height: int, width: int) -> tuple[int, int]:
-        """Return the (height, width) of an image after turning it upright."""
+        """Return the (height, width) that an image of stored ``height`` and ``width`` has when it is upright."""
         return (width, height) if self.transposed else (height, width)
 
     def apply(self, pixels: NDArray[Any]) -> NDArray[Any]:
@@ -81,7 +82,7 @@ class Orientation:
         return pixels
 
     def undo(self, upright: NDArray[Any]) -> NDArray[Any]:
-        """Return a view of upright (H, W, C) pixels in stored orientation, for writing stored pixels into it."""
+        """Return a view of upright (H, W, C) pixels in stored orientation. Stored pixels can be written into it."""
         if self.flipped_vertically:
             upright = upright[::-1]
         if self.flipped_horizontally:
@@ -89,7 +90,7 @@ class Orientation:
         return upright.transpose(1, 0, 2) if self.transposed else upright
 
     def apply_to_tensor(self, pixels: Tensor) -> Tensor:
-        """Turn (H, W, C) pixels upright, as a view if no flip is needed."""
+        """Turn (H, W, C) pixels upright. The result is a view unless the image must be flipped."""
         if self.transposed:
             pixels = pixels.transpose(0, 1)
         axes = [axis for axis, flips in ((0, self.flipped_vertically), (1, self.flipped_horizontally)) if flips]
@@ -111,7 +112,7 @@ class Surface:
         planes: One uint8 or uint16 tensor per plane, with the strides of the codec, all on one device: (H, W) luma or
             gray, (h, w) chroma, or (h, w, 2) for the interleaved chroma of nv12, p010le and p016le.
         pixel_format: FFmpeg's name of the layout: ``"nv12"``, ``"p010le"``, ``"p016le"``, ``"yuv420p"``,
-            ``"yuv422p10le"``, ... The samples of p010le are in the high bits.
+            ``"yuv422p10le"``, ... In p010le, the 10 bits of a sample are the high bits of a 16-bit number.
         width: In pixels, as stored.
         height: In pixels, as stored.
         pts: See `mediatensor.backends.Picture`.
@@ -122,12 +123,13 @@ class Surface:
             (treated as BT.601).
         color_range: FFmpeg's number: 1 limited, 2 full, 0 unspecified (treated as limited, except for yuvj formats).
         chroma_location: Position of chroma samples relative to luma samples, as in FFmpeg: 1 left, 2 centre, 3 top
-            left, ..., 0 unspecified (treated as centre). Used only if resizing and colour conversion are one pass.
+            left, ..., 0 unspecified (treated as centre). Used only if the frame is resized and converted to RGB
+            in one pass.
         is_interlaced: Whether the picture consists of two fields.
-        orientation: The orientation stored with the picture. Backends can ignore an orientation that the container
-            stores.
-        reading: Returns a context manager. Inside it, the planes may be read and converted on the current stream of
-            their device.
+        orientation: The orientation that is stored with the picture. A backend can leave out an orientation that only
+            the container stores.
+        reading: Function that returns a context manager. In its ``with`` block, the planes can be read and converted on
+            the current stream of their device.
     """
 
     planes: tuple[Tensor, ...]
@@ -147,13 +149,15 @@ class Surface:
 
     @property
     def num_bytes(self) -> int:
-        """Total bytes of all planes."""
+        """Total size of all planes in bytes."""
         return sum(plane.nbytes for plane in self.planes)
 
 
 @dataclass(frozen=True)
 class ResizeStep:
-    """Scale to (height, width): bilinear, antialiased. ``fast`` allows scaling and colour conversion in one pass.
+    """Scale the frame to (height, width) with antialiased bilinear interpolation.
+
+    ``fast`` allows scaling and conversion to RGB in one pass.
 
     Example:
         >>> from mediatensor.transforms import Resize
@@ -186,5 +190,5 @@ PixelStep = ResizeStep | CropStep
 
 
 def output_size(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[int, int]:
-    """Return (height, width) after all steps."""
+    """Return the (height, width) of a frame of ``height`` and ``width`` after all steps."""
     return (steps[-1].height, steps[-1].width) if steps else (height, width)

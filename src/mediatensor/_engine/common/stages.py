@@ -1,11 +1,11 @@
-"""Measure the time spent in stages: opening, indexing, seeking, decoding, and the stages after decoding.
+"""Measure how much time a call spends in each stage, from opening the source to copying the batch.
 
 Code enters a stage with ``with stages.DECODE:``. Nothing is measured unless a collector (`collect_stages`) or a
 profiler is active.
 
-Each thread measures its own time. If other threads work for a call, the calling thread counts the time that it waits
-for them as time of its current stage. The sum of all stages therefore never exceeds the duration of the call. A
-generator must not yield within a stage, because a stage belongs to the thread that entered it.
+Each thread measures its own time. While a thread waits for other threads that work for its call, the waiting time
+counts for the stage it is in. The sum of all stages therefore never exceeds the duration of the call. A generator must
+not yield within a stage, because a stage belongs to the thread that entered it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from typing import Any
 
 
 class Stage:
-    """Measures a ``with`` block in the current thread. An inner stage pauses the outer stage.
+    """A context manager that measures the time of its ``with`` block in the current thread.
 
-    In a ``torch.profiler`` trace, the block appears as ``mediatensor::name`` if its thread is profiled. Profilers of
-    the main process do not see DataLoader workers.
+    If the block enters another stage, time counts only for the inner stage until that one ends. In a ``torch.profiler``
+    trace, the block appears as ``mediatensor::name`` if its thread is profiled. A profiler in the main process does not
+    see DataLoader workers.
 
     >>> with collect_stages() as seconds, DECODE, CONVERT:
     ...     pass
@@ -73,7 +74,10 @@ STAGES = tuple(stage.name for stage in (OPEN, INDEX, SEEK, DECODE, CONVERT, TRAN
 
 
 def trace_range(name: str) -> AbstractContextManager[Any]:
-    """Show a ``with`` block as ``mediatensor::name`` in a trace of ``torch.profiler``. The block is not a stage."""
+    """Return a context manager whose block appears as ``mediatensor::name`` in a trace of ``torch.profiler``.
+
+    Its time is not measured as a stage.
+    """
     _find_profiler()
     if _profiler is None or not _profiler._is_profiler_enabled:
         return nullcontext()
@@ -83,9 +87,10 @@ def trace_range(name: str) -> AbstractContextManager[Any]:
 
 @contextmanager
 def collect_stages() -> Iterator[dict[str, float]]:
-    """Collect the seconds that this thread spends in each stage in a ``with`` block. Each second counts for one stage.
+    """Measure the seconds that this thread spends in each stage during a ``with`` block.
 
-    The dictionary is filled at the end of the block. Enclosing collectors count the same seconds.
+    The dictionary (from stage names to seconds) is filled at the end of the block. If stages are nested, time counts
+    only for the innermost. If collectors are nested, time counts in each collector.
     """
     outer = _thread.collector
     collector = _thread.collector = _Collector("" if outer is None else outer.running)
@@ -100,7 +105,7 @@ def collect_stages() -> Iterator[dict[str, float]]:
 
 
 class _Collector:
-    """The seconds of one thread by stage. The empty name stands for time outside all stages."""
+    """Adds up the seconds of one thread, by stage. The empty name stands for time outside all stages."""
 
     __slots__ = ("interrupted", "running", "seconds", "since", "started")
 
@@ -124,7 +129,10 @@ class _Collector:
         self.seconds.setdefault(name, 0.0)
 
     def add(self, seconds: dict[str, float], started: float) -> None:
-        """Add the seconds of an inner collector that started at ``started`` and during which this one was paused."""
+        """Add the seconds of an inner collector.
+
+        It began at ``started``, and this collector was paused from then until now.
+        """
         self.seconds[self.running] += started - self.since
         self.since = time.perf_counter()
         for name, spent in seconds.items():

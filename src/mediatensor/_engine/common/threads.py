@@ -1,7 +1,7 @@
-"""One thread budget for the whole process.
+"""Share one budget of threads among all decoders of a process.
 
-Decoders without an explicit number of threads share this budget. Otherwise decoders, codec threads and DataLoader
-workers would together start far more threads than there are cores.
+Decoders without an explicit number of threads take their threads from this budget. Otherwise decoders, codec threads
+and DataLoader workers would together start far more threads than there are cores.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def get_num_threads() -> int:
     """Return the number of threads that a decoder may use in this process.
 
     Inside a DataLoader worker the number is 1, because the workers already run in parallel. Elsewhere it is the value
-    set by `set_num_threads` or by the environment variable ``MEDIATENSOR_NUM_THREADS``. The default is the number of
-    CPU cores that this process may use plus one, because one codec thread always waits while frames are converted. On a
-    single core, the default is 1.
+    set by `set_num_threads` or by the environment variable ``MEDIATENSOR_NUM_THREADS``. The default is one more than
+    the number of CPU cores available to this process, because one codec thread is always idle while frames are
+    converted. On a single core, the default is 1.
 
     Returns:
         A positive number.
@@ -90,7 +90,10 @@ def available_cores() -> int:
 
 
 class ThreadLease:
-    """Threads of the process's budget, held until `release`. A lease of one thread means the calling thread only."""
+    """Threads that were taken from the process's budget, until `release` returns them.
+
+    A lease of one thread stands for the calling thread, and takes nothing from the budget.
+    """
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
@@ -117,7 +120,7 @@ busy_threads: list[None] = []
 
 @contextmanager
 def working() -> Iterator[None]:
-    """Count the calling thread as a busy (decoding) thread during a ``with`` block."""
+    """Return a context manager that counts the calling thread as decoding, so that others get fewer threads."""
     busy_threads.append(None)
     try:
         yield
@@ -179,7 +182,7 @@ PartT = TypeVar("PartT")
 
 @dataclass(frozen=True)
 class Division:
-    """How the threads of a call are divided: the number of parallel codecs, and the threads of each codec."""
+    """How to divide threads within a call: the number of codecs that run in parallel, and the threads of each codec."""
 
     num_workers: int
     num_codec_threads: int
@@ -194,10 +197,12 @@ def divide_threads(
     num_open_workers: int,
     codec_has_threads: bool = True,
 ) -> Division:
-    """Estimate which division of ``num_threads`` is fastest for the independent runs of the codec in a call.
+    """Estimate how a call should divide ``num_threads`` among its runs in order to finish first.
 
-    ``pictures`` has the number of frames of each run, and ``pixels`` is the number of pixels of a frame.
-    ``num_codec_threads`` is the number of threads of the open codec; ``None`` if no codec is open.
+    A run is a series of frames that one codec decodes, independently of other runs. ``pictures`` has the number of
+    frames of each run, and ``pixels`` is the number of pixels of a frame. ``num_codec_threads`` is the number of
+    threads of the codec that is already open, or ``None`` if no codec is open. ``num_open_workers`` is the number of
+    workers that are open and cost nothing to start.
 
     >>> divide_threads([100, 100], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_workers=1)
     Division(num_workers=2, num_codec_threads=1)
@@ -232,9 +237,9 @@ def divide_threads(
 
 
 def run_in_parallel(workers: Sequence[WorkerT], parts: Sequence[PartT], work: Callable[[WorkerT, PartT], None]) -> None:
-    """Process all parts, with one thread per worker. The first worker runs in the calling thread.
+    """Call ``work(worker, part)`` for each part, with one thread per worker.
 
-    Raises the first error of any worker, after all workers have stopped.
+    The first worker runs in the calling thread. Raises the first error of any worker, after all workers have stopped.
     """
     waiting = deque(parts)
     errors: list[BaseException] = []
