@@ -73,12 +73,13 @@ class VideoSource(NamedTuple):
 
 
 class VideoTarget(NamedTuple):
-    """Limits that select frames, with the fields of vLLM's ``VideoTargetMetadata``.
+    """Limits on the frames to read from a video, with the fields of vLLM's ``VideoTargetMetadata``.
 
     Attributes:
         num_frames: Largest number of frames; -1 means no limit.
         fps: Largest number of frames per second; -1 means no limit.
-        max_duration: Largest duration in seconds. Only some loaders use it.
+        max_duration: Largest duration in seconds. Only some of vLLM's loaders use it. `VideoLoader` ignores it unless
+            `register` was given one of those loaders as ``sampling``.
 
     Example:
         >>> from mediatensor.compat.vllm import VideoTarget
@@ -108,13 +109,16 @@ class VideoLoader:
 
     @classmethod
     def compute_frames_index_to_sample(cls, source: VideoSource, target: VideoTarget, **kwargs: Any) -> list[int]:
-        """Return indices of frames spread evenly from the first to the last frame, like vLLM's loader "opencv".
+        """Return the indices of the frames to read, spread evenly from the first to the last frame.
+
+        The result is the same as from vLLM's loader "opencv". If `register` was given another loader as ``sampling``,
+        that loader chooses the indices instead.
 
         Args:
             source: The video.
-            target: The limits. The number of frames is the lower one of the limits by ``num_frames`` and by ``fps``,
-                but at least one.
-            **kwargs: Arguments for the loader that was selected by ``sampling`` in `register`.
+            target: The limits. ``num_frames`` limits the number of frames directly, and ``fps`` limits it to ``duration
+                * fps``. The lower limit applies, but at least one frame is returned.
+            **kwargs: Passed on to the loader that was given to `register` as ``sampling``; otherwise ignored.
 
         Example:
             >>> from mediatensor.compat.vllm import VideoLoader, VideoSource, VideoTarget
@@ -148,26 +152,29 @@ class VideoLoader:
 
         Args:
             data: The bytes of a file.
-            num_frames: Largest number of frames; -1 means no limit. For this argument, ``fps`` and ``max_duration``,
-                ``None`` means the default of the loader that selects the frames. The default of this class is -1.
-            fps: Largest number of frames per second; -1, the default of this class, means no limit.
-            max_duration: Largest duration in seconds. Only some loaders use it. The default of this class is 300.
-            frame_recovery: Whether a frame that cannot be decoded is replaced by the nearest frame. Otherwise it is
-                left out, with a warning.
-            timeout_seconds: Time limit for each of two steps, reading the header and decoding. ``None`` decodes in this
-                process, which a damaged video may crash. ``"default"`` means the value passed to `register`.
+            num_frames: Largest number of frames; -1 means no limit. If ``num_frames``, ``fps`` or ``max_duration`` is
+                ``None``, the loader that was given to `register` as ``sampling`` provides the default. Without such a
+                loader, the default is -1.
+            fps: Largest number of frames per second; -1 means no limit, and is the default without ``sampling``.
+            max_duration: Largest duration in seconds. It is passed on to the loader given as ``sampling``, and has no
+                effect without one. The default without ``sampling`` is 300.
+            frame_recovery: If ``True``, the nearest frame replaces a frame that cannot be decoded. If ``False``, such a
+                frame is left out, with a warning.
+            timeout_seconds: Time limit for each of two steps: reading the header, and decoding. With ``None``, there is
+                no limit, and the video is decoded in this process, which a damaged video can crash. ``"default"`` means
+                the value passed to `register`.
             backend: Has no effect. It is accepted because vLLM's other loaders have it.
-            **kwargs: Arguments for the loader that selects the frames.
+            **kwargs: Passed on to the loader that was given to `register` as ``sampling``; otherwise ignored.
 
         Returns:
             Frames (N, H, W, 3) of uint8, and a dictionary for vLLM's processors: ``total_num_frames``, ``fps``,
-            ``duration``, ``video_backend``, ``frames_indices``, and ``do_sample_frames``, which is true if these are
-            all frames.
+            ``duration``, ``video_backend``, ``frames_indices``, and ``do_sample_frames``, which is true if every frame
+            of the video was returned.
 
         Raises:
             OpenError: if the bytes are not a video, no frame can be decoded, or decoding exceeds a limit. It is a
                 ``ValueError``, as vLLM expects.
-            InvalidArgumentError: if another argument is invalid.
+            InvalidArgumentError: if any other argument is invalid.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
             raise InvalidArgumentError(f"data must be the bytes of a file (got {shown(data)}).")
@@ -203,7 +210,11 @@ class VideoLoader:
 
 
 def _target(given: Mapping[str, Any], sampling: Any) -> VideoTarget:
-    """Return the limits. Missing values become the defaults of the loader that selects the frames."""
+    """Return the limits given by the caller of `VideoLoader.load_bytes`, with defaults in place of ``None``.
+
+    The defaults are those of ``sampling``, vLLM's loader that selects the frames, or of `VideoLoader` if ``sampling``
+    is ``None``.
+    """
     defaults: dict[str, Any] = {"num_frames": -1, "fps": -1, "max_duration": 300}
     if sampling is not None:
         parameters = inspect.signature(sampling.load_bytes).parameters
@@ -225,17 +236,19 @@ def register(
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS,
     registry: Any = None,
 ) -> type[VideoLoader]:
-    """Make this library a video loader of vLLM. ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` selects it.
+    """Add a video loader that uses this library to vLLM. ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` selects it.
 
-    vLLM calls this function, as a plugin, with the default arguments. To pass others, call it in your own plugin.
+    This function is a vLLM plugin, so vLLM calls it with the default arguments. To pass other arguments, call it in
+    your own plugin.
 
     Args:
         name: The name of the loader.
-        sampling: A loader of vLLM that selects the frames, such as ``"qwen3_vl"``. By default, frames are evenly
-            spaced.
-        video_processor: Processors of transformers for which vLLM uses this loader by default.
+        sampling: The name of one of vLLM's own loaders, such as ``"qwen3_vl"``, which then selects the frames. By
+            default, the frames are evenly spaced.
+        video_processor: Names of video processors of Hugging Face transformers. For models with these processors, vLLM
+            uses the new loader by default.
         timeout_seconds: Time limit for each step of reading a video; see `VideoLoader.load_bytes`.
-        registry: vLLM's ``VIDEO_LOADER_REGISTRY``. By default, it is found in vLLM.
+        registry: The registry to add the loader to. By default, ``VIDEO_LOADER_REGISTRY`` is imported from vLLM.
 
     Returns:
         The registered class.
@@ -280,14 +293,15 @@ def register(
 
 @cache
 def _worker(timeout_seconds: float) -> IsolatedWorker:
-    """Return the pool of processes that all loaders with this time limit share."""
+    """Return the pool of decoding processes. All loaders with the same time limit share one pool."""
     return IsolatedWorker(timeout_seconds=timeout_seconds, num_processes=min(_MAX_PROCESSES, os.cpu_count() or 1))
 
 
 class OpenedVideo:
-    """The video of one request. If steps have a time limit, the video is opened in a separate process.
+    """The video of one request to `VideoLoader.load_bytes`, opened once for reading both its header and its frames.
 
-    If ``is_nearest``, a frame that cannot be decoded is replaced by the nearest frame.
+    With a time limit, the video is opened and decoded in a separate process. If ``is_nearest``, the nearest frame
+    replaces a frame that cannot be decoded.
     """
 
     def __init__(self, data: bytes, timeout_seconds: float | None, is_nearest: bool) -> None:
@@ -300,7 +314,7 @@ class OpenedVideo:
         return VideoSource(*self._run(_describe, self._call, self._data, self._is_nearest))
 
     def frames(self, indices: list[int]) -> tuple[NDArray[np.uint8], list[int]]:
-        """Return frames and their indices. Frames that could not be decoded are left out of both."""
+        """Return the frames at ``indices``, and their indices. Both results leave out frames that cannot be decoded."""
         result = self._run(_frames_at, self._call, None, self._is_nearest, indices)
         if result is None:  # this process did not run the first step and has no open video
             result = self._run(_frames_at, self._call, self._data, self._is_nearest, indices)
@@ -308,7 +322,7 @@ class OpenedVideo:
         return batch.data.numpy(), read
 
     def close(self) -> None:
-        """Close a video that is open in this process."""
+        """Close the video, if it is open in this process rather than in a separate one."""
         _kept.call = _kept.decoder = None
 
     def _run(self, function: Any, *arguments: Any) -> Any:
@@ -316,7 +330,7 @@ class OpenedVideo:
 
 
 class _Kept(threading.local):
-    """The last video that this thread has opened, and the identifier of its request."""
+    """The video that this thread opened last, with the identifier of its request (``call``)."""
 
     call: str | None = None
     decoder: VideoDecoder | None = None
@@ -344,7 +358,10 @@ def _describe(call: str, data: bytes, is_nearest: bool) -> tuple[int, float, flo
 def _frames_at(
     call: str, data: bytes | None, is_nearest: bool, indices: list[int]
 ) -> tuple[FrameBatch, list[int]] | None:
-    """Return decoded frames and their indices; ``None`` if this process has neither the open video nor its data."""
+    """Return the decoded frames and their indices, or ``None`` if this process cannot read the video.
+
+    That is the case if it does not have the video of request ``call`` open, and ``data`` is ``None``.
+    """
     decoder = _decoder(call, data, is_nearest)
     if decoder is None:
         return None

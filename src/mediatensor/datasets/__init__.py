@@ -1,4 +1,4 @@
-"""Datasets of media files for training. A row gives the same sample in every process, whenever it is read."""
+"""Datasets of media files for training. Reading a row gives the same sample in every process and at any time."""
 
 from __future__ import annotations
 

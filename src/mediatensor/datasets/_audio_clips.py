@@ -53,15 +53,15 @@ Clips = AudioVideoClip | Sequence[AudioVideoClip]
 
 
 class AudioClips(MediaDataset):
-    """Clips from audio files or from the audio of videos, one sample per row.
+    """A dataset of clips from audio files, or from the audio of videos. Each row is a sample with a clip.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
         sampler: Function that takes an `AudioDecoder` and returns an `AudioSamplesBatch` of clips: one of
             `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. Your own
             function may also return `AudioSamples`; use ``AudioDecoder.get_all_samples`` to read whole files. The
-            default is `audio_clips_at_random_timestamps` with ``seconds_per_clip``. It pads shorter files with silence,
-            and ``Sample.num_valid_samples`` is then the number of samples before the padding.
+            default is `audio_clips_at_random_timestamps` with ``seconds_per_clip``. A file that is shorter than a clip
+            is padded with silence; ``Sample.num_valid_samples`` is then the number of samples before the padding.
         seconds_per_clip: Length of a clip in seconds, for the default sampler.
         sample_rate: Sample rate of the clips in Hz. With ``None``, each clip has the sample rate of its file, so clips
             of equal duration may have different numbers of samples.
@@ -71,11 +71,11 @@ class AudioClips(MediaDataset):
         keep_clip_dimension: If ``False``, the sampler must return one clip, and a sample has `AudioSamples` (channels,
             samples). If ``True``, the sampler may return several clips, and a sample has `AudioSamplesBatch` (clips,
             channels, samples).
-        transform: Function that takes the audio of a sample. It returns new audio, or a tensor of the same shape that
-            replaces the samples, or features. Features are a tensor of another shape, such as (channels, mels, frames)
-            from `LogMelSpectrogram`. They are stored in ``Sample.features``. ``Sample.audio`` is then ``None``, and
-            ``Sample.extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and ``num_valid_samples``. Random
-            transforms draw new values for each row.
+        transform: Function that takes the audio of a sample. It can return new audio, a tensor of the same shape that
+            replaces the samples, or features. A tensor of another shape, such as (channels, mels, frames) from
+            `LogMelSpectrogram`, counts as features, which are stored in ``Sample.features``. ``Sample.audio`` is then
+            ``None``, and ``Sample.extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and
+            ``num_valid_samples``. Random transforms draw new values for each row.
         label, classes, rows_per_file, dataset_options: As for `VideoClips`.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
 
@@ -166,28 +166,30 @@ class AudioRecipe(Recipe):
 
 
 class VideoAudioClips(MediaDataset):
-    """Clips of videos with the audio and captions of the same time range, one sample per row.
+    """Clips of videos, with the audio and captions of the same time range. Each row is a sample with a clip.
 
-    By default, a clip starts at a random time, uniform over all times at which it fits. ``Sample.frames`` and
-    ``Sample.audio`` start together: the audio of a frame starts at sample ``(frame.pts_seconds - audio.pts_seconds) *
-    sample_rate``. If the audio of the file starts late, ends early or has gaps, the clip has silence there.
-    ``extra["silent_spans"]`` has a pair (first sample, one past the last) for each of these silent ranges.
-    ``sample_mask``, of a sample or of a batch, is false for their samples.
+    By default, a clip starts at a random time. All times at which the whole clip fits into the video are equally
+    likely. ``Sample.frames`` and ``Sample.audio`` start together: the audio of a frame starts at sample
+    ``(frame.pts_seconds - audio.pts_seconds) * sample_rate``. If the audio of the file starts late, ends early or has
+    gaps, the clip has silence there. ``Sample.extra["silent_spans"]`` lists these silent ranges, as pairs (index of the
+    first sample, one past the index of the last). ``Sample.sample_mask`` and ``Batch.sample_mask`` are false for the
+    samples in them.
 
     With ``captions``, ``Sample.captions`` has a `ClipCaption` for each caption of the clip: its text, times, and ranges
     of frames and samples within the clip. A clip without speech has no captions.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
-        sampler: Function that takes an `AudioVideoDecoder` and returns an `AudioVideoClip`, or a list of clips of one
-            shape. By default, clips of ``seconds_per_clip`` at random times.
+        sampler: Function that takes an `AudioVideoDecoder` and returns an `AudioVideoClip`, or a list of clips that
+            have the same shape. The default returns clips of ``seconds_per_clip`` at random times.
         seconds_per_clip: Length of a clip in seconds, for the default sampler.
         fps: Frames per second, for the default sampler. Every clip then has ``seconds_per_clip * fps`` frames, rounded,
-            1 / fps seconds apart. With ``None``, a clip has the frames of the file, whose number may differ between
-            clips.
-        num_clips: Number of clips in a sample, for the default sampler; more than one needs ``keep_clip_dimension``.
-        policy: What the default sampler does with videos shorter than a clip: ``"pad"`` repeats the last frame (if
-            ``fps`` is given) and adds silence, ``"error"`` fails.
+            1 / fps seconds apart. With ``None``, a clip has all frames of the file in its time range, so clips can
+            differ in their number of frames.
+        num_clips: Number of clips in a sample, for the default sampler. If it is greater than 1,
+            ``keep_clip_dimension`` must be ``True``.
+        policy: What the default sampler does with a video that is shorter than a clip. ``"pad"`` repeats the last frame
+            (if ``fps`` is given) and adds silence. ``"error"`` raises an error.
         sample_rate, num_channels, downmix: As for `AudioClips`.
         keep_clip_dimension: If ``False``, the sampler must return one clip, and a sample has frames (T, C, H, W) and
             `AudioSamples`. If ``True``, frames are (clips, T, C, H, W) and the audio is an `AudioSamplesBatch`.
@@ -202,16 +204,17 @@ class VideoAudioClips(MediaDataset):
               mappings with ``start``, ``end`` and ``text`` (or the same as JSON), or a `VideoReading` or the path of a
               saved one;
             * ``"any"``: the first of column, sidecar and subtitles that exists;
-            * a function that takes an `Item` and returns anything that the column may have, or a `SubtitleDecoder`.
-        captions_language: Preferred language of captions, written as in the name of a subtitle file or the language tag
-            of a stream. Or several languages in order of preference: ``("en", "eng")``. Captions without a language
-            come last.
+            * a function that takes an `Item` and returns any value that is accepted in the column, or a
+              `SubtitleDecoder`.
+        captions_language: Preferred language of captions, or several languages in order of preference: ``("en",
+            "eng")``. Write a language as in the name of a subtitle file or in the language tag of a stream. Captions
+            without a language are used only if there are none in a preferred language.
         tokenizer: Function that takes a text, and returns its token ids or a mapping with the token ids as
             ``"input_ids"``. Captions then have ``token_ids``, and batches have ``caption_ids`` and ``caption_mask``.
         missing: What to do with a file that has no decodable audio, or no captions in the place that ``captions``
-            names. ``"error"`` raises `StreamError`, which ``on_error`` handles. ``"pad"`` gives silence and no
-            captions. ``"skip"`` leaves out the rows of the file, whatever ``on_error`` is. ``"pad"`` needs
-            ``sample_rate``; without ``num_channels``, the silence has one channel.
+            names. ``"error"`` raises `StreamError`, which ``on_error`` handles. ``"pad"`` uses silence in place of the
+            audio, and leaves the captions empty. ``"skip"`` leaves out the rows of the file, whatever ``on_error`` is.
+            ``"pad"`` needs ``sample_rate``; without ``num_channels``, the silence has one channel.
         label, classes, rows_per_file, dataset_options: As for `VideoClips`.
         decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random transforms draw new
             values for each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` of the
@@ -350,7 +353,10 @@ class VideoAudioRecipe(Recipe):
         )
 
     def _captions_of(self, opened: _OpenVideo, item: Item) -> CaptionTrack | None:
-        """Return the captions of an item, and keep them for its next clip; ``None`` if the recipe has no captions."""
+        """Return the captions of an item, or ``None`` if the recipe does not ask for captions.
+
+        The captions are kept in ``opened``, so that the next clip of the same item does not read them again.
+        """
         if self.captions is None:
             return None
         if opened.captions is None or opened.captions[0] is not item:
@@ -372,7 +378,10 @@ class VideoAudioRecipe(Recipe):
 
 
 class _OpenVideo(AudioVideoDecoder):
-    """An open video with its audio (silence if the file has none) and the captions of the item that was read last."""
+    """An open video with its audio, which is silence if the file has none and ``missing`` is ``"pad"``.
+
+    It also keeps the captions of the item whose clip was read last.
+    """
 
     def __init__(self, source: Any, missing: MissingPolicy, options: Mapping[str, Any]) -> None:
         self._missing = missing
@@ -431,7 +440,7 @@ def _check_clips(given: Any) -> list[AudioVideoClip]:
 
 
 def _num_valid_samples(clip: AudioVideoClip) -> int:
-    """Return the number of samples before the audio of the file ends; the rest of the clip is silence."""
+    """Return the number of samples up to the end of the file's audio. Any later samples of the clip are silence."""
     length = clip.samples.data.shape[1]
     if clip.silent_spans and clip.silent_spans[-1][1] >= length:
         return clip.silent_spans[-1][0]

@@ -1,1 +1,1 @@
-"""Batches: choose the rows of each batch, collate samples, move batches to a device. Datasets read the samples."""
+"""Batches: choose the rows of each batch, collate samples into a batch, and move batches to a device."""

@@ -1,4 +1,4 @@
-"""Collate functions, which make batches of samples: `stack`, `pad`, `ragged`, `stack_columns`."""
+"""Collate functions, which make a batch from a list of samples: `stack`, `pad`, `ragged`, `stack_columns`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _Sizes = Mapping[int, tuple[int | None, int]]
 
 
 class _PadSizes(NamedTuple):
-    """The sizes to which samples are padded; ``None`` means the size of the largest sample."""
+    """The sizes to which `pad` pads the samples of a batch. ``None`` means the size of the largest sample."""
 
     num_frames: int | None = None
     num_samples: int | None = None
@@ -84,7 +84,10 @@ def _join_values(kind: str, samples: Sequence[Sample], sizes: _Sizes | None) -> 
 def _join_audio(
     samples: Sequence[Sample], pad_sizes: _PadSizes | None
 ) -> AudioSamplesBatch | list[AudioSamplesBatch] | None:
-    """Return the audio of all samples in one batch; a list of each sample's audio if it has a dimension of clips."""
+    """Return the audio of all samples as one batch, or ``None`` if the samples have no audio.
+
+    If the audio of each sample already is a batch of clips, return these batches as a list.
+    """
     several = [sample.audio for sample in samples if isinstance(sample.audio, AudioSamplesBatch)]
     if several:
         return several
@@ -127,7 +130,11 @@ def _join_indices(samples: Sequence[Sample], frames: FrameBatch | None) -> Tenso
 def _common_shape(
     kind: str, samples: Sequence[Sample], tensors: Sequence[Tensor], sizes: _Sizes | None
 ) -> tuple[int, ...]:
-    """Return the common shape of the samples' tensors after padding; without ``sizes``, the shapes must be equal."""
+    """Return the shape that the samples' tensors get in the batch.
+
+    ``sizes`` names the dimensions that may be padded. All other dimensions must be equal. Without ``sizes``, these are
+    all dimensions.
+    """
     first = tensors[0]
     fixed = [dimension for dimension in range(-first.ndim, 0) if sizes is None or dimension not in sizes]
     for sample, tensor in zip(samples, tensors, strict=True):
@@ -162,7 +169,10 @@ def _shape_and_dtype(tensor: Tensor) -> str:
 
 
 def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], new_shape: tuple[int, ...]) -> int:
-    """Return the position of a sample's frame among all frames of the batch, flattened to one dimension.
+    """Return the position of a frame among all frames of a batch, counted through all samples and clips.
+
+    ``position`` is its position among the frames of its own sample, which is sample ``number`` of the batch. The shapes
+    are those of the sample's frame times, before and after padding.
 
     >>> _position_in_batch(3, 1, (2, 2), (2, 5))  # second frame of the second clip, after a sample of ten frames
     16
@@ -177,13 +187,15 @@ def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], n
 def stack(samples: Sequence[Sample | Skipped]) -> Batch:
     """Stack samples of one shape: frames (B, T, C, H, W), audio (B, channels, samples), images (B, 3, H, W).
 
-    All collate functions leave out skipped rows, but keep the failures and timings of these rows. Labels become a
-    tensor (B,) if all of them are numbers: int64, or float64 if any is fractional; booleans become 0 and 1. Labels that
-    are tensors or arrays of one shape and dtype are stacked. All other labels stay a list. ``extra`` has a list for
-    each column that at least one sample has, with ``None`` for samples without the column. Data keep their memory
-    format: decoded frames are channels-last. In a worker, batches are written directly into shared memory.
+    All collate functions leave out skipped rows, but keep the failures and timings of these rows. If all labels are
+    numbers, they become a tensor (B,): int64, or float64 if any of them is fractional. Booleans count as 0 and 1.
+    Labels that are tensors or arrays of one shape and dtype are stacked. All other labels stay a list. ``extra`` has a
+    list for each column that at least one sample has, with ``None`` for samples without the column. The memory format
+    of the data does not change: decoded frames, which are channels-last in memory, stay so. In a worker, batches are
+    written directly into shared memory.
 
-    Audio with a dimension of clips stays a list of `AudioSamplesBatch`.
+    If samples were made with ``keep_clip_dimension=True``, their audio is not stacked, but stays a list with one
+    `AudioSamplesBatch` for each sample.
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`.
@@ -192,8 +204,8 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
         The batch, of length 0 if there are no samples.
 
     Raises:
-        InvalidArgumentError: if shapes, dtypes or sample rates differ, or only some samples have frames, audio,
-            features or an image.
+        InvalidArgumentError: if shapes, dtypes or sample rates differ, or if some samples have frames, audio, features
+            or an image while others do not.
 
     Example:
         >>> import torch
@@ -218,7 +230,7 @@ def ragged(samples: Sequence[Sample | Skipped]) -> Batch:
         The batch, of length 0 if there are no samples.
 
     Raises:
-        InvalidArgumentError: if only some samples have frames, audio or an image.
+        InvalidArgumentError: if some samples have frames, audio, features or an image while others do not.
 
     Example:
         >>> import torch
@@ -240,8 +252,8 @@ def pad(
 ) -> Batch:
     """Make a batch of samples of different lengths and sizes, padded at the end, at the bottom and at the right.
 
-    Frames and images are padded with black, audio and the last dimension of features with 0, times with NaN, durations
-    with 0, and frame indices with -1. The sizes before padding are in ``num_valid_frames``, ``valid_sizes``,
+    Frames and images are padded with black. Audio, the last dimension of features, and durations are padded with 0,
+    times with NaN, and frame indices with -1. The sizes before padding are in ``num_valid_frames``, ``valid_sizes``,
     ``num_valid_features`` and ``audio.num_valid_samples`` of the batch. The masks ``frame_mask``, ``pixel_mask`` and
     ``sample_mask`` are false in the padding. All other fields are as in `stack`.
 
@@ -258,8 +270,8 @@ def pad(
         The batch, of length 0 if there are no samples.
 
     Raises:
-        InvalidArgumentError: if an argument is not positive, a sample is larger than the size after padding, or samples
-            differ in channels, clips, dtype or sample rate.
+        InvalidArgumentError: if an argument is not positive, a sample is larger than the requested size, or samples
+            differ in their number of channels or clips, in dtype, or in sample rate.
 
     Example:
         >>> import torch
@@ -383,7 +395,11 @@ def _list_fields(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _make_batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence[Sample]], Mapping[str, Any]]) -> Batch:
-    """Make a batch of the samples that were not skipped; ``arrange`` takes them and returns the fields with data."""
+    """Make a batch of the samples that were not skipped.
+
+    ``arrange`` takes these samples, and returns the data fields of the batch, such as ``frames`` and ``audio``, by
+    name. All other fields are the same for every collate function.
+    """
     started = time.monotonic()
     samples = items_of("samples", samples, of="Sample")
     for sample in samples:

@@ -1,4 +1,4 @@
-"""`DataLoader`: torch's ``DataLoader`` with shuffling, resuming and failure reports for media datasets."""
+"""`DataLoader`: torch's ``DataLoader`` extended for media datasets with shuffling, resuming and failure reports."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ B = TypeVar("B", covariant=True)
 
 
 class DataLoader(torch.utils.data.DataLoader[B]):
-    """A torch ``DataLoader`` for media datasets, which shuffles each epoch, divides rows among ranks, and can resume.
+    """A torch ``DataLoader`` for media datasets. It can shuffle, divides rows among ranks, and can resume an epoch.
 
     Each iteration reads one epoch, starting with epoch 0. After resuming, ``for _ in range(loader.epoch, num_epochs)``
-    iterates over the remaining epochs. `state_dict` counts only the batches that the loop *received*. Workers may have
-    read further ahead. Resuming reads those batches again, so no row is lost or repeated.
+    iterates over the remaining epochs. `state_dict` counts only the batches that your loop *received*, although workers
+    may have read more. Resuming reads these extra batches again, so your loop does not miss a row or get it twice.
 
-    A loop may start an extra iteration over the same loader, for example ``next(iter(loader))`` to look at a batch.
-    This changes neither the loop's position nor the next epoch. Several iterations may be open at once, for example in
-    ``zip(loader, loader)``, and each has its own position: ``iter(loader)`` returns a `BatchIterator` with
-    ``state_dict()`` and ``epoch``.
+    Within a loop, you can start an extra iteration over the same loader, for example ``next(iter(loader))`` to look at
+    a batch. This changes neither the position of the loop nor the number of the next epoch. Several iterations can be
+    open at once, for example in ``zip(loader, loader)``. Each has its own position: ``iter(loader)`` returns a
+    `BatchIterator` with its own ``state_dict()`` and ``epoch``.
 
     Args:
-        dataset: The dataset, or `TarSamples`, which itself shuffles and divides its rows.
-        batch_size: Number of rows in a batch of one rank. Values with the same product ``batch_size * num_ranks`` give
-            steps with the same rows.
+        dataset: A dataset; or a `TarSamples`, which shuffles its rows and divides them among ranks by itself.
+        batch_size: Number of rows in a batch of one rank. If you change ``batch_size`` and ``num_ranks``, but not their
+            product, each training step still reads the same rows.
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
         collate_fn: Function that makes a batch of samples: `stack`, `ragged`, `pad`, or your own. The default is
             `stack`, or `stack_columns` for rows that are dicts.
         seed, drop_last, rank, num_ranks, bucket_by: See `RowBatches`. Set ``drop_last=True`` if all ranks must make the
             same number of steps, as with ``DistributedDataParallel``. Unreadable rows do not change the number of
-            steps: with several ranks and ``on_error="skip"``, a batch whose rows were all skipped gets one row of
-            another file. With `TarSamples`, pass ``seed``, ``rank`` and ``num_ranks`` to `TarSamples` instead. Ranks
-            may then make different numbers of steps even with ``drop_last``, which leaves out the last rows of each
-            worker.
+            steps. With several ranks and ``on_error="skip"``, if all rows of a batch were skipped, the batch gets one
+            row of another file. With `TarSamples`, pass ``seed``, ``rank`` and ``num_ranks`` to `TarSamples` instead.
+            Ranks may then make different numbers of steps even with ``drop_last``, because it leaves out the last rows
+            of each worker separately.
         options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
     Attributes:
         batches: The `RowBatches` that chooses the rows of each batch. For `TarSamples`, an object that records which
             rows were read.
-        failures: `FailureReport` of all batches so far, with exact counts and the most recent failures.
+        failures: A `FailureReport` on all batches so far, with exact counts and the most recent failures.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.
-        TooManyFailuresError: raised by an iteration in which no row could be read.
+        TooManyFailuresError: raised at the end of an iteration if none of its rows could be read.
 
     Example:
         >>> import torch
@@ -188,7 +188,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 
     @property
     def epoch(self) -> int:
-        """The current epoch; before the first iteration, the first epoch."""
+        """The epoch that is being read. Before the first iteration, it is the epoch that will be read first."""
         return self.batches.epoch
 
     def set_epoch(self, epoch: int) -> None:
@@ -205,7 +205,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         self._restart_at_position()
 
     def _restart_at_position(self) -> None:
-        """Let the next iteration start at the position of `batches`, and discard the open iterations."""
+        """Let the next iteration start at the position stored in ``batches``, and discard the open iterations."""
         self._iterations.discard_all()
         self._has_begun = False
 
@@ -274,7 +274,10 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             )
 
     def _replace_batch(self, batch: Batch | ColumnDict) -> Any:
-        """Return a batch with one row of another file, because the other ranks wait for this rank's batch."""
+        """Return a batch with one row of another file, to use instead of a batch whose rows were all skipped.
+
+        Otherwise this rank would make fewer steps than the other ranks, which would wait for it.
+        """
         first, dataset = batch.failures[0], self.dataset
         assert isinstance(dataset, MediaDataset)
         filled = self.collate_fn([dataset._read_another(RowKey(first.row, first.epoch))])
@@ -295,26 +298,28 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             self.batches.set_epoch(position.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the next batch as numbers and lists, for `load_state_dict`.
+        """Return the position of the next batch, as a dictionary of plain values that `load_state_dict` accepts.
 
         Raises:
-            InvalidArgumentError: if the rows of a stream have no fixed positions, or if several iterations over this
-                loader are open. Each open iteration has its own ``state_dict()``.
+            InvalidArgumentError: if the dataset is a stream that cannot resume (see `TarSamples`), or if several
+                iterations over this loader are open. Each open iteration has its own ``state_dict()``.
         """
         position = self._iterations.current()
         return (_Position(self.batches) if position is None else position).state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Let the next iteration resume at a saved state; batch size and numbers of workers and ranks may differ.
+        """Let the next iteration resume at a saved state.
+
+        The batch size and the numbers of workers and ranks can differ from those of the loader that saved the state.
 
         Args:
-            state: A result of `state_dict`. It is the same on all ranks, so a state of any rank will do. With
-                `TarSamples`, each rank has its own state: load the state of the same rank. If the number of ranks has
-                changed, load a list of the states of all ranks.
+            state: A result of `state_dict`. For a dataset, all ranks have the same state, so you can load the state of
+                any rank. For `TarSamples`, each rank has its own state, so load the one that the same rank saved. If
+                the number of ranks has changed, load a list of the states of all ranks.
 
         Raises:
             InvalidArgumentError: for the same reasons as in ``RowBatches.load_state_dict``. File names are compared
-                without their common folder.
+                without the folder that all files have in common.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -340,7 +345,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 class _Position:
     """The position of an iteration over a loader, with its own copy of ``batches``.
 
-    An iteration has begun once a batch was requested. It has ended if it gave all batches, or was left early.
+    ``num_given`` counts the batches that the iteration has returned. ``has_begun`` is true once the first batch was
+    requested. ``has_ended`` is true once the iteration is closed or has returned its last batch.
     """
 
     def __init__(self, batches: RowBatches | StreamProgress) -> None:
@@ -371,7 +377,10 @@ def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str,
 
 
 def _context_without_fork(context: Any) -> Any:
-    """Return a context that does not fork: items cannot be read in forked workers. Raise if ``context`` forks."""
+    """Return a multiprocessing context, or its name, that does not fork, because forked workers cannot read Lance.
+
+    If ``context`` itself forks, raise InvalidArgumentError. ``None`` means the default context.
+    """
     method = context if isinstance(context, str) else (context or multiprocessing).get_start_method()
     if method != "fork":
         return context
@@ -387,7 +396,7 @@ def _context_without_fork(context: Any) -> Any:
 
 
 class Position(Protocol):
-    """The position of an iteration; ``has_begun`` is true once a batch has been requested."""
+    """The position of an iteration over a loader. ``has_begun`` is true once the first batch was requested."""
 
     has_begun: bool
 
@@ -401,7 +410,7 @@ P = TypeVar("P", bound=Position)
 
 
 class BatchIterator(Iterator[B], Generic[B]):
-    """One iteration over a `DataLoader` or `ToDevice`, made by ``iter(loader)``, with its own position.
+    """One iteration over a `DataLoader` or `ToDevice`, with its own position. ``iter(loader)`` returns it.
 
     Several iterations over one loader are independent of each other.
 
@@ -428,11 +437,11 @@ class BatchIterator(Iterator[B], Generic[B]):
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of the batches; ``None`` if the loader does not count epochs."""
+        """The epoch whose batches this iteration returns, or ``None`` if the loader does not count epochs."""
         return self._position.epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position after the last batch that this iteration gave, to load with ``loader.load_state_dict``.
+        """Return the position after the last batch that this iteration returned. ``loader.load_state_dict`` accepts it.
 
         Raises:
             InvalidArgumentError: if the loader cannot resume.
@@ -440,7 +449,7 @@ class BatchIterator(Iterator[B], Generic[B]):
         return self._position.state_dict()
 
     def close(self) -> None:
-        """End the iteration, and stop its workers unless they are persistent.
+        """End the iteration early, and stop its workers unless they are persistent.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -458,9 +467,10 @@ class BatchIterator(Iterator[B], Generic[B]):
 
 
 class Iterations(Generic[P]):
-    """The open iterations over one loader, from the oldest to the newest.
+    """The iterations over one loader that are still open, from the oldest to the newest.
 
-    ``left`` is the most recent iteration that was left early; ``None`` once another iteration has begun.
+    ``left`` is the position of the last open iteration, if the loop left it before its last batch. It is ``None`` once
+    another iteration begins.
     """
 
     def __init__(self) -> None:
@@ -476,7 +486,10 @@ class Iterations(Generic[P]):
         self.left = None
 
     def end(self, position: P, *, is_over: bool) -> bool:
-        """Remove an iteration, and return whether it was open. ``is_over`` means that it gave all its batches."""
+        """Remove an iteration from the open ones, and return whether it was among them.
+
+        ``is_over`` means that the iteration has returned all its batches; otherwise the loop left it early.
+        """
         # Compared by identity: positions of several iterations may be equal.
         if not any(one is position for one in self._open):
             return False
@@ -485,11 +498,15 @@ class Iterations(Generic[P]):
         return True
 
     def discard_all(self) -> None:
-        """Discard the open iterations. They continue, but the loader no longer reports their positions."""
+        """Forget all open iterations. They still return batches, but the loader no longer reports their positions."""
         self._open, self.left = [], None
 
     def current(self) -> P | None:
-        """Return the position that the loader reports; ``None`` if the next iteration begins an epoch."""
+        """Return the position of the only open iteration, or of the iteration that was left early.
+
+        Return ``None`` if there is neither, so that the next iteration begins an epoch. If several iterations are open,
+        raise InvalidArgumentError.
+        """
         begun = [position for position in self._open if position.has_begun]
         if len(begun) > 1:
             epochs = ", ".join(str(position.epoch) for position in begun)

@@ -1,4 +1,7 @@
-"""The order of an epoch and the position in it: `RowBatches`; and `StreamProgress`, for rows read from a stream."""
+"""The order of rows in an epoch, and the position reached in it.
+
+`RowBatches` is for datasets whose rows can be read in any order, `StreamProgress` for rows read from a stream.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,19 @@ _STATE_VERSION = 1
 
 @dataclass(frozen=True)
 class Shuffle:
-    """How to shuffle rows.
+    """Settings for shuffling the rows of a dataset.
 
-    By default, every order is equally likely. Other orders are cheaper to read: a file is opened once for several rows,
-    and a group of pictures is decoded once for several clips. ``rows_together`` keeps some rows of a file next to each
-    other, and ``window`` keeps all rows of a file near each other. Both make batches less varied; `shuffle_quality`
-    measures by how much.
+    By default, every order of all rows is equally likely. That is slow if each file has several rows, because the file
+    is usually opened again for each of them. Reading is faster if rows of one file are close to each other: a file is
+    then opened once for several rows, and a group of pictures is decoded once for several clips. ``rows_together``
+    keeps some rows of a file next to each other, and ``window`` keeps all rows of a file near each other. Both make
+    batches less varied; `shuffle_quality` measures by how much.
 
     Attributes:
         rows_together: Number of rows of one file that stay next to each other. Each epoch forms new groups of rows.
-        window: Approximate number of rows in the window within which groups of rows are shuffled; files come in random
-            order. ``None`` shuffles over the whole epoch.
+        window: If given, files come in random order, and rows are mixed only with rows of the files nearby: each next
+            group of ``rows_together`` rows is drawn from a buffer of about ``window`` rows. ``None`` shuffles over the
+            whole epoch.
 
     Raises:
         InvalidArgumentError: if a number is not positive.
@@ -58,11 +63,11 @@ class Shuffle:
 
 
 class RowBatches(Sampler[list[RowKey]]):
-    """The batches of an epoch: a batch sampler for torch's DataLoader that can resume an epoch.
+    """A batch sampler for torch's DataLoader: it chooses the rows of each batch of an epoch, and can resume an epoch.
 
-    A step reads one batch on each rank. Together the ranks read every row once. The batches depend only on the
-    arguments and the epoch, never on the number of workers or on how far they have read ahead. Iterating again gives
-    the same epoch, until `set_epoch` changes it.
+    In each training step, every rank reads one batch. In an epoch, all ranks together read every row once. The batches
+    depend only on the arguments and the epoch, never on the number of workers or on how far they have read ahead. Every
+    iteration returns the same batches, until `set_epoch` changes the epoch.
 
     Args:
         dataset: The dataset.
@@ -73,8 +78,8 @@ class RowBatches(Sampler[list[RowKey]]):
             ranks, so the ranks' numbers of batches may differ by one.
         rank: Rank of this process; by default its rank in torch.distributed, or 0.
         num_ranks: Number of processes that read the dataset together; by default the number in torch.distributed, or 1.
-        bucket_by: Function that takes an `Item` and returns its bucket, any hashable value. All rows of a batch are
-            from one bucket.
+        bucket_by: Function that sorts files into buckets, for example by frame size: it takes an `Item` and returns its
+            bucket, which can be any hashable value. All rows of a batch are from one bucket.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.
@@ -138,7 +143,7 @@ class RowBatches(Sampler[list[RowKey]]):
 
     @property
     def is_resumed(self) -> bool:
-        """Whether a part of the epoch was already read, so that the next iteration leaves it out."""
+        """Whether the next iteration skips rows of the epoch that were already read before resuming."""
         return bool(self._runs)
 
     def set_epoch(self, epoch: int) -> None:
@@ -152,7 +157,7 @@ class RowBatches(Sampler[list[RowKey]]):
         self.epoch, self._runs, self._iteration = checked_epoch(epoch), [], _IterationState()
 
     def take_position(self, other: RowBatches) -> None:
-        """Let the next iteration start at the position of another `RowBatches` for the same rows."""
+        """Let the next iteration start at the epoch and position of ``other``, which must have the same rows."""
         self.epoch, self._runs, self._iteration = other.epoch, other._runs, _IterationState()
 
     def __iter__(self) -> Iterator[list[RowKey]]:
@@ -169,7 +174,7 @@ class RowBatches(Sampler[list[RowKey]]):
                 self._iteration = outer  # this iteration ran within another one
 
     def __len__(self) -> int:
-        """Return the number of batches of the next iteration on this rank."""
+        """Return the number of batches that the next iteration returns on this rank."""
         return sum(self.rank < len(step) for step in self._plan())
 
     def _plan(self) -> list[list[NDArray[np.int64]]]:
@@ -193,17 +198,17 @@ class RowBatches(Sampler[list[RowKey]]):
         return epoch_steps(rows, batch_size, num_ranks, drop_last=self.drop_last, bucket_of=bucket_of)
 
     def state_dict(self, num_batches: int | None = None) -> dict[str, Any]:
-        """Return the state from which to resume after a batch.
+        """Return a state from which `load_state_dict` resumes after the batches that were used so far.
 
-        The state is the same on every rank that has used the same number of batches. It can be loaded with a different
-        batch size or number of ranks or workers.
+        Ranks that have used the same number of batches have the same state. It can be loaded with another batch size,
+        and with other numbers of ranks and workers.
 
         Args:
-            num_batches: How many batches of the last iteration were used; by default all batches that it gave so far.
+            num_batches: How many batches of the last iteration were used; by default all that it has returned so far.
                 The default is right for torchdata's ``StatefulDataLoader``, which asks for the state when it assigns
-                batches to its workers. The workers of torch's ``DataLoader`` read ahead, so you must count the used
-                batches yourself. An iteration that started and ended within another iteration does not count as the
-                last one.
+                batches to its workers. torch's ``DataLoader`` requests batches ahead of your loop, so with it you must
+                count the used batches yourself. If a second iteration starts and ends while the first one is still
+                running, the first one counts as the last iteration.
         """
         if num_batches is None:
             num_batches = self._iteration.num_batches
@@ -221,8 +226,8 @@ class RowBatches(Sampler[list[RowKey]]):
         """Let the next iteration resume at a saved state.
 
         Raises:
-            InvalidArgumentError: if ``state`` is not a saved state, or was saved with other files, another order of
-                files, or another number of rows, seed, shuffling or ``bucket_by``. In these cases, resuming would
+            InvalidArgumentError: if ``state`` is not a saved state. Also if it was saved with other files, another
+                order of files, or another number of rows, seed, shuffling or ``bucket_by``, because resuming would then
                 repeat some rows and lose others.
 
         Example:
@@ -262,7 +267,7 @@ def _check_origin(state: Mapping[str, Any], own: Mapping[str, Any], owner: str) 
 
 
 def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
-    """Raise if a state was saved with other files, or with the same files in another order."""
+    """Raise InvalidArgumentError if ``state`` was saved with files other than ``here``, or with another file order."""
     # States saved by the first versions lack file names.
     if here is None or "files" not in state or state["files"] == here.files:
         return
@@ -288,7 +293,7 @@ class _IterationState:
 
 
 def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
-    """Describe everything except seed and epoch that determines the order of rows, as a text to compare."""
+    """Return a text that determines the order of rows, except for seed and epoch. Equal texts mean equal orders."""
     text = f"{shuffle or 'no shuffle'}; rows of files {zlib.crc32(file_of_row.astype('<i8').tobytes()):08x}"
     if buckets is None:
         return text
@@ -301,7 +306,10 @@ def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buc
 
 
 def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Return every row of an epoch once, in reading order, int64 (rows,). ``file_of_row`` must be ascending."""
+    """Return the numbers of all rows in the order in which an epoch reads them, int64 (rows,).
+
+    ``file_of_row`` has the file number of each row, and must be ascending.
+    """
     num_rows = len(file_of_row)
     if shuffle is None:
         return np.arange(num_rows)
@@ -317,7 +325,10 @@ def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed
 def _group_rows(
     file_of_row: NDArray[np.int64], rows_together: int, random: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Return all rows in random groups. Each group is from one file, and the files are in random order."""
+    """Divide all rows at random into groups of ``rows_together`` rows of one file, and return them file by file.
+
+    The files are in random order. The last group of a file can be smaller.
+    """
     starts = np.flatnonzero(np.diff(file_of_row, prepend=-1))
     rows_by_file = np.split(np.arange(len(file_of_row)), starts[1:]) if len(starts) else []
     groups = []
@@ -330,7 +341,11 @@ def _group_rows(
 def _shuffle_groups(
     groups: list[NDArray[np.int64]], window: int | None, random: np.random.Generator
 ) -> Sequence[int] | NDArray[np.int64]:
-    """Return the group indices in random order, each drawn from the next groups that have ``window`` rows in all."""
+    """Return the indices of ``groups`` in random order.
+
+    Each index is drawn from a buffer, which is refilled with the groups that follow, up to ``window`` rows. Without
+    ``window``, all orders are equally likely.
+    """
     if window is None:
         return random.permutation(len(groups))
     order: list[int] = []
@@ -356,9 +371,10 @@ def epoch_steps(
     drop_last: bool = False,
     bucket_of: Callable[[int], Any] | None = None,
 ) -> list[list[NDArray[np.int64]]]:
-    """Return the batches of all ranks for each step. In the last step, some ranks may have no batch.
+    """Divide the rows of an epoch into training steps. Return a list with one batch per rank for each step.
 
-    Batches that are not full come at the end. All rows of a batch are from one bucket.
+    Batches that are not full come at the end, and in the last step some ranks may have no batch. All rows of a batch
+    are from one bucket.
 
     >>> import numpy as np
     >>> [[batch.tolist() for batch in step] for step in epoch_steps(np.arange(7), 2, 2)]
@@ -379,7 +395,10 @@ def epoch_steps(
 def _split_into_groups(
     order: NDArray[np.int64], size: int, bucket_of: Callable[[int], Any] | None
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Return groups of ``size`` rows, each from one bucket, and the rows of each bucket that remain."""
+    """Divide rows into groups of ``size`` rows, so that each group is from one bucket.
+
+    Return these groups, and for each bucket the rows that are left over.
+    """
     if bucket_of is None:
         end = len(order) // size * size
         return [order[start : start + size] for start in range(0, end, size)], [order[end:]] if end < len(order) else []
@@ -398,7 +417,7 @@ def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], ba
     """Measure how well an order mixes the rows of different files.
 
     Args:
-        order: Row numbers of an epoch, in reading order.
+        order: All row numbers of an epoch, in the order in which they are read.
         file_of_row: File number of each row.
         batch_size: Number of rows in a batch.
 
@@ -437,9 +456,10 @@ class WithRows:
 
 
 class StreamProgress:
-    """The rows of an epoch that were already read from a stream; the counterpart of `RowBatches` for streams.
+    """The rows of an epoch that were already read from a stream.
 
-    A copy has its own stream, with its own epoch.
+    This class does for streams what `RowBatches` does for datasets. A copy has its own copy of the stream, which counts
+    its own epochs.
     """
 
     def __init__(self, stream: TarSamples) -> None:
@@ -460,7 +480,10 @@ class StreamProgress:
         self.stream.take_position(other.stream)
 
     def read_with(self, stream: TarSamples) -> None:
-        """Replace this iteration's stream by the stream of workers that are already running."""
+        """Use ``stream`` from now on, and set it to the current position.
+
+        ``stream`` is the copy that persistent workers, which are already running, read from.
+        """
         stream.take_position(self.stream)
         self.stream = stream
 
@@ -474,7 +497,7 @@ class StreamProgress:
         self.stream.set_epoch(epoch)
 
     def take(self, batch_and_rows: tuple[Any, Sequence[int]]) -> Any:
-        """Record the rows in a result of `WithRows` as read, and return the batch in the result."""
+        """Record the rows of a result of `WithRows` as read, and return its batch."""
         batch, rows = batch_and_rows
         for row in rows:
             self._given.add(row)
@@ -495,7 +518,10 @@ class StreamProgress:
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Resume at the state of this rank, or at the states of all ranks if their number has changed."""
+        """Resume at a saved state of this rank.
+
+        If the number of ranks has changed, ``state`` is a list of the states of all ranks.
+        """
         self._check_resumable()
         states = [state] if isinstance(state, Mapping) else state
         if not isinstance(states, Sequence) or not all(isinstance(one, Mapping) for one in states):

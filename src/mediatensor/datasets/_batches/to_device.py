@@ -35,11 +35,11 @@ class CopyNow:
 
 
 class CopyAhead:
-    """Copies batches in its own CUDA stream while other streams compute.
+    """Copies batches to the GPU in its own CUDA stream, while the program computes in another stream.
 
-    The computation must wait for the copy: `complete` makes the current stream wait, but not the program. The memory of
-    a batch belongs to the copying stream, which allocated it. `complete` therefore records that the current stream uses
-    this memory. Otherwise the next batch might get the same memory while the computation still reads it.
+    `begin` starts a copy. `complete` makes the current CUDA stream, but not the program, wait until the copy has
+    finished. It also records that the current stream uses the batch's memory. Otherwise the next batch could get the
+    same memory while the computation still reads it, because the memory was allocated by the copying stream.
 
     ``cuda`` is ``torch.cuda``, or a substitute in tests.
     """
@@ -52,7 +52,7 @@ class CopyAhead:
         self._stream = cuda.Stream(device)
 
     def begin(self, batch: Any) -> tuple[Any, Any]:
-        """Start copying a batch, and return the argument for `complete`."""
+        """Start to copy a batch. Pass the result to `complete` to get the copied batch."""
         with stages.COPY, self._cuda.stream(self._stream):
             moved = _move(batch, self._device, non_blocking=True)
             done = self._cuda.Event()
@@ -98,25 +98,29 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 class ToDevice:
-    """A loader that copies batches to a device as uint8, a quarter of the bytes of float32, and normalises them there.
+    """A loader that copies the batches of another loader to a device, and can transform them there.
 
-    On a CUDA device, each batch is copied in a separate CUDA stream during the computation on the previous batch, so
-    `ToDevice` fetches one batch ahead from its loader. The copy needs page-locked memory.
-    ``DataLoader(pin_memory=True)`` provides it in a thread; otherwise `ToDevice` pins the batch itself. On the CPU and
-    other devices, nothing is read ahead.
+    Frames are copied as uint8, which takes a quarter of the bytes of float32, and can then be normalised on the device.
 
-    `state_dict` counts only batches that your loop has received. A batch that was fetched ahead is read again after
-    resuming. All other attributes of the loader (``failures``, ``dataset``, ``batch_size`` ...) are available as well.
-    ``failures`` may already include failures of the next batch.
+    On a CUDA device, each batch is copied in a separate CUDA stream while your loop works on the previous batch. For
+    this, `ToDevice` fetches one batch in advance from its loader. The copy needs page-locked memory.
+    ``DataLoader(pin_memory=True)`` copies batches to such memory in a thread; otherwise `ToDevice` does it itself. On
+    the CPU and other devices, no batch is fetched in advance.
+
+    `state_dict` counts only batches that your loop has received. After resuming, a batch that had been fetched in
+    advance is read again. All other attributes of the loader (``failures``, ``dataset``, ``batch_size`` ...) are
+    available as well. Because a batch is fetched in advance, ``failures`` can already include the failures of the next
+    batch.
 
     Args:
         loader: A `DataLoader`, a loader of torch or torchdata, or any other iterable. Batches may be `Batch` objects,
             tensors, or objects with a method ``to``; or dicts, lists and tuples of these.
         device: The target device.
-        transform: Function that is called on the device before a batch is handed over. For a `Batch`, it is called with
-            the frames, uint8 (B, T, C, H, W), or with the images, uint8 (B, 3, H, W). If these are a list, it is called
-            with each element. Batches of other types are passed as a whole. Random transforms draw new values for each
-            batch, in order. A module with weights or buffers must already be on the device.
+        transform: Function that is called on the copied data before your loop receives a batch. For a `Batch`, it is
+            called with the frames, uint8 (B, T, C, H, W), or with the images, uint8 (B, 3, H, W). If these are a list,
+            it is called with each element. Batches of other types are passed as a whole. Random transforms draw new
+            values for each batch, in order. If it is a module with weights or buffers, it must already be on the
+            device.
 
     Attributes:
         loader: The loader.
@@ -177,12 +181,12 @@ class ToDevice:
 
     @property
     def num_batches_ahead(self) -> int:
-        """Number of batches that were fetched from the loader ahead of the current batch."""
+        """Number of batches that were fetched from the loader before the loop needs them: 1 on CUDA, otherwise 0."""
         return CopyAhead.num_ahead if self.device.type == "cuda" else CopyNow.num_ahead
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of the last batch that was handed over; ``None`` if the loader does not count epochs."""
+        """The epoch of the batch that the loop received last, or ``None`` if the loader does not count epochs."""
         position = self._iterations.newest or self._iterations.left
         return getattr(self.loader, "epoch", None) if position is None else position.epoch
 
@@ -198,7 +202,7 @@ class ToDevice:
         self.loader.set_epoch(epoch)  # type: ignore[attr-defined]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the loader after the last batch that was handed over.
+        """Return the state of the loader after the last batch that your loop received.
 
         Raises:
             InvalidArgumentError: if the loader cannot resume, or if several iterations are open. Each open iteration
@@ -251,7 +255,10 @@ def _state_and_epoch(loader: Any) -> _StateAndEpoch:
 
 @dataclasses.dataclass
 class _Position:
-    """The loader's state after the last batch that an iteration handed over."""
+    """The state and epoch of the loader after the last batch that the loop received from an iteration.
+
+    If the loader has no state, ``state`` is the error to raise when the state is requested.
+    """
 
     state: dict[str, Any] | InvalidArgumentError
     epoch: int | None
@@ -266,7 +273,11 @@ class _Position:
 def _copy_batches(
     batches: Iterator[Any], copying: CopyAhead | CopyNow, position: Callable[[], _StateAndEpoch]
 ) -> Iterator[tuple[Any, _StateAndEpoch]]:
-    """Yield batches on the device, each with the position after it. Raise the loader's error after these batches."""
+    """Yield each batch on the device, together with the loader's state and epoch after this batch.
+
+    ``position`` returns the current state and epoch. If the loader raises an error, the batches that were already
+    fetched are yielded before the error is raised.
+    """
     in_transit: deque[tuple[Any, _StateAndEpoch]] = deque()
     error: Exception | None = None
     is_over = False
