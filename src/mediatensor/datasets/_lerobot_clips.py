@@ -47,35 +47,37 @@ _TIFF_STARTS = (b"II*\0", b"MM\0*")
 
 
 class LeRobotClips(ColumnDataset):
-    """Rows of a LeRobot dataset (version 2.0, 2.1 or 3.0), with the same values as from LeRobot's own reader.
+    """A dataset that reads the rows of a LeRobot dataset (version 2.0, 2.1 or 3.0).
+
+    The values are the same as from LeRobot's own reader.
 
     A row is a dict with a value for each column of the dataset: camera images, float32 (C, H, W) from 0 to 1; states,
     actions and other columns in their shapes; ``timestamp``, ``frame_index``, ``episode_index``, ``index`` and
-    ``task_index``. The key ``task`` has the text of the task. A column NAME in ``delta_timestamps`` has one value for
-    each of the times, in a new first dimension. Its mask ``NAME_is_pad``, bool, is true for times outside the episode.
-    For these times, the value is the first or last value of the episode. `DataLoader` batches rows into dicts of
-    columns.
+    ``task_index``. The key ``task`` has the text of the task. With ``delta_timestamps``, a row has several values of a
+    column, one for each time, in a new first dimension. A column such as ``action`` then has a mask ``action_is_pad``,
+    bool, which is true for times outside the episode. For these times, the value is the first or last value of the
+    episode. `DataLoader` batches rows into dicts of columns.
 
     A camera whose feature is marked ``is_depth_map`` has depths, float32 (1, H, W) in metres. Columns with structured
-    values, such as ``language_persistent``, give lists and dicts. A row that needs a value that is missing in the table
-    raises `ReadError`.
+    values, such as ``language_persistent``, give lists and dicts. If a value of a row is missing in the table, reading
+    the row raises `ReadError`.
 
     `Shuffle` treats each episode like a file. A video that several episodes share is opened only once.
 
     Args:
         source: The folder of the dataset, with ``meta``, ``data`` and ``videos`` in it; or its URL for fsspec
-            (``hf://datasets/...``, ``s3://...``), from which only the needed parts are fetched.
-        delta_timestamps: For each column, the times of its values in seconds relative to the row: ``{"action": [0.0,
-            0.1, 0.2]}``. Times must be multiples of 1 / fps, give or take ``tolerance_s``.
+            (``hf://datasets/...``, ``s3://...``). From a URL, only the needed parts of files are fetched.
+        delta_timestamps: For each column that should have several values in a row, their times in seconds relative to
+            the row: ``{"action": [0.0, 0.1, 0.2]}``. Times must be multiples of 1 / fps, give or take ``tolerance_s``.
         episodes: Numbers of the episodes to read; by default all. Rows are always in the order of the episodes.
         rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode. In that row, every
             column and ``task`` have one value for each frame, in a new first dimension.
         step: Use only every ``step``-th frame of an episode.
-        only_whole: Leave out frames for which a time in ``delta_timestamps`` is outside the episode, so that nothing is
+        only_whole: Leave out rows for which a time in ``delta_timestamps`` is outside the episode, so that nothing is
             padded.
         cameras: The image columns to read; by default all. Videos of cameras that are not read are not opened.
-        tolerance_s: Maximum distance in seconds between a requested time and the nearest video frame. A row without a
-            frame within this distance cannot be read.
+        tolerance_s: Maximum distance in seconds between the time of a row and the nearest video frame. If no frame is
+            that near, the row cannot be read.
         image_transforms: Function that takes the images of one camera, (C, H, W) or (T, C, H, W), and returns new
             images. Random transforms draw new values for each row. Depth maps are not transformed.
         output_dtype: Dtype of images: ``torch.float32`` from 0 to 1, or ``torch.uint8`` from 0 to 255, which takes a
@@ -88,7 +90,7 @@ class LeRobotClips(ColumnDataset):
     Raises:
         SourceNotFoundError: if there is no such dataset.
         InvalidArgumentError: if an argument is invalid, or the metadata are damaged or of an unsupported version.
-        ReadError: if the metadata cannot be read; also when reading a row of an unreadable episode.
+        ReadError: if the metadata cannot be read. Reading a row raises it if the files of the episode cannot be read.
         MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
 
     Example:
@@ -208,7 +210,7 @@ def _delta_frames(
 
 @dataclass(frozen=True)
 class LeRobotRecipe(Recipe):
-    """Makes rows from the files of an episode; see `LeRobotClips`."""
+    """Reads the rows of an episode from its files; see `LeRobotClips`."""
 
     used_columns: ClassVar[frozenset[str]] = frozenset(("episode",))
 
@@ -276,7 +278,10 @@ class LeRobotRecipe(Recipe):
     def _first_gap(
         self, gaps: Mapping[str, NDArray[np.bool_]], row_frames: _Frames, frames_by_column: Mapping[str, _Frames]
     ) -> tuple[str, int] | None:
-        """Return the first (column, frame) that the row needs and the table lacks; ``None`` if nothing is missing."""
+        """Return the first value that the row needs and the table lacks, as (column, frame number).
+
+        Return ``None`` if no value is missing. ``gaps`` has a mask of missing values for each column.
+        """
         for name, is_gap in gaps.items():
             needed = [frames_by_column.get(name, row_frames)]
             if name in _TIMES:
@@ -289,7 +294,11 @@ class LeRobotRecipe(Recipe):
         return None
 
     def _frames_of(self, episode: Episode, part: int) -> tuple[_Frames, dict[str, _Frames], dict[str, Tensor]]:
-        """Return the frames of a row, the frames of each column in ``delta_frames``, and the padding masks."""
+        """Return the frame numbers of row ``part`` of an episode.
+
+        The second result has the frame numbers for each column in ``delta_frames``, and the third has the padding masks
+        of these columns.
+        """
         if self.rows == "episodes":
             return np.arange(0, episode.num_frames, self.step), {}, {}
         frame = self.first_frame + part * self.step
@@ -348,7 +357,7 @@ def _texts_of(numbers: Any, texts: Mapping[int, str], kind: str, place: str) -> 
 
 
 class _OpenEpisode:
-    """The files of an episode, each opened when it is first needed."""
+    """The files of an episode. Each file is opened when it is first needed."""
 
     def __init__(self, files: EpisodeFiles, decoder_options: Mapping[str, Any]) -> None:
         self.files = files
@@ -359,9 +368,10 @@ class _OpenEpisode:
     def frames(
         self, camera: str, seconds: NDArray[np.float64], tolerance_s: float, place: str, *, is_depth: bool = False
     ) -> Tensor:
-        """Return the frames of a camera nearest to the times ``seconds`` of its video.
+        """Return the frames of a camera nearest to the times ``seconds``, on the clock of its video.
 
-        They are uint8 (T, C, H, W) or, with ``is_depth``, depth codes, uint16.
+        The frames are uint8 (T, C, H, W). With ``is_depth``, they are depth codes, uint16 (T, 1, H, W). ``place`` names
+        the episode in messages.
 
         Raises:
             ReadError: if the video has no frame near one of these times.
@@ -390,7 +400,11 @@ class _OpenEpisode:
         return decoder.get_frames_at(indices).data
 
     def image(self, column: str, row: int, place: str, *, is_depth: bool = False) -> Tensor:
-        """Return the image in a row of the table, uint8 (C, H, W); with ``is_depth``, the stored depths, float32."""
+        """Return the image in a row of the episode's table, uint8 (C, H, W).
+
+        With ``is_depth``, return the depths as they are stored, float32 (1, H, W). ``place`` names the episode in
+        messages.
+        """
         try:
             if column not in self._images:
                 with parquet_file(self.files.table) as file:
@@ -415,7 +429,10 @@ class _OpenEpisode:
 
 @lru_cache(maxsize=64)
 def _levels(scale: DepthScale, unit: DepthUnit) -> NDArray[np.float32]:
-    """Return the depth for each of the 12-bit codes, in metres, or in millimetres rounded to whole numbers."""
+    """Return an array with the depth for each of the 12-bit codes.
+
+    Depths are in metres, or in millimetres rounded to whole numbers.
+    """
     # Use the order of LeRobot's own operations, in float32, so that results are bit-identical.
     levels = torch.arange(1 << _NUM_DEPTH_BITS, dtype=torch.float32)
     first, last = scale.least, scale.greatest
@@ -431,7 +448,9 @@ def _levels(scale: DepthScale, unit: DepthUnit) -> NDArray[np.float32]:
 
 
 def _decode_depth_image(source: bytes | Source) -> Tensor:
-    """Decode a depth image as stored, float32 (1, H, W). It is a PNG, or a TIFF of 16-bit integers or floats.
+    """Decode a depth image, and return its values as they are stored, float32 (1, H, W).
+
+    The image must be a PNG, or a TIFF of 16-bit integers or floats.
 
     Raises:
         MediaTensorError: if the image is damaged, of another format, or larger than `MAX_PIXELS`.
@@ -457,7 +476,7 @@ def _decode_depth_image(source: bytes | Source) -> Tensor:
 
 
 def _in_unit(depths: Tensor, stored: str | None, wanted: DepthUnit) -> Tensor:
-    """Convert depths from unit ``stored`` to unit ``wanted``; return them unchanged if ``stored`` is ``None``."""
+    """Convert depths from unit ``stored`` to unit ``wanted``. If ``stored`` is ``None``, return them unchanged."""
     if stored == wanted or stored is None:
         return depths
     return depths * _MM_PER_METRE if wanted == "mm" else depths / _MM_PER_METRE

@@ -45,14 +45,15 @@ def check_dataset(
 ) -> DatasetReport:
     """Check all files of a dataset before training.
 
-    Each file is opened and decoded completely, video and audio, on one core. `FINDING_KINDS` lists the kinds of
-    findings. Files are never changed. If a row is a segment of a file, its findings are those within the segment, and
-    those without a time, such as a missing end of the file.
+    Each file is opened and decoded completely, video and audio, on one core. Every problem becomes a finding;
+    `FINDING_KINDS` lists the kinds of findings. Files are never changed. If a row is a segment of a file, the row gets
+    only the findings within the segment, and findings that have no time, such as a missing end of the file.
 
     Args:
         source: A source for `as_items`: a folder, a manifest, Parquet, tar shards, Hugging Face rows or a list. Or the
-            folder of a LeRobot dataset, whose tables are then checked as well. A row of the report is then a video,
-            with ``camera``, ``episodes``, and ``begin_seconds`` and ``end_seconds`` of the episodes in ``extra``.
+            folder of a LeRobot dataset, whose tables are then checked as well. In the report on a LeRobot dataset, each
+            row is a video. Its ``Item.extra`` has ``camera``, ``episodes``, and ``begin_seconds`` and ``end_seconds``
+            with one value for each episode.
         kind: ``"video"`` or ``"audio"``. In a folder, only files of this kind are checked. A file without a stream of
             this kind is bad.
         media_column, label_column: As in `as_items`.
@@ -60,20 +61,23 @@ def check_dataset(
         decode: Whether to decode the files. If ``False``, only headers, packets and bytes are read. This is faster, but
             cannot find damaged, frozen or black frames, or any fault of the audio.
         bad_kinds: Kinds of findings that make a file bad.
-        num_workers: Number of processes, each of which checks one file at a time, and may crash or hang without harm;
-            by default one for each core. With 0, this process checks all files, without a time limit.
-        timeout_seconds: Time limit for each file in seconds. A file that takes longer is ``"unreadable"``.
+        num_workers: Number of worker processes; by default one for each core. Each process checks one file at a time.
+            If it crashes or hangs, the file is ``"unreadable"``, and the check continues. With 0, all files are checked
+            in this process, without a time limit.
+        timeout_seconds: Time limit in seconds for checking one file. A file that takes longer is ``"unreadable"``.
         state_file: File in which the result for each file is stored. A later call with the same ``state_file`` checks
             only new and changed files.
         show_progress: Whether to show a progress bar on a terminal.
 
     Returns:
-        The report: the findings in each row, in the order of the source, and findings about the dataset as a whole.
+        The report. It has the findings of each row, in the order of the source, and findings about the dataset as a
+        whole.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, the source has no files, or ``state_file`` exists and is not a
             state file.
-        SourceTypeError, SourceNotFoundError, ReadError: as for `as_items`. (A file that cannot be read is a finding.)
+        SourceTypeError, SourceNotFoundError, ReadError: as for `as_items`. A media file that cannot be read does not
+            raise an error, but is a finding.
         WriteError: if ``state_file`` cannot be written.
 
     Example:
@@ -150,9 +154,9 @@ def check_dataset(
 
 
 class ListedDataset(NamedTuple):
-    """The rows of a dataset whose files are still to be checked. In a LeRobot dataset, rows are videos.
+    """The rows of a dataset, listed but not yet checked. In a LeRobot dataset, each row is a video.
 
-    ``episodes`` has the episodes of each video. ``findings`` has the faults in the tables of a LeRobot dataset.
+    For a LeRobot dataset, ``episodes`` has the episodes in each video, and ``findings`` has the faults in the tables.
     """
 
     items: Sequence[Item]
@@ -164,7 +168,10 @@ class ListedDataset(NamedTuple):
 def list_dataset(
     source: Any, kind: MediaKind, *, media_column: str | None = None, label_column: str | None = None
 ) -> ListedDataset:
-    """List the rows of a dataset, for `check_dataset`, which accepts the list as source. Raise its errors."""
+    """List the rows of a dataset without checking them. `check_dataset` accepts the result as ``source``.
+
+    The errors are the same as for `check_dataset`.
+    """
     check_choice("kind", kind, ("video", "audio"))
     if not is_lerobot(source):
         return ListedDataset(as_items(source, kind=kind, media_column=media_column, label_column=label_column), kind)
@@ -175,7 +182,11 @@ def list_dataset(
 
 
 def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) -> str:
-    """Return a key of a file and the requested checks. The key changes when a local file is written again."""
+    """Return a key under which the result for a file is stored in the state file.
+
+    It identifies the file and the requested checks. If a local file is written again, its key changes, so that it is
+    checked again.
+    """
     asked = f"{kind} {decode}"
     if episodes:
         state = hashlib.blake2b(digest_size=16)
@@ -201,7 +212,10 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
 
 @contextmanager
 def _start_runner(num_workers: int, timeout_seconds: float, has_urls: bool) -> Iterator[Callable[..., Any]]:
-    """Yield a function that calls a function in a worker process, or in this process if ``num_workers`` is 0."""
+    """Start the worker processes, and yield ``run(function, *arguments)``, which calls a function in one of them.
+
+    If ``num_workers`` is 0, ``run`` calls the function in this process.
+    """
     if not num_workers:
         yield lambda function, *arguments: function(*arguments)
         return
@@ -231,7 +245,7 @@ def _call_each(
 
 @contextmanager
 def _open_state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str, CheckedFile], Any]]:
-    """Yield the results in a state file, and a function that adds a result to the file."""
+    """Open a state file, and yield the results stored in it, by key, and a function that appends a result to it."""
     if path is None:
         yield {}, lambda key, file: None
         return
@@ -254,7 +268,7 @@ def _open_state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str,
 
 
 def is_check_state(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is a state file of `check_dataset`, or empty."""
+    """Return whether a file is a state file written by `check_dataset`, or an empty file."""
     try:
         with open(path, "rb") as file:
             first = file.readline(len(_HEADER))
@@ -264,12 +278,15 @@ def is_check_state(path: str | os.PathLike[str]) -> bool:
 
 
 def _line(row: bytes) -> bytes:
-    """Return a line of a state file: the checksum of ``row``, then ``row``."""
+    """Return a line of a state file without its line feed: the checksum of ``row``, a space, then ``row``."""
     return f"{zlib.crc32(row):08x} ".encode() + row
 
 
 def _read_state(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
-    """Read the stored results. Damaged or incomplete lines are skipped, so their files will be checked again."""
+    """Return the results stored in an open state file, by key.
+
+    Damaged or incomplete lines are skipped, so the files in these lines are checked again.
+    """
     try:
         file.seek(0)
         lines = file.read().split(b"\n")

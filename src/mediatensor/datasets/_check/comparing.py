@@ -1,8 +1,8 @@
-"""Findings from comparisons: of files with each other, with their rows, and with the tables of LeRobot datasets.
+"""Find problems by comparing files with each other, with their rows, and with the tables of LeRobot datasets.
 
-Comparing files shows copies, cameras of an episode that drift apart, and files that differ from nearly all others.
-Comparing rows with their files shows wrong labels, wrong segments, and columns that contradict the file. In a LeRobot
-dataset, the rows of the tables are checked, and then compared with the times of the camera frames.
+Comparing files with each other shows duplicates, cameras of an episode that drift apart, and files that differ from
+nearly all others. Comparing rows with their files shows wrong labels, wrong segments, and columns that contradict the
+file. In a LeRobot dataset, the rows of the tables are checked, and then compared with the times of the camera frames.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _MAX_FRAMES_APART = 2
 
 
 class Row(NamedTuple):
-    """A row without its file. ``key`` stands for the file.
+    """The columns of a row. The file itself is represented only by its ``key``; rows of the same file have equal keys.
 
-    ``segment`` has start and end in seconds; ``None`` means the start or the end of the file.
+    ``segment`` has the start and end of the row's segment in seconds. ``None`` means the start or the end of the file.
     """
 
     label: Any = None
@@ -97,7 +97,10 @@ def compare_files(
 
 
 def _find_duplicates(files: Sequence[CheckedFile], rows: Sequence[Row], added: _Findings) -> set[int]:
-    """Add a finding to each file that has the same bytes as an earlier file, and return the numbers of these files."""
+    """Add a finding to each file whose bytes are the same as those of an earlier file.
+
+    Return the indices of these files.
+    """
     first: dict[str, int] = {}
     copies = set()
     for number, file in enumerate(files):
@@ -137,7 +140,7 @@ def _find_near_duplicates(
 
 
 def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added: _Findings) -> None:
-    """Add a finding to each file that is longer or shorter than the files of other cameras of its episode."""
+    """Add a finding to each file whose duration differs from the files of the other cameras of the same episode."""
     episodes: dict[str, list[int]] = defaultdict(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):
         episode = next((text for name in _EPISODE_COLUMNS if (text := str(row.extra.get(name, "")))), "")
@@ -253,7 +256,11 @@ def _find_contradictory_labels(rows: Sequence[Row], files: Sequence[CheckedFile]
 
 
 def label_counts(rows: Sequence[Row]) -> dict[str, int]:
-    """Return the number of rows of each label, by label name or number; empty if labels are not classes."""
+    """Return the number of rows with each label, by class name or number.
+
+    Labels that are not numbers are not counted. If any label is fractional, the labels are not classes, and the result
+    is empty.
+    """
     counts: Counter[str] = Counter()
     order: dict[str, float] = {}
     for row in rows:
@@ -269,7 +276,10 @@ def label_counts(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def select_segment(file: CheckedFile, row: Row) -> CheckedFile:
-    """Return the file with only those findings that lie in the segment of a row or have no time."""
+    """Return ``file`` without the findings that lie outside the segment of ``row``.
+
+    Findings that have no time are kept.
+    """
     start = -math.inf if row.segment[0] is None else row.segment[0]
     end = math.inf if row.segment[1] is None else row.segment[1]
 
@@ -283,7 +293,10 @@ def select_segment(file: CheckedFile, row: Row) -> CheckedFile:
 
 
 def _compare_row_with_file(number: int, row: Row, facts: MediaFacts, added: _Findings) -> None:
-    """Add a finding for each column or segment of a row that contradicts the file of the row."""
+    """Add a finding for each column of a row, or for its segment, if it contradicts the facts of the file.
+
+    ``number`` is the index of the row.
+    """
     start, end = row.segment
     if facts.duration_seconds is not None:
         file_end = (facts.begin_seconds or 0.0) + facts.duration_seconds
@@ -334,7 +347,10 @@ _EPISODES_NAMED = 5
 
 
 class EpisodeTimes(NamedTuple):
-    """The times of an episode's rows in the video of a camera, float64 (frames,), in seconds."""
+    """The rows of an episode, with the times at which a video should show them.
+
+    ``seconds`` is float64 (frames,), on the clock of the video.
+    """
 
     episode: int
     first_row: int
@@ -349,7 +365,7 @@ def is_lerobot(source: Any) -> bool:
 
 
 def videos_of(source: Any) -> tuple[list[Item], list[tuple[EpisodeTimes, ...]], list[Finding]]:
-    """Return the videos of a LeRobot dataset, the episodes in each video, and the findings in the tables themselves.
+    """Return the videos of a LeRobot dataset, the episodes in each video, and findings about the tables.
 
     Errors are raised as in `open_lerobot`.
     """
@@ -427,9 +443,10 @@ def _find_wrong_rows(
 
 
 def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> list[Finding]:
-    """Return findings for rows that have no frame at their time, wrong numbers of frames, and drifting cameras.
+    """Compare the frames of a video with the rows of a LeRobot table, and return the differences as findings.
 
-    ``pts_seconds`` are the times of all frames of the video, in ascending order.
+    Differences are rows without a frame at their time, wrong numbers of frames, and cameras that drift from the table.
+    ``pts_seconds`` has the times of all frames of the video, in ascending order.
     """
     late, drifting = [], []
     for one in episodes:
@@ -466,7 +483,10 @@ def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np
 def _find_drift(
     one: EpisodeTimes, pts_seconds: NDArray[np.float64], first_frame: int, place: Mapping[str, Any]
 ) -> list[Finding]:
-    """Return a finding if frames and rows drift apart during an episode; otherwise an empty list."""
+    """Return a finding if the frames of an episode run faster or slower than its rows; otherwise return an empty list.
+
+    ``first_frame`` is the index of the frame nearest to the first row. ``place`` says where the finding is.
+    """
     pts = pts_seconds[first_frame : first_frame + len(one.seconds)]
     ahead = one.seconds[: len(pts)] - pts
     if len(pts) < 3:
@@ -484,7 +504,7 @@ def _find_drift(
 
 
 def _compare_frame_counts(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> Iterator[Finding]:
-    """Yield a finding for each episode with more or fewer frames than rows, and for frames outside all episodes."""
+    """Yield a finding for each episode whose numbers of frames and rows differ, and for frames outside all episodes."""
     if not episodes or len(pts_seconds) == sum(len(one.seconds) for one in episodes):
         return
     in_episodes = np.zeros(len(pts_seconds), bool)

@@ -1,4 +1,7 @@
-"""Checks of the contents of a file: times, key frames, images, audio, and lengths in its header. Pure functions."""
+"""Checks of the contents of a file: frame times, key frames, images, audio, and the lengths stated in the header.
+
+All of them are pure functions.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +47,10 @@ _MIN_HASHED_CONTRAST = 4.0
 
 @dataclass(frozen=True)
 class Times:
-    """The times of N frames, never decreasing, and the lengths of their groups of pictures.
+    """The times of N frames, which never decrease, and the number of frames in each group of pictures.
 
-    The container counts time in steps of ``tick_seconds``. With ``has_own_pace``, each frame has its own duration, as
-    in a GIF.
+    The container counts time in steps of ``tick_seconds``. ``has_own_pace`` means that each frame has its own duration,
+    as in a GIF.
     """
 
     pts_seconds: NDArray[np.float64]
@@ -60,10 +63,11 @@ class Times:
 
 @dataclass(frozen=True)
 class PictureStatistics:
-    """Brightness of each frame and of its change: mean and maximum over the pixels, each (N,), from 0 to 255.
+    """The brightness of each of N frames, and how much it changed from the previous frame.
 
-    They are measured on a small gray copy. The change is the difference from the previous frame, infinite for the
-    first.
+    ``mean`` and ``most`` are the mean and the maximum over the pixels of a small gray copy. ``mean_change`` and
+    ``most_change`` are the same for the difference from the previous frame, and infinite for the first frame. All of
+    them have shape (N,) and are from 0 to 255.
     """
 
     mean: NDArray[np.float32]
@@ -102,7 +106,9 @@ def check_times(times: Times) -> list[Finding]:
 
 
 def random_access_frames(gop_lengths: NDArray[np.int64]) -> float:
-    """Return how many frames must be decoded on average to get a random frame: 1 to L in a group of L frames.
+    """Return how many frames must be decoded on average to get a random frame.
+
+    Decoding starts at the beginning of a group of pictures, so a group of L frames takes 1 to L of them.
 
     >>> random_access_frames(np.array([1, 1])), random_access_frames(np.array([9]))
     (1.0, 5.0)
@@ -125,7 +131,10 @@ def find_still_and_black(statistics: PictureStatistics, times: Times) -> list[Fi
 
 
 def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the ranges [first, last) of frames that show a still, including the frames that refresh it."""
+    """Return the ranges [first, last) of frames in which the video shows a still image.
+
+    An encoder improves a still image now and then, so that it changes slightly. Such frames count as part of the range.
+    """
     change, most = statistics.mean_change, statistics.most_change
     is_same = (change < _FROZEN_MEAN) & (most <= _FROZEN_MOST) & ~is_black
     spans: list[tuple[int, int]] = []
@@ -149,10 +158,11 @@ def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> 
 
 
 def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
-    """Return a finding for frames of a moving video that repeat the previous frame; otherwise an empty list.
+    """Return a finding if some frames of a moving video repeat the previous frame; otherwise return an empty list.
 
-    If the repeat replaces a lost frame, the video then jumps, because the scene has continued. If the repeat was
-    inserted to raise the frame rate, the video does not jump. Repeats at regular intervals do not indicate lost frames.
+    If the repeat replaces a lost frame, the scene has moved on meanwhile, so the video jumps after the repeat. If the
+    repeat was inserted to raise the frame rate, the video does not jump. Repeats at regular intervals do not indicate
+    lost frames.
     """
     if times.has_own_pace or len(statistics.mean) < 3:
         return []
@@ -188,7 +198,10 @@ def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
 
 
 def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """Return a mask of the frames that change far less than their neighbours, and the median change near each frame."""
+    """Return a mask of the frames that change far less than the frames near them.
+
+    The second result is the median change of the moving frames near each frame.
+    """
     change, most = statistics.mean_change, statistics.most_change
     is_moving = change > _FROZEN_MEAN
     is_moving[0] = False
@@ -201,7 +214,10 @@ def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], N
 
 
 def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Return the median of the wanted values near each frame; 0 if fewer than a third of these values are wanted."""
+    """Return for each frame the median of the values near it that are wanted.
+
+    The median is 0 if fewer than a third of the values near the frame are wanted.
+    """
     width = 2 * _NEIGHBOURS + 1
     padded = np.pad(np.where(is_wanted, values, np.inf), _NEIGHBOURS, constant_values=np.inf)
     inside = np.pad(np.ones(len(values), bool), _NEIGHBOURS)
@@ -214,7 +230,10 @@ def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) ->
 
 
 def _measure_regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bool, float]:
-    """Return whether repeats are at regular distances throughout the file, and their mean distance in frames."""
+    """Return whether repeated frames occur at regular distances throughout the file, and their mean distance in frames.
+
+    ``numbers`` are the indices of the repeated frames.
+    """
     if len(numbers) < _MIN_REGULAR:
         return False, float(num_frames)
     steps = np.diff(numbers)
@@ -251,14 +270,15 @@ def _edges_of(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def hashed_frames(num_frames: int) -> list[int]:
-    """Return the indices of frames for `hash_of_pictures`: the middle of each of eight equal parts of the video."""
+    """Return the indices of the frames to pass to `hash_of_pictures`: the middle of each eighth of the video."""
     return [(2 * part + 1) * num_frames // (2 * _NUM_HASHED) for part in range(_NUM_HASHED)]
 
 
 def hash_of_pictures(pictures: Sequence[NDArray[np.float32]]) -> str | None:
-    """Return a hexadecimal hash of frames, nearly the same for another encoding; ``None`` if they lack contrast.
+    """Return a perceptual hash of eight frames in hexadecimal, or ``None`` if the frames have little contrast.
 
-    Each bit tells whether a part of a frame is brighter than the part to its right (difference hash).
+    The hash hardly changes if the video is encoded again. Each bit is 1 if a part of a frame is brighter than the part
+    to its right (difference hash).
     """
     if len(pictures) != _NUM_HASHED or max(float(picture.std()) for picture in pictures) < _MIN_HASHED_CONTRAST:
         return None
@@ -293,10 +313,10 @@ _MIX_UP_SECONDS, _MIX_UP_SHARE = 0.06, 5e-4
 
 @dataclass
 class SoundStatistics:
-    """Statistics of the audio of a file. `add` updates them with the next range of samples.
+    """Statistics of the audio of a file, which `add` collects from one range of samples after another.
 
-    ``num_samples`` is the number of samples of one channel. ``num_values``, and the number ``num_clipped`` of samples
-    in runs at full scale, count all channels.
+    ``num_samples`` counts the samples of one channel. ``num_values`` counts the samples of all channels, and
+    ``num_clipped`` those that are part of a run of samples at full scale.
     """
 
     num_samples: int = 0
@@ -305,7 +325,7 @@ class SoundStatistics:
     num_values: int = 0
 
     def add(self, samples: NDArray[np.float32]) -> None:
-        """Add the next N samples of the audio, (channels, N)."""
+        """Include the next range of samples, (channels, N), in the statistics."""
         size = np.abs(samples)
         self.num_samples += samples.shape[1]
         self.num_values += samples.size
@@ -326,9 +346,10 @@ def check_loudness(statistics: SoundStatistics) -> list[Finding]:
 
 
 def check_alignment(video: tuple[float, float], audio: tuple[float, float], stretch: float = 1.0) -> list[Finding]:
-    """Return findings if video and audio, (begin, end) in seconds, start or end at different times, or drift apart.
+    """Return findings if video and audio start or end at different times, or drift apart.
 
-    ``stretch`` is the frame rate in the header divided by the actual frame rate.
+    ``video`` and ``audio`` are the (begin, end) of each in seconds. ``stretch`` is the frame rate in the header divided
+    by the actual frame rate.
     """
     begins, ends = audio[0] - video[0], audio[1] - video[1]
     seen, listened = video[1] - video[0], audio[1] - audio[0]
@@ -356,9 +377,10 @@ def check_alignment(video: tuple[float, float], audio: tuple[float, float], stre
 
 
 def check_packet_times(packet_seconds: NDArray[np.float64], begin: float, counted_seconds: float) -> list[Finding]:
-    """Return findings if the times of audio packets contradict ``counted_seconds``, the total duration of all samples.
+    """Return findings if the times of audio packets disagree with the number of decoded samples.
 
-    ``packet_seconds`` are the start times of the packets, followed by the end of the last packet.
+    ``packet_seconds`` are the start times of the packets, followed by the end of the last packet. ``begin`` is the time
+    of the first sample, and ``counted_seconds`` the total duration of all samples.
     """
     pts = packet_seconds[packet_seconds >= begin - _MOST_DRIFT]
     if len(pts) < _MIN_PACKETS:
@@ -393,17 +415,20 @@ _CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 
 
 class StatedLength(NamedTuple):
-    """The number of packets and the end of a stream, as its header states them; ``None`` if it does not."""
+    """The length of a stream according to its header: the number of packets, and the time of its end.
+
+    A value is ``None`` if the header does not have it.
+    """
 
     num_frames: int | None = None
     end_seconds: float | None = None
 
 
 def stated_lengths(tags: Mapping[str, str], container_tags: Mapping[str, str]) -> StatedLength:
-    """Return the length of a Matroska stream, as its tags state it.
+    """Return the length of a Matroska stream according to its tags.
 
-    mkvmerge writes tags such as ``NUMBER_OF_FRAMES-eng``. FFmpeg copies these tags even when it cuts a file, so they
-    are ignored in files written by FFmpeg. Its own tag is ``DURATION``.
+    mkvmerge writes tags such as ``NUMBER_OF_FRAMES-eng``. FFmpeg copies these tags without correcting them, even when
+    it cuts a file. In a file written by FFmpeg, only the tag ``DURATION`` is used, which FFmpeg itself writes.
 
     >>> stated_lengths({"NUMBER_OF_FRAMES-eng": "141", "DURATION-eng": "00:00:05.64"}, {"encoder": "libebml v1.4.2"})
     StatedLength(num_frames=141, end_seconds=5.64)
@@ -429,9 +454,10 @@ def missing_frames(stated: int | None, count: int) -> list[Finding]:
 
 
 def missing_end(kind: str, stated_seconds: float | None, end_seconds: float, longest_step: float) -> list[Finding]:
-    """Return a finding if a stream ends earlier than its header states; otherwise an empty list.
+    """Return a finding if a stream ends earlier than its header states; otherwise return an empty list.
 
-    ``longest_step`` is the maximum time in seconds from one frame to the next.
+    ``kind`` is the kind of stream, for the message. ``longest_step`` is the longest time in seconds from one frame to
+    the next; a stream may end earlier by that much.
     """
     if stated_seconds is None:
         return []

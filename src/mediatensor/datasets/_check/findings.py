@@ -19,13 +19,14 @@ SEVERITY_TITLES: dict[Severity | None, str] = {
 
 @dataclass(frozen=True)
 class FindingKind:
-    """A kind of finding, with its meaning, severity and advice.
+    """A kind of problem that `check_dataset` can find in a file, with its meaning, severity and advice.
 
     Attributes:
         meaning: Description of this kind of finding.
-        severity: ``"bad"`` if decoding does not give the frames or samples that the header states, ``"look"`` if a
-            person should look at the file, ``"note"`` if the file is in order.
-        advice: What to do about it.
+        severity: ``"bad"`` if decoding does not give the frames or samples that the header states, or if a row cannot
+            be used for training. ``"look"`` if a person should look at the file. ``"note"`` if the file is in order,
+            but has an unusual property.
+        advice: What to do about a finding of this kind.
 
     Example:
         >>> from mediatensor.datasets import FINDING_KINDS
@@ -136,15 +137,16 @@ BAD_KINDS = tuple(name for name, kind in FINDING_KINDS.items() if kind.severity 
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding in a file.
+    """One finding of `check_dataset`: what is wrong, and in which part of a file.
 
     Attributes:
         kind: A key of `FINDING_KINDS`.
-        message: Description with numbers.
-        start_seconds: Start of the part of the file that the finding concerns; ``None`` if it has no time.
+        message: What was found, with the measured numbers.
+        start_seconds: Start of the part of the file that the finding is about; ``None`` if it is not about a certain
+            time.
         end_seconds: End of this part.
         start_frame: Index of the first frame of this part.
-        end_frame: One past the index of its last frame.
+        end_frame: One past the index of the last frame of this part.
         episode: Number of the episode in a LeRobot dataset.
         row: Row of the table in a LeRobot dataset (column ``index``).
 
@@ -166,7 +168,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class MediaFacts:
-    """Properties of a checked file; ``None`` if unknown or missing.
+    """Properties of a checked file. A property that is unknown, or that the file does not have, is ``None``.
 
     Attributes:
         num_bytes: Size of the file in bytes.
@@ -180,14 +182,14 @@ class MediaFacts:
         num_frames: Number of frames.
         average_fps: Frames per second.
         num_key_frames: Number of key frames.
-        longest_gop: Largest number of frames from one key frame to the next.
-        random_access_frames: Number of frames to decode for a random frame, on average.
-        random_access_bytes: Number of bytes in the group of pictures of a random frame, on average.
+        longest_gop: Largest number of frames in a group of pictures, from one key frame up to the next.
+        random_access_frames: Number of frames that must be decoded, on average, to get a random frame.
+        random_access_bytes: Mean number of bytes in the group of pictures that contains a random frame.
         audio_codec: FFmpeg's name of the audio codec.
         sample_rate: Samples per second.
         num_channels: Number of channels.
         peak: Largest absolute value of a sample, where full scale is 1.
-        picture_hash: A perceptual hash of eight frames, in hexadecimal.
+        picture_hash: A perceptual hash of eight frames, in hexadecimal. Videos that look alike have similar hashes.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -257,7 +259,10 @@ def describe_finding(finding: Finding) -> str:
 
 
 def from_plain(values: dict[str, Any]) -> CheckedFile:
-    """Undo ``asdict``. Raise ValueError, TypeError, KeyError or AttributeError for values that it cannot have made."""
+    """Make a `CheckedFile` from the result of ``asdict(checked_file)``.
+
+    Other values raise ValueError, TypeError, KeyError or AttributeError.
+    """
     findings = tuple(Finding(**finding) for finding in values["findings"])
     known = {spec.name for spec in fields(MediaFacts)}
     facts = MediaFacts(**{name: value for name, value in values["facts"].items() if name in known})

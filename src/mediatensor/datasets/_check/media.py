@@ -1,4 +1,4 @@
-"""The check of one file."""
+"""The check of a single file."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _IMAGE_FORMATS = ("gif", "apng", "webp_pipe", "webp_anim")
 def check_file(
     source: Any, name: str, kind: Literal["video", "audio"], decodes: bool, episodes: Sequence[EpisodeTimes] = ()
 ) -> dict[str, Any]:
-    """Check one file, and return a `CheckedFile` as plain values, which can be sent to another process.
+    """Check one file. Return ``asdict(CheckedFile(...))``, because plain values can be sent to another process.
 
-    For a video of a LeRobot dataset, ``episodes`` has the times of the rows in the tables.
+    For a video of a LeRobot dataset, ``episodes`` has the times of the rows in its tables.
     """
     findings: list[Finding] = []
     facts = MediaFacts()
@@ -61,13 +61,16 @@ def check_file(
 
 
 def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function with one torch thread, because each core has a worker process of its own."""
+    """Call a function with only one torch thread, because there is already one worker process for each core."""
     torch.set_num_threads(1)
     return function(*arguments)
 
 
 def _bytes_of(source: Any) -> tuple[int | None, str | None, bool]:
-    """Return size and digest of the bytes, ``None`` if only FFmpeg can read them; and whether their end is missing."""
+    """Return the number of bytes, their digest, and whether the end of the file is missing.
+
+    The first two are ``None`` if only FFmpeg can read the source.
+    """
     reader = make_source(source).open_bytes()
     if reader is None:
         return None, None, False
@@ -214,7 +217,11 @@ def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, Rep
 
 
 def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield (index of the first frame, frames) until decoding ends; packets may suggest another number of frames."""
+    """Decode the video in batches of frames, and yield each as (index of its first frame, frames).
+
+    Reports on frames that could not be decoded are added to ``replaced``, by frame index. The number of frames is not
+    used, because it is only known for sure after decoding.
+    """
     start = 0
     while True:
         try:
@@ -229,7 +236,10 @@ def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Itera
 
 
 def _describe_damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times) -> list[Finding]:
-    """Return a finding for each of the first runs of undecodable frames, and one for all remaining runs."""
+    """Return findings for frames that could not be decoded.
+
+    Each of the first five runs of such frames has its own finding. All later runs share one.
+    """
     flags = np.zeros(len(times.pts_seconds), bool)
     flags[[number for number in damaged if number < len(flags)]] = True
     spans = contents.spans_of(flags)
@@ -254,7 +264,10 @@ def _compare_with_header(
     audio: int | None,
     listened: tuple[float, float] | None,
 ) -> list[Finding]:
-    """Return a finding for each stream that has fewer frames, or ends earlier, than the header of the file states."""
+    """Return a finding for each stream that has fewer frames, or ends earlier, than the header of the file states.
+
+    ``video`` and ``audio`` are stream indices, and ``listened`` is the (begin, end) of the decoded audio in seconds.
+    """
     findings: list[Finding] = []
     streams = {stream.stream_index: stream for stream in header.streams}
     longest_step = 0.0
@@ -282,7 +295,10 @@ def _is_empty(source: Any, stream_index: int) -> bool:
 
 
 def _describe_holes(index: FrameIndex) -> list[Finding]:
-    """Return a finding for each of the first spans whose packets give no frame, and one for all remaining spans."""
+    """Return findings for packets that decode to no frame.
+
+    Each of the first five spans of such packets has its own finding. All later spans share one.
+    """
     holes = index.holes
     found = [
         Finding("corrupt", text, hole.start_seconds, hole.end_seconds)
@@ -337,7 +353,10 @@ def _check_sound(
 
 
 def _find_damaged_sound(decoder: AudioDecoder, start: float) -> list[Finding]:
-    """Return findings for the first runs of undecodable audio. All audio before ``start`` is known to be decodable."""
+    """Return findings for the first five runs of audio that cannot be decoded.
+
+    The search begins at ``start``: all audio before it is known to be decodable.
+    """
     end = decoder.metadata.end_stream_seconds or math.inf
     found: list[Finding] = []
     while start < end and len(found) < _SPANS_NAMED:
@@ -366,7 +385,10 @@ def _find_damaged_sound(decoder: AudioDecoder, start: float) -> list[Finding]:
 
 
 def _sound_error(decoder: AudioDecoder, start: float, stop: float) -> DecodeError | None:
-    """Return the error of decoding a range of audio; ``None`` if there is none, or the range is after the end."""
+    """Decode a range of audio, and return the error if that fails; otherwise return ``None``.
+
+    A range after the end of the audio is not an error.
+    """
     try:
         decoder.get_samples_played_in_range(start, stop)
     except DecodeError as error:
@@ -377,7 +399,10 @@ def _sound_error(decoder: AudioDecoder, start: float, stop: float) -> DecodeErro
 
 
 def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
-    """Return the start time of each packet of a stream, and the end of the last; empty if any time is missing."""
+    """Return the start times of the packets of a stream, followed by the end of the last packet.
+
+    If any of these times is unknown, return an empty array.
+    """
     with Demuxer(source, streams=stream_index) as demuxer:
         pairs = [(packet.pts_seconds, packet.duration_seconds) for packet in demuxer]
     begins = [begin for begin, _ in pairs if begin is not None]
@@ -387,7 +412,10 @@ def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
 
 
 def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
-    """Return the frame at the first finding, or in the middle of the file, as base64 JPEG; ``None`` if that fails."""
+    """Return a small image of a checked file as JPEG in base64, or ``None`` if no frame can be decoded.
+
+    The image is the frame at the first finding that has a time; without such a finding, the middle frame.
+    """
     from ...encoders import JpegEncoder  # needed only for files with findings
 
     facts = file.facts

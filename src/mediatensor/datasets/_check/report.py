@@ -1,4 +1,4 @@
-"""`DatasetReport`: the findings as text, JSON or HTML, and a manifest of the good rows."""
+"""`DatasetReport`: the findings of `check_dataset` as text, JSON or HTML, and a manifest of the good rows."""
 
 from __future__ import annotations
 
@@ -43,11 +43,12 @@ class DatasetReport:
     """The result of `check_dataset`.
 
     Attributes:
-        files: The files of all rows of the dataset, in order, with their findings.
+        files: A `CheckedFile` with findings for each row of the dataset, in the order of the rows.
         bad_kinds: The kinds of findings that make a file bad.
         items: The rows of the dataset.
-        findings: Findings about the dataset as a whole: labels without a row, and damaged LeRobot tables.
-        label_counts: Number of rows of each label, by label name or number; empty if labels are not classes.
+        findings: Findings about the dataset as a whole: class numbers that no row has, and damaged tables of a LeRobot
+            dataset.
+        label_counts: Number of rows with each label, by class name or number; empty if the labels are not classes.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -91,8 +92,8 @@ class DatasetReport:
     def severity_of(self, found: CheckedFile | Finding) -> Severity | None:
         """Return the severity of a finding, or the worst severity in a file; ``None`` for a file without findings.
 
-        `FINDING_KINDS` defines the severities, but in this report a finding is ``"bad"`` if and only if its kind is in
-        ``bad_kinds``.
+        A finding whose kind is in ``bad_kinds`` is ``"bad"``. The severity of other findings is the one in
+        `FINDING_KINDS`, with ``"look"`` in place of ``"bad"``.
 
         Example:
             >>> from mediatensor.datasets import Finding, check_dataset
@@ -119,9 +120,9 @@ class DatasetReport:
 
     @property
     def good_episodes(self) -> list[int]:
-        """Episodes of a LeRobot dataset without a bad finding, for ``LeRobotClips(folder, episodes=...)``.
+        """The episodes of a LeRobot dataset that have no bad finding, for ``LeRobotClips(folder, episodes=...)``.
 
-        If several episodes share a video, only episodes with damage or missing frames are bad.
+        If several episodes share a video, damage or missing frames count only against the episodes in which they are.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -139,7 +140,7 @@ class DatasetReport:
         return sorted(known - bad)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of files with findings of each kind, starting with the most frequent kind.
+        """Return for each kind of finding the number of files that have it. The most frequent kind comes first.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -150,7 +151,9 @@ class DatasetReport:
         return dict(sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def with_severity(self, severity: Severity | None) -> list[tuple[int, CheckedFile]]:
-        """Return (row number, file) for each file whose worst finding has this severity; ``None`` for no findings.
+        """Return (row number, file) for each file whose worst finding has this severity.
+
+        ``None`` selects the files without findings.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -161,7 +164,7 @@ class DatasetReport:
         return [(number, file) for number, file in enumerate(self.files) if self.severity_of(file) == severity]
 
     def to_text(self) -> str:
-        """Return the report as text: first the bad files, then files that need a look.
+        """Return the report as text. It lists first the bad files, and then the files that a person should look at.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -189,7 +192,7 @@ class DatasetReport:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as dicts, lists, text and numbers, for ``json.dump``.
+        """Return the report as dicts, lists, text and numbers, so that ``json.dump`` can write it.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -232,13 +235,13 @@ class DatasetReport:
         """Write a manifest of the rows that are not bad. The files of the dataset are not changed.
 
         The manifest has the column ``path``, the columns of the source, and, if rows have them, ``label``,
-        ``start_seconds`` and ``end_seconds``. If the source has another column ``path`` or ``label``, besides
-        ``media_column`` and ``label_column``, it becomes ``other_path`` or ``other_label``. Paths of files and of
-        captions are absolute.
+        ``start_seconds`` and ``end_seconds``. If you gave `check_dataset` a ``media_column`` or ``label_column``, and
+        the source also has a column ``path`` or ``label``, that column is renamed to ``other_path`` or ``other_label``.
+        Paths of files and of captions are absolute.
 
-        A file in a tar shard or a Parquet column is named by its place there, in columns that `as_items` reads. Labels
-        that are classes stay numbers. For a sample of a tar shard with subtitles, the column ``captions`` has the text
-        of its first subtitle file, preferably one without a language.
+        For a file in a tar shard or a Parquet column, ``path`` is the shard or the Parquet file, and further columns
+        tell `as_items` where the file is in it. Class labels are written as numbers. If a sample of a tar shard has
+        subtitle files, the column ``captions`` has the text of the first one, preferably one without a language.
 
         Args:
             path: Output file, ``.csv`` or ``.jsonl``.
@@ -247,8 +250,9 @@ class DatasetReport:
             Number of rows in the manifest.
 
         Raises:
-            InvalidArgumentError: if the path has another extension or is one of the checked files, no row is left, a
-                row is bytes in memory, or a subtitle file in a shard is too large or not UTF-8 text.
+            InvalidArgumentError: if the path has another extension or is one of the checked files; if all rows are bad;
+                if a row is bytes in memory, which has no path; or if a subtitle file in a shard is too large or not
+                UTF-8 text.
             ReadError: if a subtitle file in a shard cannot be read.
             WriteError: if the manifest cannot be written.
 
@@ -336,7 +340,11 @@ def _episode_spans(item: Item) -> dict[int, tuple[float, float]]:
 
 
 def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> list[int]:
-    """Return the episodes of a video in which a finding lies; all episodes of the video if the finding has no time."""
+    """Return the episodes of a video to which a finding applies.
+
+    A finding without a time applies to all episodes of the video. If it is about missing frames, it applies to none,
+    because comparing with the tables shows which episodes lack frames.
+    """
     start, stop = finding.start_seconds, finding.end_seconds
     if start is None:
         return [] if finding.kind in _SEEN_IN_TABLES else list(spans)
@@ -347,7 +355,7 @@ def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> 
 
 
 def _make_printable(text: str) -> str:
-    """Return text on one line without control characters: a file name must not send commands to a terminal."""
+    """Return text on one line without control characters, because a file name could contain terminal commands."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 

@@ -1,1 +1,1 @@
-"""Rows of a dataset, and how a row becomes a sample. Nothing here depends on how rows are batched."""
+"""The rows of a dataset: which file each row reads, and how it becomes a sample. Batches are made elsewhere."""

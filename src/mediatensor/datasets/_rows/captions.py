@@ -1,4 +1,4 @@
-"""Captions: find the captions of a file, and select the captions of a clip."""
+"""Captions: find the captions that belong to a file, and select the captions of a clip."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ _FIELD_NAMES = {
 
 
 class FileCaption(NamedTuple):
-    """A caption with times on the clock of its file; ``geometry`` is the box of a text that was read in the frames."""
+    """A caption with its start and end on the clock of its file.
+
+    ``geometry`` is the box of the text, if the caption was read in the frames by OCR.
+    """
 
     text: str
     start_seconds: float
@@ -70,24 +73,24 @@ class FileCaption(NamedTuple):
 
 @dataclass(frozen=True)
 class ClipCaption:
-    """A caption cut to the time range of a clip; an element of ``Sample.captions`` of `VideoAudioClips`.
+    """A caption, cut to the time range of a clip. ``Sample.captions`` of `VideoAudioClips` consists of these objects.
 
     Attributes:
         text: The whole text, even if the clip contains only part of the caption.
         start_seconds: Start of the caption or of the clip, whichever is later, on the clock of the file, like
             ``pts_seconds`` of frames and samples.
         end_seconds: End of the caption or of the clip, whichever is earlier.
-        first_frame: Index in the clip of the first frame that begins at or after the start of the caption. If no frame
-            begins during the caption, the index of the frame shown at its start.
-        last_frame: Index in the clip of the last frame that begins before the end of the caption, but not less than
+        first_frame: Index in the clip of the first frame that begins during the caption. If no frame does, the index of
+            the frame that is shown when the caption starts.
+        last_frame: Index in the clip of the last frame that begins during the caption. If no frame does, it equals
             ``first_frame``.
         start_sample: Index in the clip of the caption's first audio sample; the audio of the caption is ``data[:,
             start_sample:stop_sample]``.
         stop_sample: One past the index of the caption's last audio sample.
         is_cut: Whether the caption begins before the clip or ends after it.
         speaker: The speaker, if the captions name one.
-        geometry: Box ((xmin, ymin), (xmax, ymax)) of a text that was read in the frames, relative to the upright frame;
-            ``None`` for captions from other sources.
+        geometry: Box ((xmin, ymin), (xmax, ymax)) of the text, if it was read in the frames by OCR. Coordinates are
+            from 0 to 1, relative to the size of the upright frame. ``None`` for captions from other sources.
         token_ids: Token ids of the text; ``None`` without a tokenizer.
 
     Example:
@@ -121,11 +124,11 @@ class CaptionTrack:
     def of_clip(
         self, pts_seconds: Tensor, clip: AudioSamples, sound: Sound | None, end_seconds: float | None
     ) -> tuple[ClipCaption, ...]:
-        """Return the captions of a clip whose frames have the times (T,), cut to the time range of the clip.
+        """Return the captions of a clip, cut to the time range of the clip.
 
-        ``clip`` is the audio before transforms, which has the duration of the frames. ``start_sample`` and
-        ``stop_sample`` count samples of ``sound``, the audio after transforms. Frames and samples after ``end_seconds``
-        are padding.
+        ``pts_seconds`` are the times of the clip's frames, (T,). ``clip`` is the audio before transforms, which has the
+        duration of the frames. ``sound`` is the audio after transforms; ``start_sample`` and ``stop_sample`` of a
+        caption count its samples. Frames and samples after ``end_seconds`` are padding.
         """
         sound = clip if sound is None else sound
         begin, length = clip.pts_seconds, sound.data.shape[-1]
@@ -152,7 +155,9 @@ class CaptionTrack:
 
 
 def _begin_times(times: Any) -> Any:
-    """Return the start times of frames. Repetitions of the last frame, which pad a clip, get successive times.
+    """Return the start times of a clip's frames.
+
+    If the last frame is repeated as padding, each repetition gets a later time.
 
     >>> _begin_times(np.array([0.0, 0.5, 1.0, 1.0, 1.0])).tolist()
     [0.0, 0.5, 1.0, 1.5, 2.0]
@@ -166,7 +171,9 @@ def _begin_times(times: Any) -> Any:
 
 
 def _frames_between(times: Any, start: float, end: float) -> tuple[int, int]:
-    """Return the first and the last frame that begin in [start, end); if none does, the frame at ``start``, twice.
+    """Return the indices of the first and the last frame that begin in [start, end).
+
+    If no frame begins there, both are the index of the frame that is shown at ``start``.
 
     >>> _frames_between(np.array([0.0, 0.1, 0.2, 0.3]), 0.1, 0.3), _frames_between(np.array([0.0, 0.1]), 0.04, 0.06)
     ((1, 2), (0, 0))
@@ -225,7 +232,9 @@ def _languages(captions_language: str | Sequence[str] | None) -> list[str]:
 def find_captions(
     item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None = None
 ) -> tuple[FileCaption, ...]:
-    """Return the captions of a file, in the order of their source, without blank captions and those of no duration.
+    """Find the captions of a file, and return them in the order of their source.
+
+    Captions without text, and captions whose duration is not positive, are left out.
 
     Raises:
         StreamError: if there are no captions in the place that ``captions`` names.
@@ -302,7 +311,9 @@ def _add_languages(reason: str, languages: Sequence[str]) -> str:
 
 
 def _choose_by_language(choices: Sequence[tuple[Any, str]], languages: Sequence[str]) -> Any:
-    """Return the first choice in the most preferred language, else a choice without a language, else ``None``.
+    """Return the first of the (value, language) pairs that is in the most preferred language possible.
+
+    If none is in a preferred language, return the first value without a language, or ``None`` if there is none.
 
     >>> _choose_by_language([("a", "de"), ("b", "en-GB"), ("c", "")], ["fr", "en"])
     'b'
@@ -341,7 +352,10 @@ def _read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
 
 
 def _read_subtitles(source: Any, item: Item) -> tuple[FileCaption, ...]:
-    """Return the captions of a subtitle file. Times from the start of the video become times on the video's clock."""
+    """Read the captions in a subtitle file.
+
+    A subtitle file counts times from the start of the video. The result has times on the clock of the video.
+    """
     if isinstance(source, str) and url_scheme(source) is None:
         source = Path(source)
     if _is_blank(source):
@@ -352,14 +366,18 @@ def _read_subtitles(source: Any, item: Item) -> tuple[FileCaption, ...]:
 
 
 def _is_blank(source: Any) -> bool:
-    """Return whether a subtitle file is blank; FFmpeg does not recognise a blank file as subtitles."""
+    """Return whether a subtitle file is blank. FFmpeg would not recognise a blank file as subtitles."""
     if isinstance(source, Path) and source.is_file() and source.stat().st_size <= _MAX_BLANK_BYTES:
         source = source.read_bytes()
     return isinstance(source, bytes) and not source.removeprefix(codecs.BOM_UTF8).strip()
 
 
 def _begin_of_clock(item: Item) -> float:
-    """Return the time of the first frame or sample if the format allows any start time; 0 for other formats."""
+    """Return the time on the clock of a video at which its subtitles count as time 0.
+
+    In MPEG formats, the clock can start at any time, so this is the time of the first frame or audio sample. In other
+    formats, it is 0.
+    """
     if isinstance(item.source, str | os.PathLike):
         extension = os.path.splitext(item.source)[1]
         if str(extension).lower() not in _MPEG_EXTENSIONS:
@@ -407,7 +425,7 @@ def _as_series(given: Any) -> Iterable[Any]:
 
 
 def _check_captions(series: Iterable[Any], begin_seconds: float) -> tuple[FileCaption, ...]:
-    """Return the captions that have text and a duration. ``begin_seconds`` is added to their times."""
+    """Return the captions that have text and a positive duration, with ``begin_seconds`` added to their times."""
     captions = []
     for one in series:
         text, start, end = (_value(one, name) for name in ("text", "start_seconds", "end_seconds"))

@@ -1,4 +1,4 @@
-"""Steps from an open file to a sample, for the recipes of video and audio: samplers, segments, transforms."""
+"""Steps from an open file to a sample of video or audio: call the sampler, limit it to a segment, apply transforms."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ _TRANSFORMS_WITHOUT_DRAWS = (CenterCrop, LogMelSpectrogram, Normalize, Pad, Resi
 
 
 def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) -> Callable[[Any], FrameBatch]:
-    """Return the default sampler of frames. Check its arguments now: later, each file would raise the error."""
+    """Return the default sampler of `VideoClips`, which takes one clip at random frame indices.
+
+    Invalid arguments raise an error here, when the dataset is made, and not only when a file is read.
+    """
     return partial(
         clips_at_random_indices,
         num_frames_per_clip=check_clip_length(num_frames_per_clip),
@@ -79,14 +82,17 @@ def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transfor
 
 
 def call_sampler(sampler: Callable[[Any], Any], decoder: Any) -> Any:
-    """Return the clips of a sampler. A user's own function draws from the global random generators."""
+    """Call a sampler, and return its clips.
+
+    If it is a user's own function, seed the global random generators first, because it draws from them.
+    """
     function, _, _ = unwrap_partial(sampler)
     with nullcontext() if function in _WHOLE_FILE_SAMPLERS else random_for(function):
         return sampler(decoder)
 
 
 def position_of(sampler: Callable[[Any], Any], decoder: Any, part: int) -> float:
-    """Return where in the file a sampler will start to read; ``part`` if unknown."""
+    """Return the position in the file at which a sampler will start to read, or ``part`` if the position is unknown."""
     with random_for(unwrap_partial(sampler)[0]):
         position = first_position(sampler, decoder)
     return float(part) if position is None else position
@@ -96,10 +102,10 @@ def position_of(sampler: Callable[[Any], Any], decoder: Any, part: int) -> float
 
 
 def ready_for_rows(opened: V, decoder_options: Mapping[str, Any]) -> V:
-    """Make the index of a newly opened decoder, and set its error policy.
+    """Prepare a newly opened decoder for reading rows: make its index, and set its error policy.
 
-    Damaged frames are errors of the row, unless the user's options have ``on_error``. If the video has no frames, close
-    the decoder and raise the error.
+    Unless the user's ``decoder_options`` have ``on_error``, damaged frames raise an error, which makes the row
+    unreadable. If the video has no frames, the decoder is closed and the error raised.
     """
     video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
     try:
@@ -121,12 +127,18 @@ def redraw_transforms(video: VideoDecoder, decoder_options: Mapping[str, Any]) -
 
 
 def random_of_transform(transform: Any) -> AbstractContextManager[None]:
-    """Return a context in which to call a transform. If the transform may be random, it seeds the global generators."""
+    """Return a context in which to call a transform.
+
+    If the transform may draw random numbers, the context seeds the global random generators with the row's seed.
+    """
     return global_random() if _may_draw(transform) else nullcontext()
 
 
 def _may_draw(transform: Any) -> bool:
-    """Return whether a transform or any of its parts may be random; True for all transforms of other libraries."""
+    """Return whether a transform, or any part of it, may draw random numbers.
+
+    Transforms that are not known to be deterministic count as random.
+    """
     if transform is None or type(transform) in _TRANSFORMS_WITHOUT_DRAWS:
         return False
     if type(transform) in (list, tuple, nn.Sequential):
@@ -135,7 +147,10 @@ def _may_draw(transform: Any) -> bool:
 
 
 def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: FrameBatch) -> FrameBatch:
-    """Return frames after a user's transform. A tensor from the transform replaces the data of the frames."""
+    """Apply a user's transform to the frames of a sample.
+
+    If the transform returns a tensor, it replaces ``data`` of the frames, and their times stay.
+    """
     if transform is None:
         return frames
     with stages.TRANSFORM, random_of_transform(transform):
@@ -156,10 +171,11 @@ def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: Frame
 def sound_fields(
     transform: Callable[[Any], Any] | None, sound: Sound, num_valid_samples: int | None = None
 ) -> dict[str, Any]:
-    """Return the `Sample` fields for audio, after a user's transform.
+    """Apply a user's transform to the audio of a sample, and return the fields of `Sample` that hold the result.
 
-    The transform returns audio, or a tensor of the same shape that replaces the samples, or features, which are a
-    tensor of another shape. Without ``num_valid_samples``, all samples of a single clip are valid.
+    The transform can return audio, a tensor of the same shape, which replaces the samples, or a tensor of another
+    shape, which counts as features. ``num_valid_samples`` is the number of samples before padding. ``None`` means that
+    nothing is padded.
     """
     result: Any = sound
     if transform is not None:
@@ -183,7 +199,10 @@ def sound_fields(
 
 
 def _num_valid_after(before: Sound, num_valid_samples: int | None, after: Sound) -> int | None:
-    """Return the number of valid samples after a transform, which may have changed sample rate or length."""
+    """Return the number of samples before padding in audio that was transformed.
+
+    A transform can change the sample rate or the length.
+    """
     if num_valid_samples is None or isinstance(after, AudioSamplesBatch):
         return None
     num_valid = math.ceil(num_valid_samples * after.sample_rate / before.sample_rate)
@@ -194,7 +213,10 @@ def _num_valid_after(before: Sound, num_valid_samples: int | None, after: Sound)
 
 
 def without_clip_dimension(clips: Any, *, keep: bool) -> FrameBatch:
-    """Return the only clip of a sampler as frames (T, C, H, W); with ``keep``, return all clips unchanged."""
+    """Return the single clip in the result of a sampler, as frames (T, C, H, W).
+
+    With ``keep``, return the result unchanged; it can then have several clips.
+    """
     if not isinstance(clips, FrameBatch):
         raise InvalidArgumentError(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
     if keep or clips.data.ndim != 5:
@@ -211,7 +233,7 @@ def check_is_one(num_clips: int) -> None:
 
 
 def effective_fps(frames: FrameBatch) -> float:
-    """Return the frames per second of a sampled clip, not counting repeated frames at its end.
+    """Return the frames per second of a clip. Repetitions of the last frame, which pad the clip, do not count.
 
     >>> import torch
     >>> effective_fps(FrameBatch(torch.zeros(4, 3, 1, 1), torch.tensor([0.0, 0.5, 1.0, 1.0]), torch.full((4,), 0.1)))
@@ -243,7 +265,10 @@ def segment_of(decoder: Any, item: Item) -> Any:
 
 
 def _span(item: Item, begin: float, end: float | None) -> _Span:
-    """Return the item's segment of a stream that lasts from ``begin`` to ``end``; raise OutOfRangeError if empty."""
+    """Return (start, end) of an item's segment in seconds, limited to a stream that lasts from ``begin`` to ``end``.
+
+    If the segment is empty, raise OutOfRangeError.
+    """
     start = begin if item.start_seconds is None else max(begin, item.start_seconds)
     stop = min(math.inf if end is None else end, math.inf if item.end_seconds is None else item.end_seconds)
     if not start < stop:
@@ -264,11 +289,12 @@ class _Segment(Generic[D]):
 
 
 class VideoSegment(_Segment[VideoDecoder]):
-    """A segment of a video: the frames that begin in [start, end), with indices from 0.
+    """A segment of a video that samplers can use like a decoder. It has the frames that begin in [start, end).
 
-    Bounds are often rounded to milliseconds. So that no frame of a neighbouring shot is included, a frame that begins
-    up to half a millisecond before a bound counts as after it. If no frame begins in the segment, the segment consists
-    of the frame shown at its start.
+    Frame indices start at 0 in the segment, while times are those of the whole video. The bounds of a segment are often
+    rounded to milliseconds. To keep out a frame of a neighbouring shot, a frame that begins up to half a millisecond
+    before a bound counts as beginning after it. If no frame begins in the segment, it consists of the frame that is
+    shown at its start.
     """
 
     def __init__(self, decoder: VideoDecoder, item: Item) -> None:

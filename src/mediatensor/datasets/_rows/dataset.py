@@ -1,4 +1,4 @@
-"""`MediaDataset`: a dataset that reads its rows from files with a recipe."""
+"""`MediaDataset`: a dataset that uses a recipe to read its rows from files."""
 
 from __future__ import annotations
 
@@ -32,30 +32,34 @@ _READING_METHODS = frozenset(("_next_data", "__init__"))
 
 
 class RowKey(NamedTuple):
-    """A row of an epoch, as `RowBatches` requests it from a dataset."""
+    """A row number, and the epoch in which to read the row. `RowBatches` requests rows from a dataset by this key."""
 
     row: int
     epoch: int
 
 
 class MediaDataset(Dataset[Sample | Skipped]):
-    """A dataset that reads rows from files. A row depends only on the arguments, the epoch and the row's index.
+    """A dataset that reads rows from files.
+
+    The sample of a row depends only on the arguments, the epoch and the row's index.
 
     This is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `VideoTextClips`, `LeRobotClips`,
     `DocumentPages` and `WordCrops`. For other kinds of data, use it with your own `Recipe`.
 
     Args:
         items: The files. A file may have several rows.
-        recipe: Makes a sample from a file.
+        recipe: A `Recipe`, which opens a file and makes samples from it.
         rows_per_file: Number of rows of each file in an epoch: one number for all files, or a number for each file.
-        seed: Seed of all random numbers. Those of a row also depend on the epoch and the row's index. ``None`` means 0,
-            except in torch's own ``DataLoader``. There, each row draws its seed from torch's generator, so clips and
-            crops change with every epoch, and ``torch.manual_seed`` makes them repeatable. With a seed, or after
-            `set_epoch`, rows in torch's loader stay the same until `set_epoch` is called again.
+        seed: Seed of all random numbers. The random numbers of a row also depend on the epoch and the row's index.
+            ``None`` means 0, except if torch's own ``DataLoader`` reads the rows. Then each row draws its seed from
+            torch's generator, so that clips and crops change with every epoch, and ``torch.manual_seed`` makes them
+            repeatable. With a seed, or after `set_epoch`, the rows in torch's loader stay the same until `set_epoch` is
+            called again.
         on_error: What to do with an unreadable row: ``"raise"`` raises the error; ``"skip"`` leaves the row out;
-            ``"replace"`` reads a row of another file instead. ``seed``, the epoch and the index of the unreadable row
-            determine which one.
-        max_consecutive_failures: With ``"skip"`` and ``"replace"``, how many consecutive files may fail in one worker.
+            ``"replace"`` reads a row of another file instead. The choice of this row depends only on ``seed``, the
+            epoch and the index of the unreadable row.
+        max_consecutive_failures: With ``"skip"`` and ``"replace"``, how many files may fail in a row in one worker
+            before `TooManyFailuresError` is raised.
         max_open_files: Maximum number of files that a worker keeps open.
 
     Raises:
@@ -108,13 +112,14 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of rows that are requested by index only, without an epoch."""
+        """The epoch of rows that are requested by index. Rows that are requested by `RowKey` have their own epoch."""
         return max(0, int(self._epoch))
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of rows that are requested by index only, also in running workers.
+        """Set the epoch of rows that are requested by their index, in this process and in running workers.
 
-        `DataLoader` does not need this method, because it requests rows with their epoch.
+        You need this method only with torch's own ``DataLoader``. mediatensor's `DataLoader` requests rows by index and
+        epoch.
 
         Example:
             >>> from mediatensor.datasets import VideoClips
@@ -130,20 +135,24 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     @property
     def file_of_row(self) -> NDArray[np.int64]:
-        """File number of each row, int64 (rows,)."""
+        """Index in ``items`` of the file that each row is read from, int64 (rows,)."""
         return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
 
     def _file_order(self) -> FileOrder | None:
-        """Return the order of the file names, for the state of a loader; ``None`` if not all names are known."""
+        """Return a summary of the file names and their order, which is stored in the state of a loader.
+
+        Return ``None`` if some names are not known.
+        """
         if not self._known_file_order:
             self._known_file_order.append(file_order_of(self.items))
         return self._known_file_order[0]
 
     @property
     def class_names(self) -> list[str]:
-        """Class names by label number: the ``classes`` that were given, or else the class names of the source.
+        """Class names in the order of their label numbers: ``classes`` if given, otherwise the names in the source.
 
-        Without ``classes``, this reads all rows of a lazy source. A number without rows has the name ``""``.
+        Without ``classes``, this reads all rows of a source whose rows are read on request. A label number that no row
+        has gets the name ``""``.
         """
         if self._classes is not None:
             return list(self._classes)
@@ -153,10 +162,10 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return [names.get(label, "") for label in range(max(names, default=-1) + 1)]
 
     def spec(self, row: SupportsIndex, epoch: int | None = None) -> RowSpec:
-        """Return the specification of a row, which is everything that its sample depends on.
+        """Return a `RowSpec`, which holds everything that the sample of a row depends on.
 
         Args:
-            row: Index of the row, from -len to len - 1.
+            row: Index of the row, from ``-len(dataset)`` to ``len(dataset) - 1``.
             epoch: Epoch of the row; by default the attribute `epoch`.
 
         Raises:
@@ -182,7 +191,10 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return RowSpec(self.items[file], part, self.recipe, self.seed, self.epoch if epoch is None else epoch, index)
 
     def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
-        """Return the row of another file that replaces ``spec`` at this attempt, from 1."""
+        """Return a row of another file to read instead of ``spec``, which failed.
+
+        ``attempt`` is 1 for the first replacement. If that fails as well, it is 2, and so on.
+        """
         start, stop = spec.row - spec.part, int(self._row_ends[self._row_ends > spec.row][0])
         others = len(self) - (stop - start)
         drawn = derived_seed(self.seed, spec.epoch, spec.row, attempt, "other") % (others or len(self))
@@ -190,11 +202,14 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return dataclasses.replace(other, row=spec.row, attempt=attempt, seed=spec.seed)
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> Sample | Skipped:
-        """Read one sample; with ``on_error="skip"``, a `Skipped` for an unreadable row."""
+        """Read the sample of a row. With ``on_error="skip"``, an unreadable row gives a `Skipped`."""
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[Sample | Skipped]:
-        """Read several samples. Samples of one file are read together, ordered by position in the file."""
+        """Read the samples of several rows.
+
+        Rows of the same file are read together, in the order of their position in the file.
+        """
         started = time.monotonic()
         with collect_stages() as stage_seconds:
             samples = self._reader.read_all(self._specs_of(rows), self._substitute)
@@ -205,7 +220,10 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return samples
 
     def _read_another(self, row: RowKey) -> Sample | ColumnDict:
-        """Return a row of another file, always the same one, to take the place of a row that was left out."""
+        """Return the sample of a row of another file, to use instead of a row that was left out.
+
+        For the same ``row``, it is always the same sample.
+        """
         return self._reader.read_another(self.spec(row.row, row.epoch), self._substitute)
 
     def _specs_of(self, rows: Sequence[SupportsIndex | RowKey]) -> list[RowSpec]:
@@ -232,14 +250,17 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
 
 class ColumnDataset(MediaDataset):
-    """A dataset whose rows are dicts of the columns in ``Sample.extra``. Loaders batch such rows into dicts as well."""
+    """A dataset whose rows are dicts of columns, which the recipe puts into ``Sample.extra``.
+
+    A loader makes a batch of such rows into a dict as well.
+    """
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> ColumnDict | Skipped:  # type: ignore[override]
-        """Read one row; with ``on_error="skip"``, a `Skipped` for an unreadable row."""
+        """Read a row. With ``on_error="skip"``, an unreadable row gives a `Skipped`."""
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[ColumnDict | Skipped]:  # type: ignore[override]
-        """Read several rows. Rows of one file are read together, ordered by position in the file."""
+        """Read several rows. Rows of the same file are read together, in the order of their position in the file."""
         return [_columns_of(sample) if isinstance(sample, Sample) else sample for sample in super().__getitems__(rows)]
 
     def _read_another(self, row: RowKey) -> ColumnDict:
@@ -252,7 +273,10 @@ def _columns_of(sample: Sample) -> ColumnDict:
 
 
 def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> None:
-    """Raise TypeError for options that `MediaDataset` does not have, as Python does for unknown arguments."""
+    """Raise TypeError if ``options`` has a name that is not an argument of `MediaDataset`.
+
+    Python does the same for unknown arguments of a function.
+    """
     accepted = ("seed", "on_error", "max_consecutive_failures", "max_open_files")
     for name in options:
         if name not in accepted:
@@ -275,7 +299,10 @@ def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.
 
 
 def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
-    """Return the rank and the number of ranks: the given ones, else those of torch.distributed, else 0 and 1."""
+    """Return the rank of this process and the number of ranks.
+
+    If they are ``None``, they are taken from torch.distributed. If that is not in use, they are 0 and 1.
+    """
     if (rank is None) != (num_ranks is None):
         raise InvalidArgumentError(f"Give both rank and num_ranks, or none (got {rank!r} and {num_ranks!r}).")
     if rank is None or num_ranks is None:
@@ -294,7 +321,7 @@ def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
 
 
 def is_asked_by_loader() -> bool:
-    """Return whether a ``DataLoader`` is the caller, in one of its workers or from its iterator in this process."""
+    """Return whether a torch ``DataLoader`` called this code, in one of its workers or in this process."""
     if get_worker_info() is not None:
         return True
     frame: FrameType | None = sys._getframe(1)

@@ -1,4 +1,4 @@
-"""`Recipe`: makes samples from files, one class for each kind of dataset. `RowReader`: reads under the error policy."""
+"""How rows are read. `Recipe` makes samples from files; `RowReader` reads rows and handles rows that fail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OnError = Literal["raise", "skip", "replace"]
 
 
 class LeftOut(StreamError):
-    """Raised by a recipe for a row that must be left out, whatever ``on_error`` is."""
+    """Raised by a recipe for a row that must be skipped, even if ``on_error`` is ``"raise"`` or ``"replace"``."""
 
     def __init__(self, reason: StreamError) -> None:
         super().__init__(str(reason))
@@ -43,7 +43,9 @@ class Opened(Protocol):
 
 
 class Recipe(ABC):
-    """Makes samples from files. A recipe is picklable and has no state: a sample depends only on the arguments.
+    """Makes samples from files. Each kind of dataset has its own recipe.
+
+    A recipe must be picklable and have no state: a sample may depend only on the arguments of `read`.
 
     Example:
         >>> from dataclasses import dataclass
@@ -67,14 +69,14 @@ class Recipe(ABC):
 
     @abstractmethod
     def open(self, item: Item) -> Opened:
-        """Open the file. It stays open, so that further samples can be read from it."""
+        """Open a file. The dataset keeps it open, so that it can read further samples from it."""
 
     @abstractmethod
     def read(self, opened: Any, item: Item, part: int) -> Sample:
         """Read one sample of a file.
 
-        Draw random numbers from the global generators, which are seeded for each row. A method decorated with
-        `uses_row_random` uses the generator of the row instead.
+        Draw random numbers from the global generators, which are seeded for each row. If the method is decorated with
+        `uses_row_random`, it must draw from the generator of the row instead.
 
         Args:
             opened: The result of `open`.
@@ -83,7 +85,9 @@ class Recipe(ABC):
         """
 
     def position(self, opened: Any, item: Item, part: int) -> float:
-        """Return where in the file `read` will start, on any ascending scale.
+        """Return the position in the file at which `read` will start.
+
+        Any scale will do, such as seconds or frame numbers, if later positions have greater numbers.
 
         This method must draw the same random numbers as `read`. Rows of one file that are requested together are read
         in the order of these positions.
@@ -92,7 +96,7 @@ class Recipe(ABC):
 
 
 def derived_seed(*parts: int | str) -> int:
-    """Return a 63-bit integer that depends on all parts. Similar parts give unrelated integers."""
+    """Return an integer from 0 to 2**63 - 1 that depends on all ``parts``. Similar parts give unrelated integers."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
@@ -102,7 +106,10 @@ def checked_epoch(epoch: int) -> int:
 
 
 class OpenFiles(Closing):
-    """Keeps up to ``max_open`` files open between reads. Only one thread at a time can borrow a file."""
+    """Keeps up to ``max_open`` files open, so that the next row can be read without opening its file again.
+
+    If two threads need the same file at the same time, each of them gets its own open file.
+    """
 
     def __init__(self, max_open: int) -> None:
         self._max_open = max_open
@@ -111,7 +118,10 @@ class OpenFiles(Closing):
 
     @contextmanager
     def borrow(self, item: Item, recipe: Recipe) -> Iterator[Opened]:
-        """Lend an open file for a ``with`` block. If the block raises an exception, close the file."""
+        """Provide an open file for a ``with`` block, and keep it open afterwards.
+
+        The file is opened if necessary. If the block raises an exception, the file is closed.
+        """
         with self._lock:
             _, opened = self._idle.pop(_file_key(item), (None, None))
         if opened is None:
@@ -154,7 +164,7 @@ class OpenFiles(Closing):
 
 
 def _file_key(item: Item) -> Hashable:
-    """Return the key of a file, which is unique while the file is open."""
+    """Return a key that identifies the file of an item as long as the file is open."""
     if isinstance(item.source, str | os.PathLike):
         return os.fspath(item.source)
     # The open file keeps its item, so no other bytes object can get the same id meanwhile.
@@ -163,7 +173,7 @@ def _file_key(item: Item) -> Hashable:
 
 @dataclass(frozen=True)
 class RowSpec:
-    """Everything that a sample depends on. Loading it gives bit-identical results in any process at any time.
+    """Everything that the sample of a row depends on. `load` returns a bit-identical sample in any process at any time.
 
     Attributes:
         item: The file.
@@ -172,7 +182,8 @@ class RowSpec:
         seed: The seed of the dataset.
         epoch: The epoch.
         row: Index of the row in the dataset.
-        attempt: 0 for the row itself. If the row failed, 1 for its replacement; if that failed as well, 2, and so on.
+        attempt: 0 for the row itself. If the row could not be read, its replacement has 1. If that could not be read
+            either, the next one has 2, and so on.
 
     Example:
         >>> import pickle
@@ -192,14 +203,15 @@ class RowSpec:
 
     @property
     def random_seed(self) -> int:
-        """Seed for all random numbers of the row."""
+        """The seed of all random numbers that are drawn while the row is read."""
         return derived_seed(self.seed, self.epoch, self.row, self.attempt)
 
     def load(self, files: OpenFiles | None = None) -> Sample:
         """Read the sample.
 
         Args:
-            files: Keeps the file open for later calls; by default, the file is closed again.
+            files: Takes the open file, and keeps it open for later calls. By default, the file is opened and closed
+                again.
 
         Raises:
             MediaTensorError: if the file cannot be read.
@@ -230,7 +242,7 @@ class RowSpec:
         )
 
     def position(self, files: OpenFiles) -> float:
-        """Return where in the file reading will start, on any ascending scale."""
+        """Return where in the file the recipe will start to read; see `Recipe.position`."""
         recipe = self.recipe
         if type(recipe).position is Recipe.position:
             return float(self.part)  # the file need not be opened
@@ -248,7 +260,10 @@ Substitute = Callable[[RowSpec, int], RowSpec]
 
 
 class RowReader:
-    """Reads rows, and applies the error policy to rows that fail. ``files`` stay open from one row to the next."""
+    """Reads rows, and handles rows that cannot be read according to ``on_error``.
+
+    ``files`` keeps their files open from one row to the next.
+    """
 
     def __init__(self, on_error: OnError, max_consecutive_failures: int, files: OpenFiles) -> None:
         if on_error not in ("raise", "skip", "replace"):
@@ -260,11 +275,15 @@ class RowReader:
         self._last_failing: Hashable = None
 
     def read(self, spec: RowSpec, substitute: Substitute | None = None) -> Sample | Skipped:
-        """Return the sample of a row. With ``on_error="replace"``, ``substitute`` returns the row to read instead.
+        """Return the sample of a row.
+
+        With ``on_error="replace"``, ``substitute`` returns the row to read instead of a row that failed. With
+        ``"skip"``, an unreadable row gives a `Skipped`.
 
         Raises:
             MediaTensorError, OSError: if the file cannot be read and ``on_error`` is ``"raise"``.
-            DeviceError: whatever ``on_error`` is, if the files need a CUDA device and this process was forked.
+            DeviceError: if the files need a CUDA device and this process was forked. It is raised even if ``on_error``
+                is not ``"raise"``.
             TooManyFailuresError: if too many consecutive files failed.
         """
         failures: list[Failure] = []
@@ -294,7 +313,10 @@ class RowReader:
             trying = substitute(spec, len(failures))
 
     def read_another(self, spec: RowSpec, substitute: Substitute) -> Sample:
-        """Return a row of another file in place of ``spec``, which was left out; raise errors like `read`."""
+        """Return the sample of a row of another file, to use instead of the row of ``spec``, which was left out.
+
+        ``substitute`` chooses the row. Errors are raised as in `read`.
+        """
         # Count separately: these failures must neither add to nor reset the consecutive failures of `read`.
         counter = RowReader("raise", self._limit, self.files)
         for attempt in itertools.count(1):
@@ -308,9 +330,9 @@ class RowReader:
         raise AssertionError  # count() is infinite
 
     def read_all(self, specs: Sequence[RowSpec], substitute: Substitute | None = None) -> list[Sample | Skipped]:
-        """Return the samples of several rows in the given order, each like a result of `read`.
+        """Return the samples of several rows, in the order of ``specs``. Each of them is as from `read`.
 
-        Rows are read file by file, and within a file in the order of their positions.
+        To read fast, the rows are read file by file, and those of one file in the order of their positions.
         """
         by_file: dict[Hashable, list[int]] = {}
         for i, spec in enumerate(specs):

@@ -1,4 +1,4 @@
-"""Data types of datasets: `Sample`, `Batch` and `ColumnDict`; and `Failure`, for a row that could not be read."""
+"""The data types of datasets: `Sample`, `Batch` and `ColumnDict`, and `Failure` for rows that could not be read."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SILENT_SPANS = "silent_spans"
 
 @dataclass(frozen=True)
 class Failure:
-    """A row that could not be read, and how the error policy handled it.
+    """A record of a row that could not be read: the reason, and whether the row was skipped or replaced.
 
     Attributes:
-        source: Name of the file.
+        source: Name of the file that could not be read.
         row: Index of the row in the dataset.
         epoch: Epoch in which the row was read.
         error: Name of the exception's type.
@@ -55,7 +55,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long it took to read some rows.
+    """When a worker read some rows, and how long each stage of reading took.
 
     Attributes:
         worker: Number of the DataLoader worker that read the rows; ``None`` if a loader without workers read them.
@@ -72,7 +72,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A placeholder for a row that was left out, which a dataset passes to the collate function.
+    """A placeholder that a dataset returns for a row that was left out. Collate functions leave it out of the batch.
 
     Example:
         >>> from pathlib import Path
@@ -92,8 +92,10 @@ class Sample:
     """One row of a dataset.
 
     Attributes:
-        frames: uint8 (T, C, H, W) with times (T,); with ``keep_clip_dimension``, (clips, T, C, H, W).
-        audio: float32 (channels, samples); with ``keep_clip_dimension``, (clips, channels, samples).
+        frames: `FrameBatch` with ``data`` uint8 (T, C, H, W) and times (T,). With ``keep_clip_dimension``, ``data`` is
+            (clips, T, C, H, W), and the times are (clips, T).
+        audio: `AudioSamples` with ``data`` float32 (channels, samples). With ``keep_clip_dimension``,
+            `AudioSamplesBatch` with (clips, channels, samples).
         features: Features that a transform made from the audio, such as (channels, mels, frames) from
             `LogMelSpectrogram`. ``audio`` is then ``None``.
         image: A page or a word as an image: uint8 (3, H, W).
@@ -103,14 +105,16 @@ class Sample:
         epoch: Epoch in which the row was read.
         frame_indices: Indices of the frames in the video, int64, in the shape of the times; ``None`` if unknown.
         effective_fps: Frames per second of the sampled clip; NaN without frames.
-        num_valid_samples: Number of samples at the start of ``audio`` that come from the file; the rest is padding.
-            ``None`` if there is no padding, or if ``audio`` has its own ``num_valid_samples``.
-        captions: A `ClipCaption` for each caption of the clip, in order of start time; with ``keep_clip_dimension``,
-            one tuple of them for each clip. ``None`` if no captions were requested.
+        num_valid_samples: Number of samples before the padding at the end of ``audio``. ``None`` if nothing is padded,
+            or if ``audio`` has its own ``num_valid_samples``.
+        captions: A tuple with a `ClipCaption` for each caption of the clip, in order of start time. With
+            ``keep_clip_dimension``, a tuple that has such a tuple for each clip. ``None`` if no captions were
+            requested.
         extra: The other columns of the file's row in the manifest, and columns that a dataset adds.
-        failures: The failures of the row that this sample replaces, and of earlier replacements.
-        timing: How long it took to read this sample and the ones that were read together with it. ``None`` for these
-            other samples.
+        failures: If this sample replaces a row that could not be read, the failure of that row, and of any replacements
+            tried before.
+        timing: Time taken to read this sample and all samples that were read together with it. Only the first of these
+            samples has the time; for the rest, it is ``None``.
 
     Example:
         >>> from mediatensor.datasets import VideoClips
@@ -137,9 +141,10 @@ class Sample:
 
     @property
     def sample_mask(self) -> Tensor | None:
-        """Mask of ``audio``, bool (samples,) or (clips, samples): false for silence in place of missing audio.
+        """Mask of the samples of ``audio``, bool (samples,) or (clips, samples).
 
-        ``None`` if the sample has no ``audio``.
+        It is true for samples from the file, and false for silence in place of missing audio. It is ``None`` if the
+        sample has no ``audio``.
         """
         if self.audio is None:
             return None
@@ -157,11 +162,11 @@ class Sample:
 
 
 class ColumnDict(dict[str, Any]):
-    """A row of named columns, or a batch of such rows: a dict with failures and reading times as attributes.
+    """A dict with the columns of a row, or of a batch of rows. Its attributes are failures and reading times.
 
     Attributes:
         failures: The failures of the rows that were skipped or replaced.
-        timings: How long it took to read the rows.
+        timings: A `Timing` for each group of rows that were read together.
 
     Example:
         >>> from mediatensor.datasets import LeRobotClips
@@ -186,13 +191,14 @@ class ColumnDict(dict[str, Any]):
 class Batch:
     """A batch of samples, made by a collate function.
 
-    Each of ``frames``, ``audio``, ``features`` and ``images`` is ``None`` if the samples do not have it. It is a list
-    if the collate function leaves different shapes as they are, like `ragged`.
+    The fields ``frames``, ``audio``, ``features`` and ``images`` are ``None`` if the samples do not have such data.
+    They are lists with one element per sample if the collate function does not stack the samples, like `ragged`.
 
     Attributes:
-        frames: uint8 (B, T, C, H, W) with times (B, T).
-        audio: float32 (B, channels, samples); ``audio.num_valid_samples`` are the lengths before padding.
-        features: (B, ...); features that a transform made from the audio, see `Sample`.
+        frames: `FrameBatch` with ``data`` uint8 (B, T, C, H, W) and times (B, T).
+        audio: `AudioSamplesBatch` with ``data`` float32 (B, channels, samples). ``audio.num_valid_samples`` has the
+            lengths before padding.
+        features: Features that a transform made from the audio, (B, ...); see `Sample`.
         images: uint8 (B, 3, H, W).
         label: int64 or float64 (B,) if all labels are numbers; otherwise a list.
         source: Names of the files.
@@ -206,12 +212,12 @@ class Batch:
         valid_sizes: (height, width) of each clip or image before padding, int64 (B, 2). ``None`` if nothing was padded.
         extra: For each column, a list with the values of all samples.
         failures: The rows that were skipped or replaced.
-        timings: How long it took to read the rows.
+        timings: A `Timing` for each group of rows that were read together.
         captions: The captions of each sample; ``None`` if no captions were requested.
         caption_ids: Token ids of the captions, int64 (B, captions, tokens), padded with 0; with ``keep_clip_dimension``
             (B, clips, captions, tokens). ``None`` if the captions have no tokens.
-        num_caption_ids: Number of tokens of each caption, int64 (B, captions) or (B, clips, captions). 0 for captions
-            that a sample lacks because other samples have more.
+        num_caption_ids: Number of tokens of each caption, int64 (B, captions) or (B, clips, captions). A sample with
+            fewer captions than others has 0 in the remaining places.
 
     Example:
         >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -245,7 +251,7 @@ class Batch:
 
     @property
     def frame_mask(self) -> Tensor | None:
-        """Mask of frames, bool (B, T), false for padding; ``None`` unless all frames are in one tensor."""
+        """Mask of frames, bool (B, T), which is false for padding; ``None`` if the frames are not in one tensor."""
         if not isinstance(self.frames, FrameBatch) or self.frames.data.ndim < 5:
             return None
         num_frames = self.frames.data.shape[-4]
@@ -253,7 +259,10 @@ class Batch:
 
     @property
     def pixel_mask(self) -> Tensor | None:
-        """Mask of pixels, bool (B, H, W), false for padding; ``None`` unless frames or images are in one tensor."""
+        """Mask of pixels, bool (B, H, W), which is false for padding.
+
+        It is ``None`` if neither the frames nor the images of the batch are in one tensor.
+        """
         pixels = self.frames.data if isinstance(self.frames, FrameBatch) else self.images
         if not isinstance(pixels, Tensor):
             return None
@@ -263,9 +272,10 @@ class Batch:
 
     @property
     def sample_mask(self) -> Tensor | None:
-        """Mask of audio samples, bool (B, samples): false for padding, and for silence in place of missing audio.
+        """Mask of audio samples, bool (B, samples).
 
-        ``None`` unless all audio is in one tensor.
+        It is false for padding, and for silence in place of missing audio. It is ``None`` if the audio of the batch is
+        not in one tensor.
         """
         if not isinstance(self.audio, AudioSamplesBatch):
             return None
@@ -284,14 +294,19 @@ class Batch:
 
     @property
     def caption_mask(self) -> Tensor | None:
-        """Mask of tokens, bool, in the shape of ``caption_ids``: true for tokens. ``None`` without ``caption_ids``."""
+        """Mask of tokens, bool, in the shape of ``caption_ids``.
+
+        It is true for tokens and false for padding. It is ``None`` if there are no ``caption_ids``.
+        """
         if self.caption_ids is None or self.num_caption_ids is None:
             return None
         places = torch.arange(self.caption_ids.shape[-1], device=self.caption_ids.device)
         return places < on_device(self.num_caption_ids, self.caption_ids.device)[..., None]
 
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
-        """Return the batch with data, labels and valid sizes on a device. Times, names and other fields do not move.
+        """Return the batch with its tensors of data, labels and captions on a device.
+
+        The sizes before padding move as well. Times, names and other fields do not.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -302,7 +317,7 @@ class Batch:
         return self._with_tensors(lambda tensors: tensors.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
-        """Return the batch in page-locked memory, for ``DataLoader(pin_memory=True)``; data on a GPU stays there."""
+        """Return the batch in page-locked memory, for ``DataLoader(pin_memory=True)``. Data on a GPU does not move."""
         return self._with_tensors(lambda one: pinned(one) if isinstance(one, Tensor) else one.pin_memory())
 
     def _with_tensors(self, change: Callable[[Any], Any]) -> Batch:
@@ -347,16 +362,20 @@ _NUM_EPOCHS_COUNTED = 2
 
 
 def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.device) -> Tensor:
-    """Return a mask, bool (count, size), that is true before position ``num_valid``; all true if that is ``None``."""
+    """Return a mask, bool (count, size). Each row is true at positions less than the row's value in ``num_valid``.
+
+    If ``num_valid`` is ``None``, the whole mask is true.
+    """
     if num_valid is None:
         return torch.ones(count, size, dtype=torch.bool, device=device)
     return torch.arange(size, device=device) < on_device(num_valid, device)[:, None]
 
 
 def _mask_of_samples(num_valid: Tensor, size: int, silent_spans: Sequence[Any], device: torch.device) -> Tensor:
-    """Return a mask, bool (count, size), that is true for samples that come from a file.
+    """Return a mask, bool (clips, size), that is true for samples that come from a file.
 
-    ``silent_spans`` has the ranges [first, last) of silence of each of the ``count`` clips; other values are ignored.
+    ``num_valid`` has the number of samples before padding of each clip. ``silent_spans`` has a list of ranges [first,
+    last) of silence for each clip; elements that are not lists or tuples are ignored.
     """
     mask = _is_before(num_valid, size, len(num_valid), device)
     for row, spans in zip(mask, silent_spans, strict=False):
@@ -370,7 +389,11 @@ def _unpack_into(kind: Callable[..., Any], packed_fields: dict[str, Any]) -> Any
 
 
 def _describe_all(owner: Sample | Batch, which: str, names: Sequence[str], more: list[str]) -> str:
-    """Return the repr of a sample or batch: fields that are not ``None``, the lines ``more``, columns and failures."""
+    """Return the repr of a sample or batch.
+
+    It lists the fields in ``names`` that are not ``None``, then the lines ``more``, the names of the columns in
+    ``extra``, and the number of failures.
+    """
     values = [(name, getattr(owner, name)) for name in names]
     lines = [f"  {name}: {_describe(value)}" for name, value in values if value is not None] + more
     lines += [f"  extra: {', '.join(owner.extra)}"] if owner.extra else []
@@ -398,7 +421,11 @@ def _describe(value: Any) -> str:
 
 @dataclass
 class _FileFailures:
-    """The failures of one file, their first reasons, and the number of rows for which it was the last file to fail."""
+    """The failures of one file: their number, and the first 20 different reasons.
+
+    ``num_rows`` counts the rows for which no file failed after this one. Rows whose replacement failed as well count
+    for the file of the last replacement.
+    """
 
     num_failures: int = 0
     num_rows: int = 0
@@ -417,7 +444,7 @@ class _FileFailures:
 
 
 class FailureReport:
-    """The files that failed, with reasons and counts, collected from the batches of all workers.
+    """A report on files that could not be read, with reasons and counts, collected from the batches of all workers.
 
     A report keeps exact counts, the most recent failures, and up to 20 reasons for each file. It does not grow with the
     number of epochs.
@@ -426,8 +453,8 @@ class FailureReport:
         max_failures: Maximum number of failures to keep.
 
     Attributes:
-        failures: The most recent failures, in the order of their batches. A failed replacement for several rows is
-            listed once for each of these rows, but the printed report counts it once.
+        failures: The most recent failures, in the order of their batches. If a row and then its replacement fail, the
+            list has both failures, but the printed report counts the row only once.
         max_failures: Maximum number of failures to keep.
 
     Raises:
@@ -452,7 +479,7 @@ class FailureReport:
         self._row_actions: Counter[str] = Counter()
 
     def add(self, failures: Iterable[Failure]) -> None:
-        """Add the failures of a batch: ``batch.failures``."""
+        """Add the failures of a batch, which are in ``batch.failures``."""
         for failure in failures:
             self.failures.append(failure)
             self._actions[failure.action] += 1
@@ -474,11 +501,11 @@ class FailureReport:
             del self._rows[next(iter(self._rows))]
 
     def __len__(self) -> int:
-        """Return the number of all failures, including discarded ones."""
+        """Return the number of all failures, including those that are too old to be kept in ``failures``."""
         return self._actions.total()
 
     def by_file(self) -> dict[str, list[Failure]]:
-        """Return the failures that were kept, by file; the file with most failures comes first.
+        """Return the failures in ``failures`` by file. The file with the most failures comes first.
 
         Example:
             >>> from mediatensor.datasets import FailureReport
@@ -491,7 +518,10 @@ class FailureReport:
         return dict(sorted(files.items(), key=lambda entry: -len(entry[1])))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return counts by action, and for each file its number of failures and up to 20 reasons, ready for JSON.
+        """Return the report as a dict that can be written as JSON.
+
+        It has the number of failures in all and by action, and for each file the number of failures and up to 20
+        reasons.
 
         Example:
             >>> from mediatensor.datasets import FailureReport
