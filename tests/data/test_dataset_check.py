@@ -655,6 +655,14 @@ def test_names_of_files_are_printed_as_one_line() -> None:
     assert "row 0: a\N{REPLACEMENT CHARACTER}" in text
 
 
+def test_text_of_a_report_names_one_frame_or_the_first_and_the_last() -> None:
+    findings = tuple(Finding("black", "black", start_frame=7, end_frame=end) for end in (8, 9, None))
+    lines = DatasetReport((CheckedFile("a.mp4", findings),)).to_text().splitlines()
+    assert [line.strip() for line in lines if line.strip().startswith("black:")] == [
+        "black: black (frame 7)", "black: black (frames 7 to 8)", "black: black (frame 7)",
+    ]  # fmt: skip
+
+
 def test_no_flipped_byte_of_a_state_changes_the_report(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{name}.mp4", moving(12, number)) for number, name in enumerate("ab")]
     state = tmp_path / "state"

@@ -1,10 +1,11 @@
 """Plant the faults of the list one by one, and report which ones the suite finds: ``python -m tests.faults``.
 
-Each fault is planted in a copy of the source. The test files that concern its module run until a test fails, sampled as
-`make test` samples them. With ``--all``, a fault that they miss is looked for again by the whole grids and slow tests.
-A test that fails must pass over the source as it is, or it does not count.
+Each fault is planted in a copy of the source. Its test in the list runs, and if it passes, the test files that concern
+the module run until a test fails, sampled as `make test` samples them. With ``--all``, a fault that they miss is looked
+for again by the whole grids and slow tests. A test that fails must pass over the source as it is, or it does not count.
 
-``--choose`` replaces the faults of the list whose places are gone; the seed decides.
+``--choose`` replaces the faults of the list whose places are gone; the seed decides. ``--record`` writes the test that
+found a fault into the list.
 """
 
 from __future__ import annotations
@@ -70,12 +71,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="look again, with all tests, for faults that were missed")
     parser.add_argument("--seconds", type=float, default=60, help="for each fault (default: %(default)g)")
     parser.add_argument("--choose", type=int, metavar="SEED", help="replace the faults whose places are gone, instead")
+    parser.add_argument("--record", action="store_true", help="write the tests that find faults into the list")
     parser.add_argument("-o", "--output", type=Path, help="append results to this file, as lines of JSON")
     options = parser.parse_args(arguments)
     faults = [Fault(**json.loads(line)) for line in LIST.read_text(encoding="utf-8").splitlines()]
     if options.choose is not None:
-        chosen = choose(options.choose, [fault for fault in faults if _is_there(fault)])
-        LIST.write_text("".join(json.dumps(asdict(fault)) + "\n" for fault in chosen), encoding="utf-8")
+        _write_list(choose(options.choose, [fault for fault in faults if _is_there(fault)]))
         return 0
     # Imported once, for all processes that are forked from this one.
     import av
@@ -98,11 +99,18 @@ def main(arguments: list[str] | None = None) -> int:
             fault = faults[number]
             where = f"{fault.module.removeprefix('mediatensor.')}: {fault.function}: {fault.before} -> {fault.after}"
             print(f"{number:3} {result.outcome:12} {result.seconds:6.1f} s  {where}  [{result.test}]", flush=True)
+            if options.record and result.outcome == "found":
+                faults[number] = replace(fault, test=result.test.partition("[")[0])
+                _write_list(faults)
             if options.output is not None:
                 with options.output.open("a", encoding="utf-8") as file:
                     file.write(json.dumps({"number": number, **asdict(result)}) + "\n")
     print(", ".join(f"{number} {outcome}" for outcome, number in outcomes.most_common()))
     return int(outcomes["missed"] > 0)
+
+
+def _write_list(faults: list[Fault]) -> None:
+    LIST.write_text("".join(json.dumps(asdict(fault)) + "\n" for fault in faults), encoding="utf-8")
 
 
 def _is_there(fault: Fault) -> bool:

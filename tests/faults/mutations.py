@@ -4,7 +4,7 @@ A fault is kept by the function it is in and by the text of an expression, so th
 it::
 
     {"module": "mediatensor.samplers.clips", "function": "Clips.sample", "kind": "comparison",
-     "before": "first < last", "after": "first <= last", "occurrence": 0}
+     "before": "first < last", "after": "first <= last", "occurrence": 0, "test": "tests/media/test_clips.py::test_end"}
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Fault:
         kind: "comparison", "off by one", "dropped branch", "swapped arguments", "and for or" or "sign".
         before, after: The expression.
         occurrence: Which one, if the function has the same expression several times.
+        test: A test that finds it, or an empty string.
     """
 
     module: str
@@ -49,6 +50,7 @@ class Fault:
     before: str
     after: str
     occurrence: int = 0
+    test: str = ""
 
 
 def find_faults(module: str, source: str) -> Iterator[Fault]:

@@ -131,10 +131,16 @@ def _sources_with(fault: Fault | None) -> Iterator[Path | None]:
 
 
 def run_fault(fault: Fault, *, runs_all: bool, seconds: float) -> Result:
-    """Plant a fault in a copy of the source, and run the tests that concern its module until one fails."""
+    """Plant a fault in a copy of the source, and run its test, then those that concern its module, until one fails."""
     with _sources_with(fault) as sources:
         if sources is None:
             return Result("gone")
+        if fault.test:
+            # A test named by its identifier would run whole instead of sampled.
+            path, _, name = fault.test.partition("::")
+            result = _run(sources, [path, "-k", name], runs_all=runs_all, seconds=seconds)
+            if result.outcome == "found":
+                return result
         return _run(
             sources, [str(path) for path in tests_of(fault.module, fault.function)], runs_all=runs_all, seconds=seconds
         )

@@ -34,8 +34,8 @@ _KINDS: dict[object, tuple[str, str]] = {
 }
 _REAL_FILE = re.compile(r"[\w.-]+__.+\.(\w+):\d+")
 # Grids with fewer cells run whole.
-_NUM_CELLS_OF_LARGE_GRID = 40
-_NUM_CELLS_OF_LARGE_PRODUCT = 16
+_NUM_CELLS_OF_LARGE_GRID = 12
+_NUM_CELLS_OF_LARGE_PRODUCT = 6
 _GRID_CELLS, _SLOW_TESTS = "of large grids", "slow"
 # The processes of pytest-xdist each collect all tests, so the numbers of one are the numbers of the run.
 _num_left_out_key = pytest.StashKey[dict[str, int]]()
