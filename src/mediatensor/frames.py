@@ -21,7 +21,9 @@ _NOT_DAMAGED = torch.tensor(False, device="cpu")
 
 
 class _Result:
-    """A base class of dataclasses. They are printed with an indented line for each field; of data, only the shape."""
+    """A base class of dataclasses that are printed with one line for each field. For ``data``, only the shape is
+    printed.
+    """
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__}:"]
@@ -58,31 +60,33 @@ def _sample_rate(sample_rate: Any) -> int:
 
 
 def _on_cpu(key: Any) -> Any:
-    """Move tensors in a key to the CPU, because times are on the CPU."""
+    """Move the tensors in the index ``key`` to the CPU, so that it can index the times, which are on the CPU."""
     if isinstance(key, Tensor):
         return key.cpu()
     return type(key)(_on_cpu(part) for part in key) if type(key) in (list, tuple) else key
 
 
 def _rows(data: Tensor, key: Any, key_on_cpu: Any) -> Tensor:
-    """Return the rows that a key selects. If data are on a device, the key may be on any device."""
+    """Return ``data[key]``. If data are on the CPU, use ``key_on_cpu``, because ``key`` can be on another device."""
     return data[key_on_cpu if data.device.type == "cpu" else key]
 
 
 @dataclass(frozen=True)
 class ReplacedFrame:
-    """A report of a damaged or undecodable frame and how the error policy treated it, or of a hole.
+    """A report about damage in a `Frame` or `FrameBatch`: about a single frame, or about a hole.
 
-    In a hole, the codec returned no frames, so the missing frames have no index. The report of a hole refers to the
-    first frame after it. This frame is returned as usual, so ``used_index`` equals ``index``.
+    A single frame is reported if it is damaged or cannot be decoded, and was therefore left out or replaced by another
+    frame. A hole is a part of the stream where the codec returned no frames, so the missing frames have no index. The
+    report of a hole refers to the first frame after the hole. This frame is returned as usual, so ``used_index`` equals
+    ``index``.
 
     Attributes:
         index: Index of the requested frame.
-        reason: Sentence that says why the frame could not be decoded, or that describes the hole.
+        reason: A sentence with the reason why the frame could not be decoded, or a description of the hole.
         position: Position of the frame in the flattened batch. Under ``on_error="skip"``, the position that it would
-            have.
+            have if no frame had been left out.
         used_index: Index of the frame that was returned instead; ``None`` if the frame was left out.
-        num_missing: Number of packets in a hole that gave no frame. If this is not a hole, 0.
+        num_missing: For a hole, the number of packets for which the codec returned no frame; otherwise 0.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -144,7 +148,7 @@ class Frame(_Result):
         return iter((self.data, self.pts_seconds, self.duration_seconds))
 
     def to(self, *args: Any, **kwargs: Any) -> Frame:
-        """Return a frame with ``data.to(*args, **kwargs)``.
+        """Return a frame whose data are ``data.to(*args, **kwargs)``.
 
         Example:
             >>> import torch
@@ -182,13 +186,13 @@ class Frame(_Result):
 class FrameBatch(_Result):
     """Decoded video frames with their times.
 
-    ``len(batch)`` is the size of the first dimension. Iteration and indexing return `FrameBatch` objects. An index is
-    applied to the data and to both times. Tensors in an index may be on any device.
+    ``len(batch)`` is the size of the first dimension. Iteration and indexing return `FrameBatch` objects. An index
+    selects the same frames from the data and from the times. Tensors in an index can be on any device.
 
     Attributes:
         data: Tensor of at least 3 dimensions, (..., C, H, W) or (..., H, W, C).
         pts_seconds: Presentation times in seconds, float64 on the CPU, of shape ``data.shape[:-3]``.
-        duration_seconds: Durations in seconds, of the same dtype, device and shape.
+        duration_seconds: Durations of the frames in seconds, with the same dtype, device and shape as ``pts_seconds``.
         replaced: Reports of frames that were left out under ``on_error="skip"`` or replaced under ``"nearest"``, and of
             holes.
         is_damaged: Whether the codec flags each frame as damaged, bool on the CPU, of the same shape as the times.
@@ -272,7 +276,7 @@ class FrameBatch(_Result):
         )
 
     def to(self, *args: Any, **kwargs: Any) -> FrameBatch:
-        """Return a batch with ``data.to(*args, **kwargs)``. The times stay float64 on the CPU.
+        """Return a batch whose data are ``data.to(*args, **kwargs)``. The times stay float64 on the CPU.
 
         Example:
             >>> import torch
@@ -313,7 +317,8 @@ class AudioSamples(_Result):
     """Decoded audio samples.
 
     Attributes:
-        data: 2-D float tensor (channels, samples) in [-1, 1]. `AudioDecoder` describes when values exceed this range.
+        data: 2-D float tensor (channels, samples) in [-1, 1]. For the cases in which values exceed this range, see
+            `AudioDecoder`.
         pts_seconds: Time of the first sample in seconds.
         duration_seconds: Length in seconds.
         sample_rate: Samples per second.
@@ -347,7 +352,7 @@ class AudioSamples(_Result):
         return iter((self.data, self.pts_seconds, self.duration_seconds, self.sample_rate))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamples:
-        """Return samples with ``data.to(*args, **kwargs)``.
+        """Return samples whose data are ``data.to(*args, **kwargs)``.
 
         Example:
             >>> import torch
@@ -389,9 +394,9 @@ class AudioSamplesBatch(_Result):
     (slice, list, tensor) return an `AudioSamplesBatch`.
 
     Attributes:
-        data: 3-D float tensor (clips, channels, samples) with full scale 1, as in `AudioSamples`.
+        data: 3-D float tensor (clips, channels, samples) in [-1, 1], as in `AudioSamples`.
         pts_seconds: Times of the first samples in seconds, float64 on the CPU, (clips,).
-        duration_seconds: Lengths in seconds, of the same dtype, device and shape.
+        duration_seconds: Lengths of the clips in seconds, with the same dtype, device and shape as ``pts_seconds``.
         sample_rate: Samples per second of all clips.
         num_valid_samples: Number of samples at the start of each clip that come from the stream, int64 on the CPU,
             (clips,). The rest of the clip is padding.
@@ -451,7 +456,7 @@ class AudioSamplesBatch(_Result):
         return AudioSamplesBatch(data, pts_seconds, duration_seconds, self.sample_rate, self.num_valid_samples[on_cpu])
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamplesBatch:
-        """Return a batch with ``data.to(*args, **kwargs)``. All other fields stay on the CPU.
+        """Return a batch whose data are ``data.to(*args, **kwargs)``. All other fields stay on the CPU.
 
         Example:
             >>> import torch
@@ -508,7 +513,7 @@ class AudioVideoClip(_Result):
         return iter((self.frames, self.samples))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioVideoClip:
-        """Return a clip after applying ``to(*args, **kwargs)`` to its frames and its samples.
+        """Return a clip after a call of ``to(*args, **kwargs)`` on its frames and on its samples.
 
         Example:
             >>> import torch

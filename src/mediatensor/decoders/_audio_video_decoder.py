@@ -39,10 +39,11 @@ class _VideoOptions(TypedDict, total=False):
 class AudioVideoDecoder(Closing):
     """Decodes the frames and the audio samples of a time range.
 
-    It combines a `VideoDecoder` and an `AudioDecoder` for one source. `VideoDecoder.get_frames_played_in_range` returns
-    the same frames for a range. The samples always cover the whole range. They are silent where the audio has not
-    started, has ended, or has a gap; the clip lists these spans. So the audio of a frame starts at sample
-    ``(frame.pts_seconds - start_seconds) * sample_rate``::
+    It combines a `VideoDecoder` and an `AudioDecoder` for one source. For a time range, it returns an `AudioVideoClip`
+    of frames and samples. `VideoDecoder.get_frames_played_in_range` returns the same frames for the same range. The
+    samples always cover the whole range. Where the audio has not started, has ended, or has a gap, they are silent, and
+    ``silent_spans`` of the clip lists these parts. Because the samples start exactly at ``start_seconds``, the audio of
+    a frame starts at sample ``(frame.pts_seconds - start_seconds) * sample_rate``::
 
         video         |----0----|----1----|----2----|----3----|
         audio                |~~~~~~~~~~~~~~~~~~~~~~~~~~~|
@@ -56,7 +57,8 @@ class AudioVideoDecoder(Closing):
     the same time. To release the files early, `close` it or use it in a ``with`` statement.
 
     Args:
-        source: See `VideoDecoder`. Both decoders may share a file object.
+        source: Any source that `VideoDecoder` accepts. The video and the audio decoder can both read from one file
+            object.
         video_stream_index: Index of the video stream among all streams; by default FFmpeg's choice.
         audio_stream_index: Index of the audio stream among all streams; by default FFmpeg's choice.
         sample_rate: Samples per second to resample the audio to; by default the stream's own.
@@ -122,8 +124,8 @@ class AudioVideoDecoder(Closing):
     ) -> AudioVideoClip:
         """Return the frames and the samples that are played in [start_seconds, stop_seconds).
 
-        The frames are the same as in the result of `VideoDecoder.get_frames_played_in_range`. The first frame is the
-        one shown at ``start_seconds``, even if it started earlier. The samples start at ``start_seconds`` and cover the
+        `VideoDecoder.get_frames_played_in_range` returns the same frames for the same range. The first frame is the one
+        shown at ``start_seconds``, even if it started earlier. The samples start at ``start_seconds`` and cover the
         whole range.
 
         Args:
@@ -151,7 +153,7 @@ class AudioVideoDecoder(Closing):
     def get_played_in_ranges(
         self, ranges: Iterable[tuple[float | None, float | None]], fps: float | None = None
     ) -> list[AudioVideoClip]:
-        """Return the clips of several ranges, in the order of ``ranges``.
+        """Return one clip for each of several time ranges, in the order of ``ranges``.
 
         Args:
             ranges: Pairs (start, stop) in seconds, see `get_played_in_range`.
@@ -195,7 +197,7 @@ class AudioVideoDecoder(Closing):
         self.audio.close()
 
     def __copy__(self) -> AudioVideoDecoder:
-        """Return a decoder of the same source with its own handles."""
+        """Return an independent decoder of the same source, which opens the files again."""
         return copy.deepcopy(self, {id(self._source): self._source})
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""`ColorConverter` and `AudioConverter`: convert a codec's output to RGB and to floats, after demuxing and decoding."""
+"""Convert what codecs return: `ColorConverter` converts frames to RGB, `AudioConverter` converts samples to floats."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ._packet_decoders import NotPickled, RawAudioSamples, RawFrame
 
 
 class ColorConverter(NotPickled):
-    """Converts a `RawFrame` to an upright RGB `Frame` with the same pixels as `VideoDecoder`.
+    """Converts a `RawFrame` to an upright RGB `Frame`. `VideoDecoder` returns the same pixels for this frame.
 
-    One converter accepts frames of all streams that are decoded on its device.
+    You can use one converter for several streams, as long as their frames are on its device.
 
     Args:
         device: Device of the frames; ``None`` is torch's default device.
-        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits per component), or ``"auto"``:
-            float32 for frames of more than 8 bits per component, uint8 for others.
+        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, converted with 16 bits per component), or
+            ``"auto"``: float32 for frames of more than 8 bits per component, uint8 for others.
 
     Raises:
         InvalidArgumentError: if an argument is not accepted.
@@ -86,7 +86,7 @@ class AudioConverter(NotPickled):
     """Converts `RawAudioSamples` to float `AudioSamples` in [-1, 1]; can change the sample rate and the channels.
 
     The resampler buffers samples between calls. Feed it the samples of one stream in order, and `drain` it at the end.
-    Times of the result are derived from the time of the first sample.
+    Times of the results are counted from the time of the first sample that you feed after creation or `reset`.
 
     Args:
         sample_rate: Samples per second of the result; ``None`` for the stream's own.
@@ -126,7 +126,10 @@ class AudioConverter(NotPickled):
         self._begin_seconds, self._num_given = 0.0, 0
 
     def convert(self, raw_samples: RawAudioSamples) -> AudioSamples:
-        """Feed samples, and return converted samples. With resampling, these may be more, fewer or none.
+        """Feed the next samples of the stream, and return the converted samples that are ready.
+
+        If the sample rate changes, their number differs from the number of samples fed. It can be 0, because the
+        resampler holds some samples back.
 
         Raises:
             InvalidArgumentError: if the argument is not `RawAudioSamples`, if its rate or channels differ from earlier
@@ -174,7 +177,7 @@ class AudioConverter(NotPickled):
         return AudioSamples(torch.from_numpy(samples), pts_seconds, samples.shape[1] / rate, rate)
 
     def drain(self) -> AudioSamples:
-        """Return the samples that the resampler has buffered. If the rate does not change, there are none.
+        """Return the samples that the resampler still holds. If the sample rate does not change, there are none.
 
         Returns:
             `AudioSamples`: ``data`` float32 (channels, samples).
@@ -196,6 +199,6 @@ class AudioConverter(NotPickled):
             return self._make_samples(samples)
 
     def reset(self) -> None:
-        """Discard buffered samples. The next samples may then come from another position or another stream."""
+        """Discard buffered samples. After this, you can feed samples from another position or another stream."""
         with self._lock:
             self._start_over()

@@ -46,11 +46,12 @@ _generations = itertools.count()
 
 
 class _OpenContainer:
-    """The open container that a demuxer and its streams share. One call uses it at a time.
+    """The open container that a demuxer and its streams share. It has a lock, so only one call at a time reads from it.
 
     Attributes:
-        generation: A number that is unique to this open container and changes with each seek. Packets with the same
-            number are contiguous.
+        generation: A number that no other open container has, and that changes with each seek. Each packet records the
+            number under which it was read. So packets with the same number were read one after the other, without a
+            seek in between.
     """
 
     def __init__(self, source: Source, selectors: Sequence[int | str]) -> None:
@@ -66,7 +67,12 @@ class _OpenContainer:
 
     @contextmanager
     def use(self) -> Iterator[PacketSource]:
-        """Use the container in a ``with`` block; raise in a forked process, where the file position is shared."""
+        """Lock the container for a ``with`` block, and yield the object that reads its packets.
+
+        Raises:
+            ClosedError: if the container is closed. Also in a forked process, which would share the file position with
+                its parent.
+        """
         with self._lock, interrupts_kept() if self._keeps_interrupts else nullcontext():
             if self._packets is None:
                 raise ClosedError("The demuxer is closed; make a new one to read more.")
@@ -132,9 +138,10 @@ class VideoStream(_Stream):
     def scan(self) -> FrameIndex:
         """Return the `FrameIndex` of the stream, the same as `VideoDecoder` builds.
 
-        The index is read through another handle, so `scan` does not move the demuxer. For mp4 and mov, it comes from
-        the header, otherwise from the packets. If packets do not determine the frames, the stream is decoded once. The
-        index can be saved, and passed to ``VideoDecoder(source, frame_index=...)``.
+        `scan` opens the source a second time, so it does not move the demuxer. In an mp4 or mov file, it reads only the
+        header; in other containers, it reads all packets. If the packets do not determine the frames, for example in a
+        damaged file, it decodes the whole stream once. You can save the index, and pass it to ``VideoDecoder(source,
+        frame_index=...)``.
 
         Raises:
             StreamError: if the stream has no frames.
@@ -151,8 +158,9 @@ class VideoStream(_Stream):
 
         Args:
             device: Device of the frames; ``None`` is torch's default device. If the device cannot decode the stream,
-                the CPU decodes it, but planes and converted frames are still on the device.
-            num_ffmpeg_threads: Threads of a codec on the CPU; 0 lets FFmpeg decide.
+                the CPU decodes it. In both cases, `RawFrame.planes` and the frames of a `ColorConverter` are on the
+                device.
+            num_ffmpeg_threads: Number of threads of a codec that runs on the CPU; 0 lets FFmpeg decide.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted.
@@ -214,13 +222,14 @@ class AudioStream(_Stream):
 
 
 class Demuxer(NotPickled, Closing):
-    """Reads the packets of selected streams of a container, as input of packet decoders.
+    """Reads compressed packets from one or more streams of a container. To decode them, use the decoders that the
+    streams make.
 
-    Iteration yields `Packet` objects of all selected streams in file order; ``stream_index`` identifies the stream. To
-    get frames by index or time, use `VideoDecoder` and `AudioDecoder`.
+    Iteration yields `Packet` objects of all selected streams in file order; ``packet.stream_index`` identifies the
+    stream. To get frames by index or time, use `VideoDecoder` and `AudioDecoder`.
 
-    A demuxer, its streams, its packets and their decoders belong to one process. Each of them may be used from a
-    different thread. The demuxer keeps the file open; `close` it, or use it in a ``with`` statement.
+    A demuxer, its streams, its packets and their decoders can be used only in the process that made them, but there
+    from any thread. The demuxer keeps the file open; `close` it, or use it in a ``with`` statement.
 
     Args:
         source: Any source that `VideoDecoder` accepts.
@@ -280,16 +289,17 @@ class Demuxer(NotPickled, Closing):
         return Packet._with(stream_index=index, _packet=packet, _time_base=self._bases[index], _generation=generation)
 
     def seek(self, seconds: float, *, stream: VideoStream | AudioStream | None = None) -> None:
-        """Seek to a key frame at or before a time. Reading continues there for all streams.
+        """Move to a key frame at or before ``seconds``. Reading continues there for all streams.
 
-        After a seek, call ``reset`` of decoders and converters before you feed them the next packets. The key frame is
-        usually the last one before the time, but may be earlier. For frame ``i`` of a `VideoStream.scan`, seek to
-        ``index.key_frame_seconds_for(index.pts_seconds[i])``.
+        After a seek, call ``reset()`` on all decoders and audio converters before you feed them again. The key frame is
+        usually the last one at or before ``seconds``, but can be an earlier one. To decode frame ``i`` of the ``index``
+        that `VideoStream.scan` returns, seek to ``index.key_frame_seconds_for(index.pts_seconds[i])``.
 
         Args:
-            seconds: The target time. A time before the first key frame seeks to the beginning.
-            stream: The stream whose key frames are used, by default the first of `streams`. Other streams continue from
-                the same file position, where they need not have a key frame.
+            seconds: The target time. If it is before the first key frame, reading continues at the beginning of the
+                file.
+            stream: The stream that has the key frame, by default the first of `streams`. All other streams continue at
+                the same position in the file. The first packet that you then read from them need not be a key frame.
 
         Raises:
             InvalidArgumentError: if ``seconds`` is not a number, or ``stream`` is not one of `streams`.
@@ -332,7 +342,7 @@ def _checked_selectors(streams: Any) -> list[int | str]:
 
 
 def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float) -> None:
-    """Seek to a key frame at or before a time; if there is none, seek to the beginning of the file."""
+    """Seek to a key frame of stream ``info`` at or before ``seconds``; if there is none, seek to the beginning."""
     time_base = info.time_base or Fraction(1)
     target = round(seconds / time_base)
     for step in _STEPS_BACK_SECONDS:
@@ -345,10 +355,11 @@ def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float)
 
 
 def _stands_before(packets: PacketSource, stream_index: int, target: int) -> bool:
-    """Return whether the stream's next key frame is shown at or before a time. If so, drop its packets before it.
+    """Return whether the next key frame of a stream is shown at or before ``target``, a time in ticks of the stream.
 
-    In a container without an index, a seek may end at any packet, usually not at a key frame. Packets of other streams
-    are kept.
+    In a container without an index, a seek usually ends between key frames. So read on until the next key frame of the
+    stream. If it is at or before ``target``, put it back to be read again, with the packets of other streams that came
+    before it. Earlier packets of the stream itself are dropped.
     """
     read: list[Any] = []
     while (packet := packets.read_packet()) is not None:
@@ -379,7 +390,10 @@ def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
 
 
 def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:
-    """Decode the first frame, and return the container's orientation. Frames of other devices do not state it."""
+    """Decode the first frame on the CPU, and return its orientation, or None if there is no frame.
+
+    Frames that other devices decode do not carry the orientation that the container states.
+    """
     with closing(VideoReader(source, stream_index, 1)) as reader, suppress(StreamError):
         if (frame := first_frame(reader)) is not None:
             return orientation_of(frame)

@@ -26,7 +26,7 @@ OutputDtype: TypeAlias = torch.dtype | str
 
 
 class ImageOptions(TypedDict, total=False):
-    """Options of all image decoders, for type checkers: one source gives a tensor, several sources give a list."""
+    """The keyword arguments that all image decoders accept, declared for type checkers."""
 
     mode: Mode
     output_dtype: OutputDtype
@@ -55,8 +55,8 @@ def decode_image(
     The format is recognised by the first bytes of a file, not by its name. Images are turned upright according to their
     EXIF orientation or, for AVIF and HEIC, the container's orientation. Each image of an animation is composed with the
     earlier images, as a viewer shows it. Colour profiles are not applied. Truncated and visibly damaged files raise an
-    error. JPEG, WebP and AVIF have no checksums, so changed bytes may go unnoticed. For example, libjpeg decodes wrong
-    codes as long as there are data for the whole image.
+    error. JPEG, WebP and AVIF have no checksums, so a few changed bytes can go unnoticed. For example, libjpeg reports
+    no error as long as the file has enough data for the whole image.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, these bytes as
@@ -68,9 +68,9 @@ def decode_image(
             becomes 257 v), or "auto": uint16 for PNG, AVIF and HEIC with more than 8 bits per sample, else uint8.
         device: Device of the result; ``None`` for torch's default device. Images are always decoded on the CPU, and
             then copied. The copy to a CUDA device is asynchronous: it uses page-locked memory and the current stream.
-        max_pixels: Largest number of pixels of an image. Larger images, and animations whose result exceeds 16 bytes
-            times ``max_pixels``, are rejected before decoding. The default is Pillow's, 178,956,970. Pillow's own
-            setting is neither used nor changed. ``None`` means no limit.
+        max_pixels: Largest accepted number of pixels of an image. Larger images are rejected before decoding, and so
+            are animations whose result would exceed ``16 * max_pixels`` bytes. ``None`` means no limit. The default is
+            the same number as in Pillow, 178,956,970, but ``PIL.Image.MAX_IMAGE_PIXELS`` is neither used nor changed.
 
     Returns:
         A contiguous tensor (C, H, W) on ``device``, or (N, C, H, W) if the file has several images. For a list or tuple
@@ -109,7 +109,9 @@ def decode_jpeg(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tensor | list[Tensor]:
-    """Decode a JPEG file, and turn the image upright by its EXIF orientation. From MPO files, the first image is used.
+    """Decode a JPEG file, and turn the image upright by its EXIF orientation.
+
+    If the file has several images (MPO), the first is decoded.
 
     Args:
         source, mode, output_dtype, device, max_pixels: See `decode_image`. With mode "UNCHANGED", a CMYK file gives
@@ -330,7 +332,7 @@ def _decode(
 
 
 def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
-    """Decode all sources in parallel, with the free threads of the thread budget."""
+    """Decode all sources in parallel, with the threads that the process's thread budget still has free."""
     results: list[Tensor | None] = [None] * len(sources)
 
     def work(_: int, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Describe a media file by plain values from its headers and streams."""
+"""Collect the properties of a media file from its headers and its streams."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) ->
 
     Containers round times to their clock (Matroska and FLV to milliseconds), so equal steps become, for example, 33, 33
     and 34 ms. The rate is constant if every frame time is within one tick of the straight line from the first frame to
-    the last. If the clock has only about one tick per frame, a step of two ticks is a missing frame, so all steps must
-    be equal. ``tick_seconds`` is the length of a tick; 0 means that times are exact.
+    the last. If a frame lasts less than two ticks, this tolerance would hide a missing frame, so all steps must be
+    equal. ``tick_seconds`` is the length of a tick; 0 means that times are exact.
 
     >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
     True
@@ -201,9 +201,11 @@ def _scan(info: VideoInfo, stream: _Stream) -> VideoInfo:
 
 
 def _decode_first_frame(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tuple[str, ...]]:
-    """Decode one frame, because packets do not show whether a stream is encrypted or lacks its codec data.
+    """Decode the first frame, to check that the stream can be decoded. Return the index and a tuple of error messages.
 
-    Return the index, which is rebuilt by decoding if the packets prove wrong, and a message if decoding fails.
+    Packets alone do not show whether a stream is encrypted or lacks its codec data. If the frame does not match
+    ``index``, the returned index is rebuilt by decoding the stream. If the frame cannot be decoded, the tuple contains
+    one message; otherwise it is empty.
     """
     frames = FrameStream(stream.reader, 1)
     try:
@@ -283,12 +285,13 @@ class FileInfo:
 def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
     """Describe the contents of a file.
 
-    If ``stream_index`` is given, this stream is described instead of the best stream of the same kind. With ``scan``,
-    packets of the video and the subtitles are read, and a frame is decoded.
+    By default, the best stream of each kind (video, audio, subtitles) is described. ``stream_index`` selects another
+    stream of its kind. With ``scan``, all packets of the video and the subtitles are read, and one frame is decoded.
 
     Raises:
-        MediaTensorError: if the file cannot be opened. If only the video stream cannot be decoded, the result has all
-            values from headers, and ``error``.
+        MediaTensorError: if the file cannot be opened. If only the video stream is unusable, or there is no stream
+            ``stream_index``, nothing is raised. The result then describes the rest of the file, and its ``error``
+            states the reason.
     """
     container = read_container_info(make_source(file))
     info = FileInfo(
@@ -375,7 +378,8 @@ def display_size(
 ) -> tuple[int, int]:
     """Return (width, height) of an upright frame in square pixels.
 
-    ``pixel_aspect_ratio`` applies to the stored frame. So after a quarter turn, it stretches the height.
+    ``width`` and ``height`` are the size after rotation, but ``pixel_aspect_ratio`` describes the pixels before it. So
+    after a quarter turn, it stretches the height instead of the width.
 
     >>> display_size(720, 576, Fraction(64, 45), None), display_size(576, 720, Fraction(64, 45), 90.0)
     ((1024, 576), (576, 1024))

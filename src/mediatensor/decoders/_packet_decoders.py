@@ -109,7 +109,7 @@ class Packet(ProcessBound):
 
 
 class RawFrame(ProcessBound):
-    """One decoded frame: planes in the codec's pixel format, mostly Y'CbCr, before rotation.
+    """One decoded video frame in the codec's pixel format, usually Y'CbCr, and not yet rotated.
 
     `ColorConverter` converts it to RGB. `planes` returns the raw samples.
 
@@ -201,13 +201,13 @@ class RawFrame(ProcessBound):
     def planes(self) -> tuple[Tensor, ...]:
         """One 2-D view (height, width) per component, uint8 or uint16, in the order of the pixel format's name.
 
-        Subsampled chroma is smaller; odd sizes are rounded up. Lines are padded, so a view is strided. The views share
-        the codec's memory: **do not write to them**, because later frames refer to it. A view stays valid as long as
-        you hold it.
+        Subsampled chroma planes are smaller; odd sizes are rounded up. Lines are padded, so a view is strided. The
+        views share the codec's memory: **do not write to them**, because the codec still uses this memory to decode
+        later frames. A view stays valid as long as you hold it.
 
         Raises:
-            DecodeError: if the components are not whole bytes (palettes, packed bits, floats), or the frame is stored
-                upside down. For such frames, use `ColorConverter`.
+            DecodeError: if the pixel format does not store components as whole bytes (palettes, packed bits, floats),
+                or the frame is stored upside down. For such frames, use `ColorConverter`.
         """
         return self._component_views
 
@@ -283,7 +283,7 @@ class RawAudioSamples:
 
 
 def seconds_of_ticks(ticks: int | None, time_base: Fraction) -> float | None:
-    """Convert ticks of a time base to seconds."""
+    """Convert ticks of a time base to seconds; return None if there are no ticks."""
     # Multiply first, because one division of integers gives the nearest double.
     return None if ticks is None else ticks * time_base.numerator / time_base.denominator
 
@@ -320,7 +320,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
         Raises:
             InvalidArgumentError: if the packet is not of this stream, if it comes from another demuxer than earlier
                 packets, if `reset` was not called after a `Demuxer.seek`, or if the decoder has been drained.
-            DecodeError: if the codec rejects the packet. Later packets may still be decoded.
+            DecodeError: if the codec rejects the packet. You can continue with later packets.
             ClosedError: after `close`, and in a forked process.
         """
         if not isinstance(packet, Packet):
@@ -410,14 +410,14 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
 
     @abstractmethod
     def _raw(self, frame: Any) -> _Raw:
-        """Convert a frame of the codec to the public type."""
+        """Wrap a frame that the codec returned as a `RawFrame` or as `RawAudioSamples`."""
 
 
 class VideoPacketDecoder(_PacketDecoder[RawFrame]):
     """Decodes `Packet` objects of a video stream to `RawFrame`. Call `VideoStream.make_decoder` to get one.
 
-    The codec conceals damage, which is FFmpeg's default. To get frames by index or time, use `VideoDecoder`. After
-    `Demuxer.seek`, call `reset` before you feed the next packet.
+    Damaged parts of a frame are concealed, as FFmpeg does by default. To get frames by index or time, use
+    `VideoDecoder`. After `Demuxer.seek`, call `reset` before you feed the next packet.
 
     Example:
         >>> from mediatensor.decoders import Demuxer

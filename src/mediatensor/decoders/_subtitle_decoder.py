@@ -33,12 +33,13 @@ _NUM_ASS_FIELDS = 9  # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV,
 
 
 def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> Subtitle:
-    """Parse a packet, or its decoded ASS line, to text, markup, speaker and style. The times in the result are NaN.
+    """Parse one subtitle, and return its text, markup, speaker and style. Its times are NaN.
 
     Args:
         codec: FFmpeg's name of the codec.
-        line: The packet if the codec is in `READABLE_PACKETS`, otherwise the fields of an ASS line.
-        encoding: Encoding of the characters.
+        line: The bytes of the packet, if ``codec`` is in `READABLE_PACKETS`. Otherwise, the line of ASS fields to which
+            FFmpeg has decoded the packet.
+        encoding: Encoding of the text in ``line``.
 
     Raises:
         UnicodeDecodeError: if the bytes are not valid in the encoding.
@@ -62,7 +63,7 @@ def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> Subtitle:
 
 
 def is_ascii_superset(encoding: str) -> bool:
-    """Return whether an encoding stores each ASCII character, which subtitle formats use for syntax, as its ASCII byte.
+    """Return whether an encoding stores ASCII characters as ASCII bytes. Subtitle formats use them for their syntax.
 
     >>> is_ascii_superset("cp1252"), is_ascii_superset("utf-16")
     (True, False)
@@ -128,7 +129,7 @@ class Subtitle:
         start_seconds: Time at which the subtitle appears.
         end_seconds: Time at which it disappears. If the file does not state it, this is the start of the next subtitle.
         markup: The text with its markup as stored: tags of SubRip and WebVTT, override codes of ASS. 3GPP timed text
-            (``mov_text``) has no markup. For other codecs, the text after conversion to ASS.
+            (``mov_text``) has no markup. For other codecs, this is the ASS text to which FFmpeg converts the subtitle.
         speaker: The voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
         style: Name of the subtitle's style in ASS.
 
@@ -169,8 +170,8 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         source: Any source that `VideoDecoder` accepts.
         stream_index: Index of the stream among all streams. By default, the first text stream that is marked as
             default, else the first text stream.
-        encoding: Python's name of the encoding of text that is not UTF-8, such as ``"cp1252"``. UTF-16 with a byte
-            order mark is detected automatically.
+        encoding: Encoding of the text in the file, by its Python name, such as ``"cp1252"``; by default UTF-8. UTF-16
+            with a byte order mark is detected automatically.
 
     Attributes:
         stream_index: Index of the stream that is read.
@@ -179,7 +180,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
         StreamError: if there is no such subtitle stream, or its subtitles are images (DVD, Blu-ray, DVB).
-        InvalidArgumentError: if the encoding is unknown, or the codec does not allow it.
+        InvalidArgumentError: if the encoding is unknown or does not contain ASCII, or if the codec is always UTF-8.
 
     Example:
         >>> from mediatensor.decoders import SubtitleDecoder
@@ -254,7 +255,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         """Return the subtitles shown at a time: none, one or several.
 
         Args:
-            seconds: A finite time in seconds. It may be outside the file.
+            seconds: Any finite time in seconds, even before the start or after the end of the file.
 
         Raises:
             InvalidArgumentError: if the time is not a finite number.
@@ -265,9 +266,9 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     def get_subtitles_played_in_range(
         self, start_seconds: float = 0.0, stop_seconds: float | None = None
     ) -> list[Subtitle]:
-        """Return the subtitles that are shown in [start_seconds, stop_seconds), even for a part of their time.
+        """Return the subtitles that are shown at any time in [start_seconds, stop_seconds).
 
-        A subtitle that starts before the range or ends after it keeps its times.
+        A subtitle that starts before the range or ends after it is returned with its own start and end times.
 
         Args:
             start_seconds: Start of the range.

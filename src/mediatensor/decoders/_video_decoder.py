@@ -41,14 +41,14 @@ class VideoDecoder(Closing):
     this possible, the first request scans the stream without decoding it. The scan reads the header of an mp4 or mov
     file, otherwise the packets. If only the first frames are requested, it reads only as many packets as needed. If
     packets and frames turn out to differ (field pictures, damage, spliced files, wrong or missing time stamps), the
-    stream is decoded once to find its frames. Lost packets are detected only when decoding reaches them. From then on,
-    the length and later indices are correct.
+    stream is decoded once to find its frames. Lost packets are detected only when decoding reaches them. The length of
+    the decoder and later indices are corrected at this point.
 
     Only requested frames and the frames that they refer to are decoded. Recently decoded frames are cached
     (`mediatensor.set_frame_cache_bytes`). A call that spans several groups of pictures decodes them in parallel.
 
-    The frame *played at* t is the last frame with pts <= t (within half a nanosecond). In a gap, every method returns
-    the frame before the gap.
+    The frame *played at* t is the last frame with pts <= t (within half a nanosecond). If there is a gap between two
+    frames, every method returns the earlier frame for a time in the gap.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at
     the same time. Concurrent calls use separate handles, which are opened when needed. The decoder keeps the file open.
@@ -66,33 +66,35 @@ class VideoDecoder(Closing):
         device: Device of the frames: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or another device of torch; ``None`` is
             torch's default device. Times stay on the CPU. For a CUDA device, NVDEC decodes if it can. Otherwise the CPU
             decodes and the device converts (`cpu_fallback`). Colours, rotation and transforms are computed on the
-            device, within 2 levels of 255 of the CPU's result.
-        seek_mode: ``"exact"``, or ``"approximate"``, which does not scan. Approximate mode assumes that frame i is
-            shown at begin + i / average fps, as stated in the header, and returns the nearest frame. If the frame rate
-            varies or the header is wrong, indices differ from exact mode, and the number of frames is an estimate.
-            Access by time is not affected.
+            device. Pixel values (0 to 255) differ by at most 2 from the values that the CPU computes.
+        seek_mode: ``"exact"``, or ``"approximate"``, which does not scan. Approximate mode takes the start time and the
+            average frame rate from the header. It assumes that frame i is shown at ``start + i / average_fps``, and
+            returns the frame nearest to this time. If the frame rate varies or the header is wrong, indices differ from
+            exact mode, and the number of frames is an estimate. Access by time is not affected.
         transforms: `mediatensor.transforms.DecoderTransform` objects, or torchvision's v2 ``Resize``, ``CenterCrop``
             and ``RandomCrop``. They are applied to every frame after rotation. Random transforms draw their values
             once, when the decoder is made.
-        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits per component), or ``"auto"``:
-            float32 if the video has more than 8 bits per component, otherwise uint8.
+        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, converted with 16 bits per component), or
+            ``"auto"``: float32 if the video has more than 8 bits per component, otherwise uint8.
         custom_frame_mappings: Output of ``ffprobe -show_frames -of json``, as JSON text or a file object. It replaces
             the scan, and is not verified.
         frame_index: The `frame_index` of another decoder of this source and stream, or the path of a file written by
-            `FrameIndex.save`. It replaces the scan. The size and the first and last 64 KiB of the source must be
-            unchanged (for a URL that FFmpeg opens, the header). To cache the indexes of all files, use
-            `mediatensor.set_index_cache` instead.
-        on_error: How to handle damage: frames that the codec flags as damaged, frames that cannot be decoded, and holes
-            (`FrameIndex.holes`). Indices are always those of a plain decode.
+            `FrameIndex.save`. It replaces the scan. The source must not have changed since the index was made. To check
+            this, its size and its first and last 64 KiB are compared, or only its header if it is a URL that FFmpeg
+            opens. To cache the indexes of all files, use `mediatensor.set_index_cache` instead.
+        on_error: How to handle damage: frames that the codec flags as damaged, frames that cannot be decoded, and
+            holes, in which the codec returned no frames for its packets (`FrameIndex.holes`). This does not change the
+            indices of frames, which always count damaged frames as well.
 
-            ``"keep"`` returns the same frames as a plain decode. ``is_damaged`` of the result flags damaged frames, and
-            a `DamageWarning` is issued once for each file. A missing frame raises `DecodeError`. ``"raise"`` raises
-            `DecodeError` if a call requests a damaged frame or spans a hole. ``"skip"`` leaves damaged frames out, and
-            ``"nearest"`` replaces them by the nearest good frame. For both, ``replaced`` of the result lists these
-            frames and the holes that the call spans.
+            ``"keep"`` returns damaged frames as the codec decodes them. ``is_damaged`` of the result flags these
+            frames, and a `DamageWarning` is issued once for each file. A missing frame raises `DecodeError`.
+            ``"raise"`` raises `DecodeError` if a call requests a damaged frame, frames on both sides of a hole, or a
+            time in a hole. ``"skip"`` leaves damaged frames out, and ``"nearest"`` replaces them by the nearest good
+            frame. In both cases, ``replaced`` of the result lists the damaged frames, and the holes between or at the
+            requested frames.
 
-            Decoders on other devices do not report damage, so the CPU decodes unless this is ``"keep"``. Approximate
-            mode does not detect holes.
+            Hardware decoders do not report damage. So for every value except ``"keep"``, the CPU decodes, even if
+            another ``device`` is requested. Approximate mode does not detect holes.
         on_size_change: How to handle frames of different sizes in a batch. ``"raise"`` raises `SizeChangeError`, whose
             message names the first frame that differs. ``"scale"`` scales all frames to the size of the stream's first
             frame.
@@ -204,7 +206,10 @@ class VideoDecoder(Closing):
 
     @property
     def metadata(self) -> VideoStreamMetadata:
-        """Properties of the stream. The first access decodes a frame to get the rotation and, in exact mode, scans."""
+        """Properties of the stream.
+
+        The first access decodes one frame to determine the rotation. In exact mode, it also scans the stream.
+        """
         index = None if isinstance(self._frames, ApproximateFrames) else self._frames.index
         if self._metadata is None or self._metadata[0] is not index:  # decoding may have replaced the index
             metadata = video_stream_metadata(
@@ -313,7 +318,7 @@ class VideoDecoder(Closing):
         return self._frames.frames_in_range(*checks.bounds_of(start, stop, step))
 
     def __iter__(self) -> Iterator[Tensor]:
-        """Yield all frames in order. Several small frames are decoded at a time."""
+        """Yield all frames in order. If frames are small, several are decoded at a time."""
         start, step, fails = 0, 1, False
         while self._frames.has_frame(start):
             try:
@@ -396,7 +401,7 @@ class VideoDecoder(Closing):
         The first frame is the one shown at ``start_seconds``, even if it started earlier. The last frame is the last
         one that starts before ``stop_seconds``. With ``fps``, return the frames shown at ``start_seconds + k / fps``,
         with these times as pts and with durations of 1 / fps. Their number is ``(stop_seconds - start_seconds) * fps``,
-        rounded. If ``fps`` is the frame rate of the file, every frame is returned once.
+        rounded. If ``fps`` is the frame rate of the file, every frame in the range is returned once.
 
         Args:
             start_seconds: Start of the range, in [begin_stream_seconds, end_stream_seconds).
@@ -443,7 +448,7 @@ class VideoDecoder(Closing):
     # Lifetime
 
     def close(self) -> None:
-        """Release the files. Later decoding raises `ClosedError`; index and metadata that were read before stay valid.
+        """Release the files. Decoding then raises `ClosedError`, but an index and metadata read earlier stay valid.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -453,7 +458,7 @@ class VideoDecoder(Closing):
         self._video.pool.close()
 
     def __copy__(self) -> VideoDecoder:
-        """Return a decoder of the same source with its own handles."""
+        """Return an independent decoder of the same source, which opens the file again."""
         source = self._video.spec.source
         return copy.deepcopy(self, {id(source): source})
 

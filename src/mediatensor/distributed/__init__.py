@@ -1,4 +1,4 @@
-"""Read media into columns: callable classes for Ray Data, Daft and other distributed engines."""
+"""Read media in Ray Data, Daft and other distributed engines, with classes that add columns to a batch of rows."""
 
 from __future__ import annotations
 

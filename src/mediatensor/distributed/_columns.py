@@ -1,7 +1,7 @@
-"""`RowMapper`, which reads rows of files into columns, and the columns of a batch.
+"""`RowMapper`, which reads the file of each row of a batch, and the classes that describe its output columns.
 
 Input columns contain files and row numbers. Output columns have the same names, types and numbers of dimensions for all
-rows. If a row cannot be read, its error is in a column.
+rows. If a row cannot be read, a column named ``error`` contains the reason.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ class ColumnNames:
 
 
 def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[tuple[Item, int] | None]:
-    """Return (file, row number) for each row; ``None`` if it has no file.
+    """Return (file, row number) for each row; ``None`` for a row without a file.
 
-    The number, which is combined with the random seed, comes from the column of row numbers or from the file.
+    The row number and the seed determine the random choices for a row, such as its clip. The number comes from the
+    column ``names.row``. If the row has none there, it is derived from the file.
     """
     if names.path not in batch and names.bytes not in batch:
         raise InvalidArgumentError(
@@ -87,7 +88,11 @@ def _num_rows(batch: Mapping[str, Any]) -> int:
 def _item_of_row(
     path: str | None, data: bytes | None, batch: Mapping[str, Any], i: int, used: Sequence[str]
 ) -> Item | None:
-    """Return the file of a row; ``None`` if it has none. An error of the file becomes the error of the row."""
+    """Return the file of row ``i``, or ``None`` if the row has neither a path nor bytes.
+
+    If the row refers to a file in an invalid way, this does not raise. Instead, reading the returned item raises the
+    error, so it is reported for this row only.
+    """
     place = {name: _plain_value(batch[name][i]) for name in REFERENCE_COLUMNS if name in batch}
     name = str(place.get("source_name") or path or "")
     segment = {key: _seconds(batch[key][i]) for key in ("start_seconds", "end_seconds") if key in batch}
@@ -100,7 +105,10 @@ def _item_of_row(
 
 
 def _plain_value(value: Any) -> Any:
-    """Convert NumPy numbers to Python numbers and, for columns with missing values, NaN to ``None``."""
+    """Convert a NumPy number to a Python number.
+
+    Numbers in columns with missing values are floats. So NaN becomes ``None``, and a whole float becomes an int.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -138,7 +146,7 @@ def _number(column: str, number: Any) -> int:
 
 
 def _number_of_file(name: str, data: bytes | None) -> int:
-    """Return a number for a row that has none. It depends only on the file of the row."""
+    """Derive a row number from the name or the bytes of a file, for a row that has no number."""
     if data is not None and name == Item(data).name:  # this name is only the default name of bytes
         name = hashlib.blake2b(data, digest_size=16).hexdigest()
     return derived_seed("file", name)
@@ -164,26 +172,28 @@ def clip_rows(
     classes: Sequence[str] | None = None,
     **columns: Sequence[Any],
 ) -> list[dict[str, Any]]:
-    """Return the rows of any dataset source, numbered as in a dataset with the same ``rows_per_file``.
+    """List the files of a dataset as rows of a table, numbered as in a dataset with the same ``rows_per_file``.
 
-    A row has plain values that say where its file is. Any machine that has the file at the same path or URL can open
-    it. The bytes of tar shards and Parquet files are not copied.
+    A row does not contain its file, but text and numbers to locate it. So any machine that has the file at the same
+    path or URL can open it. A file within a tar shard or a Parquet file is located by its position there.
 
     Args:
         source: Paths or URLs, a folder, a manifest, tar shards, a Parquet file (a path or URL) with paths or with
             contents of media files ...; see `mediatensor.datasets.as_items`.
-        rows_per_file: Number of rows of each file. Each row draws its own clip.
+        rows_per_file: Number of rows for each file. Each row gets its own random clip of the file.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``: the kind of the files in a folder or a table.
-        media_column: Name of the column with the file, in a manifest or a Parquet file; needed if it is unusual.
-        label_column: Name of the column with the label; needed if it is unusual.
+        media_column: Name of the column with the file, in a manifest or a Parquet file. Needed only if it is not one of
+            the names that `mediatensor.datasets.as_items` recognises.
+        label_column: Name of the column with the label. Needed only if it is not one of the recognised names.
         classes: The class names in the order of their numbers; by default, the classes of the source, sorted by name.
         columns: Further columns, with one value for each file.
 
     Returns:
-        Rows for ``ray.data.from_items`` and ``daft.from_pylist``. All have the same columns: ``path`` and ``row``; for
-        parts of files, ``source_name``, and ``start_byte`` and ``end_byte`` (tar) or ``table_column`` and ``table_row``
-        (Parquet); for segments, ``start_seconds`` and ``end_seconds``; ``label`` and other columns of the source. If a
-        part of the source cannot be read (a damaged shard), ``unreadable`` is the error.
+        Rows for ``ray.data.from_items`` and ``daft.from_pylist``: dicts that all have the same keys. The keys are
+        ``path``, ``row``, ``label`` and other columns of the source. If there are files within other files, the keys
+        ``source_name``, and ``start_byte`` and ``end_byte`` (tar) or ``table_column`` and ``table_row`` (Parquet) are
+        added. If there are segments of files, ``start_seconds`` and ``end_seconds`` are added. If a part of the source
+        cannot be read (a damaged shard), its row has the error in ``unreadable``.
 
     Raises:
         InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, or
@@ -230,7 +240,7 @@ class Column:
         name: Name of the column.
         dtype: The dtype of the numbers.
         shape: The shape of a value. ``None`` stands for a dimension whose size differs between rows.
-        missing: Value in rows that have none. If sizes differ between rows, such rows have an empty array instead.
+        missing: Value for rows that have none. If ``shape`` has a ``None``, such rows get an empty array instead.
 
     Example:
         >>> from mediatensor.distributed import Column
@@ -246,7 +256,10 @@ class Column:
     missing: float = 0
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
-        r"""Join values to an array (rows, \*shape) or, if sizes differ, of arrays. ``None`` means no value."""
+        r"""Return the values of all rows as one array (rows, \*shape). ``None`` stands for a row without a value.
+
+        If ``shape`` has a ``None``, sizes can differ between rows, so the result is an object array of arrays.
+        """
         if None in self.shape:
             empty = np.zeros([size or 0 for size in self.shape], self.dtype)
             return _object_array([empty if value is None else np.asarray(value, self.dtype) for value in values])
@@ -258,7 +271,7 @@ class Column:
         return column
 
     def check(self, value: NDArray[Any]) -> None:
-        """Raise InvalidArgumentError unless a value has the shape of the column."""
+        """Raise InvalidArgumentError unless ``value`` has the shape of the column."""
         if len(value.shape) != len(self.shape) or any(
             wanted not in (None, size) for wanted, size in zip(self.shape, value.shape, strict=True)
         ):
@@ -276,7 +289,7 @@ class TextColumn:
     name: str
 
     def gather(self, values: Sequence[str | None]) -> NDArray[Any]:
-        """Join strings to an array. ``None`` means no value."""
+        """Return the strings of all rows as an object array. ``None`` stands for a row without a value."""
         return _object_array([value or "" for value in values])
 
 
@@ -287,7 +300,7 @@ class ListColumn:
     name: str
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
-        """Join lists to an array. ``None`` means no value."""
+        """Return the lists of all rows as an object array. ``None`` stands for a row without a value."""
         return _object_array([value if isinstance(value, dict) else list(value or ()) for value in values])
 
 
@@ -303,9 +316,9 @@ def _object_array(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def keep_to_assigned_cpus() -> None:
-    """In a Ray actor or task, use only as many threads as Ray has assigned CPUs to it. Elsewhere, change nothing.
+    """Within a Ray actor or task, limit the number of threads to the CPUs that Ray has assigned to it.
 
-    The environment variable ``MEDIATENSOR_NUM_THREADS`` takes precedence.
+    Change nothing outside of Ray, or if the environment variable ``MEDIATENSOR_NUM_THREADS`` is set.
     """
     ray = sys.modules.get("ray")
     if ENVIRONMENT_VARIABLE in os.environ or ray is None or not ray.is_initialized():
@@ -326,10 +339,11 @@ AnyColumn = Column | ListColumn | TextColumn
 class RowMapper(ABC):
     """The base class of `ClipDecoder`, `AudioReader`, `TextReader` and `LeRobotReader`.
 
-    Derive a class from it to use another `Recipe`. A call takes a batch of rows as a mapping of columns. It returns the
-    same rows in the same order, with further columns. Ray Data calls it as ``dataset.map_batches(ClipDecoder,
-    fn_constructor_kwargs={...})``. Other engines that pass columns to a Python object can also use it. A mapper can be
-    pickled. It opens and loads nothing before the first batch.
+    To read files in another way, derive a class from it that passes its own `Recipe`. A mapper is called with a batch
+    of rows, given as a mapping from column names to columns. It returns the same rows in the same order, with further
+    columns. Ray Data calls it as ``dataset.map_batches(ClipDecoder, fn_constructor_kwargs={...})``. Other engines that
+    pass columns to a Python object can also use it. A mapper can be pickled. It opens files and loads models only when
+    it gets its first batch.
 
     Rows of the same file are read together, sorted by position. Up to ``max_open_files`` files stay open for the next
     batch. A row depends only on the arguments, its file and its number, so it is bit-identical for any batch size and
@@ -339,15 +353,16 @@ class RowMapper(ABC):
     ``MEDIATENSOR_NUM_THREADS`` is set.
 
     Args:
-        recipe: Makes a sample from a file.
-        columns: The output columns, which receive the values of samples.
+        recipe: The `Recipe` that makes a sample from a file.
+        columns: The output columns, in addition to ``source``, ``error`` and ``n_replaced``, which every mapper adds.
         path_column: Name of the column with paths or URLs, or with mappings of ``path`` and ``bytes``. The other
             columns of `clip_rows` have fixed names: ``start_byte`` and ``end_byte``, or ``table_column`` and
             ``table_row``, for a part of the file; ``start_seconds`` and ``end_seconds`` for a segment.
-        bytes_column: Name of the column with the bytes of files. If a row has bytes, its path is only a name.
-        row_column: Name of the column with row numbers; `clip_rows` makes such numbers. A row has the same clip as the
-            row with this number in a dataset with the same seed. Without this column, a clip depends only on its file,
-            so all rows of a file are equal.
+        bytes_column: Name of the column with the bytes of files. If a row has bytes, they are read, and its path is
+            used only as a name.
+        row_column: Name of the column with row numbers, as `clip_rows` makes them. The row with number n gets the same
+            clip as row n of a dataset with the same seed. Without this column, a clip depends only on its file, so all
+            rows of a file are equal.
         used_columns: Further columns that the recipe reads, from ``Item.extra``.
         prefix: Prefix of the names of the output columns.
         keep_bytes: Whether to return the column with the bytes of files. All other input columns are always returned.
@@ -410,7 +425,9 @@ class RowMapper(ABC):
 
     @abstractmethod
     def values(self, sample: Sample) -> dict[str, Any]:
-        """Return the values of a sample by column, with ``n_replaced``; also ``error`` if a part of it is missing.
+        """Convert a sample to a dict with a value for each output column.
+
+        The dict must also have ``n_replaced``. If a part of the sample is missing, it has ``error``, too.
 
         Raises:
             InvalidArgumentError: if the sample does not fit the columns. The row then has this error, and no values.

@@ -44,10 +44,10 @@ class ClipDecoder(RowMapper):
         clip_shape: The shape (T, C, H, W) of all clips. The columns are then plain arrays, (rows, T, C, H, W) and
             (rows, T). Rows that cannot be read have zeros, and a clip of another shape is an error of its row. With
             ``None``, each row has an array of its own, which is empty if the row cannot be read.
-        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw for each row), ``on_error`` (by
-            default, a clip with damage is an error of its row), ``stream_index``, ``dimension_order``, ``seek_mode``,
-            ``output_dtype`` (``torch.float32`` makes ``frames`` float32), ``device`` (for actors with a GPU; decoded
-            frames are copied to the CPU for the column) ...
+        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random transforms draw new values for each row),
+            ``on_error`` (by default, a clip with damage is an error of its row), ``stream_index``, ``dimension_order``,
+            ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames`` float32), ``device`` (for actors with a
+            GPU; decoded frames are copied to the CPU for the column) ...
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
             ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
 
@@ -122,7 +122,7 @@ class AudioReader(RowMapper):
     * ``sample_rate``: int64, samples per second; 0 in a row with an error.
     * ``source``: the path, or another name of the file.
     * ``error``: the reason why the row could not be read; empty if it was read.
-    * ``n_replaced``: number of samples at the end that the sampler has padded, because the file is shorter than a clip.
+    * ``n_replaced``: number of padding samples at the end of a clip, if the file is shorter than the clip.
 
     Args:
         sampler: Function that takes an `AudioDecoder` and returns `AudioSamples`, or an `AudioSamplesBatch` of one
@@ -216,10 +216,11 @@ def _frame_dtype(decoder_options: Mapping[str, Any]) -> str:
 class LeRobotReader(RowMapper):
     """Reads rows of a LeRobot dataset by number, bit-identical to the rows of `LeRobotClips`.
 
-    It adds the columns of the dataset, with the shapes in its metadata. The times of ``delta_timestamps`` are a new
-    first dimension, and ``NAME_is_pad`` is another column. It also adds ``task``; ``source``, the episode; ``error``,
-    the reason why the row could not be read (empty if it was read); and ``n_replaced``, which is always 0. A row with
-    an error has zeros, ``False`` and empty text.
+    It adds the columns of the dataset, with the shapes in its metadata. A column that ``delta_timestamps`` lists gets a
+    new first dimension, with one entry for each of its times, and a further column ``NAME_is_pad``. (Only for frames of
+    a video, a single time adds no dimension.) It also adds ``task``; ``source``, the episode; ``error``, the reason why
+    the row could not be read (empty if it was read); and ``n_replaced``, which is always 0. A row with an error has
+    zeros, ``False`` and empty text.
 
     The constructor reads the metadata, so each actor reads them once.
 
@@ -227,8 +228,8 @@ class LeRobotReader(RowMapper):
         source: The folder or URL of the dataset.
         delta_timestamps: See `LeRobotClips`.
         picture_shape: The shape (channels, height, width) of the output images; depth maps always have one channel. By
-            default, it is the shape in the metadata. With ``image_transforms``, or transforms in ``decoder_options``,
-            the default is an array of its own for each row.
+            default, it is the shape in the metadata. But ``image_transforms``, or transforms in ``decoder_options``,
+            can change this shape, so by default each row then has its own array.
         clips_options: Further arguments of `LeRobotClips`: ``episodes``, ``rows``, ``step``, ``only_whole``,
             ``cameras``, ``tolerance_s``, ``image_transforms``, ``output_dtype``, ``depth_output_unit``,
             ``decoder_options``.
@@ -347,7 +348,7 @@ def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | 
 
 
 def _picture_shape(feature: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return the (channels, height, width) of a feature. Videos are always decoded to three channels.
+    """Return (channels, height, width) for the metadata of an image or video. Videos always have three channels.
 
     >>> _picture_shape({"dtype": "image", "shape": (480, 640, 3)})
     (3, 480, 640)

@@ -66,8 +66,8 @@ class Encoder(WritesToFile):
 
     **Time.** Data without times start at time zero of the file. If several streams have times (`FrameBatch`,
     `AudioSamples`), the earliest stream starts with the file, and other streams keep their offset to it. So streams
-    that were decoded together stay in sync. Packets are kept in memory until all streams have data, and as long as
-    another stream lags behind. To save memory, add data to all streams in step.
+    that were decoded together stay in sync. The encoder keeps packets in memory until all streams have data, and
+    whenever one stream is ahead of another. To save memory, add data to all streams in step.
 
     **Colours.** RGB is converted to BT.709 for frames of at least 1280 columns or 577 lines, and to BT.601 for smaller
     frames, in limited range. The codec and the container are tagged accordingly. If neither has such tags (MPEG-4 in
@@ -110,13 +110,15 @@ class Encoder(WritesToFile):
             height: Height of the frames in pixels.
             width: Width of the frames in pixels.
             frame_rate: Frames per second, evenly spaced. ``None`` means a variable rate: pass all frames as
-                `FrameBatch`, whose times are kept to 1/90000 second (in mkv and webm, to 1/1000). To keep durations,
-                mp4 and mov then have no B-frames, unless ``extra_options`` has ``bf``.
-            device: Has no effect; accepted for compatibility with torchcodec. Frames may be on any device. They are
+                `FrameBatch`. Their times are rounded to 1/90000 second (in mkv and webm, to 1/1000). In mp4 and mov,
+                B-frames would change the durations of such frames, so there are none unless you set ``bf`` in
+                ``extra_options``.
+            device: Has no effect; accepted for compatibility with torchcodec. Frames can be on any device. They are
                 copied to the CPU and encoded there, unless ``codec`` names a hardware encoder such as ``"h264_nvenc"``.
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's default
                 codec.
-            pixel_format: FFmpeg's name of a pixel format, such as ``"yuv420p"``; by default the encoder's first one.
+            pixel_format: FFmpeg's name of a pixel format, such as ``"yuv420p"``; by default the first one that the
+                encoder supports.
             crf: Constant rate factor: a smaller number means better quality and a larger file. Range and default depend
                 on the encoder. An encoder without this option ignores it with a warning.
             preset: Trade-off between speed and size: a name such as ``"fast"``, or a number, depending on the encoder.
@@ -281,7 +283,9 @@ class Encoder(WritesToFile):
         return self
 
     def close(self) -> None:
-        """Finish the file. May be called twice. A video stream without frames stays empty, with a warning.
+        """Finish the file. A second call has no effect.
+
+        If a video stream got no frames, it stays empty in the file, and a warning is issued.
 
         Raises:
             EncodeError: if encoding cannot be finished, or has failed earlier.
@@ -314,7 +318,9 @@ class Encoder(WritesToFile):
 
 
 def positive_whole(name: str, value: Any, default: int | None = None) -> int:
-    """Return ``value`` as an int; raise unless it is a whole number (int or float) above 0 and within FFmpeg's limit.
+    """Return ``value`` as an int, or ``default`` if it is None.
+
+    Raise unless ``value`` is a whole number (int or float) from 1 to the largest integer that FFmpeg accepts.
 
     >>> positive_whole("sample_rate", 16000), positive_whole("sample_rate", None, default=8000)
     (16000, 8000)
@@ -414,7 +420,10 @@ class VideoStream(WritesToFile):
 
 
 def _pictures(frames: Tensor) -> Iterator[NDArray[np.uint8]]:
-    """Yield each frame (3, H, W) as an array on the CPU. This is faster than slicing the tensor for every frame."""
+    """Yield each of ``frames`` as an array (3, H, W) on the CPU.
+
+    Several frames are copied to the CPU at a time, which is faster than slicing the tensor for every frame.
+    """
     num_together = max(1, limits.MAX_COPY_BYTES // frames[0].nbytes)
     for at in range(0, len(frames), num_together):
         yield from frames[at : at + num_together].cpu().numpy()
@@ -492,7 +501,7 @@ class AudioStream(WritesToFile):
 
 
 def check_frames(frames: object, height: int | None = None, width: int | None = None) -> Tensor:
-    """Check the frames of a tensor or batch; return them as (N, 3, H, W) uint8 on their device."""
+    """Return frames as a tensor (N, 3, H, W) on their device; raise unless they are uint8 with the given size."""
     data = frames.data if isinstance(frames, FrameBatch) else frames
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected frames to be a Tensor or a FrameBatch, got {type(data)}.")
@@ -515,7 +524,7 @@ def check_frames(frames: object, height: int | None = None, width: int | None = 
 
 
 def channels_and_samples(samples: object, num_channels: int | None = None) -> Tensor:
-    """Check samples; return them as finite float32 (C, N) on the CPU."""
+    """Return samples as a tensor (C, N) on the CPU; raise unless they are finite float32 for ``num_channels``."""
     data = samples.data if isinstance(samples, AudioSamples) else samples
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected samples to be a Tensor or AudioSamples, got {type(data)}.")

@@ -42,7 +42,11 @@ def _chunk(kind: bytes, contents: bytes) -> bytes:
 
 
 def _filtered_lines(pixels: NDArray[np.uint16]) -> Iterator[bytes]:
-    """Yield each line, filtered. The PNG filter with the smallest sum of absolute values is chosen (a heuristic)."""
+    """Yield each line of the image after a PNG filter.
+
+    A filter predicts each byte from its neighbours. For each line, choose the filter whose differences have the
+    smallest sum of absolute values, because such a line usually compresses best.
+    """
     pixel_bytes = 2 * pixels.shape[2]
     above = np.zeros(pixels.shape[1] * pixel_bytes, np.uint8)
     for row in pixels:
@@ -81,7 +85,7 @@ class _ImageEncoder(ABC):
         self._img = img.detach().cpu()
 
     def _pixels(self) -> NDArray[Any]:
-        """Return the pixels as (H, W, C). A frame of a batch is not copied."""
+        """Return the pixels as a contiguous array (H, W, C). This does not copy an image in channels-last memory."""
         return np.ascontiguousarray(self._img.permute(1, 2, 0).numpy())
 
     def _save(self, **options: Any) -> bytes:
@@ -99,8 +103,9 @@ class JpegEncoder(_ImageEncoder):
     """Encodes one image as JPEG, with chroma at half the resolution (4:2:0).
 
     Args:
-        img: (C, H, W) uint8, RGB or gray (C is 3 or 1), up to 65,500 pixels wide and high. A frame of a `FrameBatch` on
-            the CPU is not copied. Images on another device are copied to the CPU and encoded there.
+        img: (C, H, W) uint8, RGB or gray (C is 3 or 1), up to 65,500 pixels wide and high. An image in channels-last
+            memory on the CPU, such as a frame of a `FrameBatch`, is not copied. Images on another device are copied to
+            the CPU and encoded there.
 
     Raises:
         SourceTypeError: if ``img`` is not a tensor.
@@ -121,7 +126,7 @@ class JpegEncoder(_ImageEncoder):
 
         Args:
             dest: A path.
-            quality: 1 to 100.
+            quality: 1 (smallest file) to 100 (best image).
 
         Raises:
             InvalidArgumentError: if the quality is out of range.
@@ -141,7 +146,7 @@ class JpegEncoder(_ImageEncoder):
 
         Args:
             dest: An object with ``write(data)``, which stays open.
-            quality: 1 to 100.
+            quality: 1 (smallest file) to 100 (best image).
 
         Raises the same errors as `to_file`.
 
@@ -159,7 +164,7 @@ class JpegEncoder(_ImageEncoder):
         """Return the bytes of a JPEG file as a 1-D uint8 tensor on the CPU.
 
         Args:
-            quality: 1 to 100.
+            quality: 1 (smallest file) to 100 (best image).
 
         Raises:
             InvalidArgumentError: if the quality is out of range.
@@ -185,8 +190,9 @@ class PngEncoder(_ImageEncoder):
     """Encodes one image as PNG, which is lossless.
 
     Args:
-        img: (C, H, W) uint8 or uint16: gray, gray and alpha, RGB, or RGB and alpha (C is 1 to 4). A frame of a
-            `FrameBatch` on the CPU is not copied. Images on another device are copied to the CPU and encoded there.
+        img: (C, H, W) uint8 or uint16: gray, gray and alpha, RGB, or RGB and alpha (C is 1 to 4). An image in
+            channels-last memory on the CPU, such as a frame of a `FrameBatch`, is not copied. Images on another device
+            are copied to the CPU and encoded there.
 
     Raises:
         SourceTypeError: if ``img`` is not a tensor.

@@ -37,7 +37,7 @@ MAX_SECONDS = 1e9
 
 
 def frame_rate_fraction(frame_rate: Any) -> Fraction:
-    """Return the fraction that a frame rate approximates.
+    """Return a frame rate as a fraction. A float close to a usual rate, such as 30000/1001, becomes exactly this rate.
 
     >>> frame_rate_fraction(29.97002997), frame_rate_fraction(29.97), frame_rate_fraction(25)
     (Fraction(30000, 1001), Fraction(2997, 100), Fraction(25, 1))
@@ -76,7 +76,7 @@ def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) -> Fraction | None:
-    """Return the rate of frames whose spacing is even to within a tick of `FINE_TIME_BASE`; ``None`` if it is uneven.
+    """Return the frame rate if all frames are evenly spaced, within a tick of `FINE_TIME_BASE`; otherwise ``None``.
 
     >>> import numpy as np
     >>> even_frame_rate(np.arange(4) * 1001 / 30000 + 5, np.full(4, 1001 / 30000))
@@ -186,7 +186,7 @@ class Session:
                                      │
                                      └─ failure ──► failed: nothing is left under the destination's name
 
-    Dropping the session has the same effect as a failure.
+    If the session is deleted while it is open, this has the same effect as a failure.
     """
 
     def __init__(self) -> None:

@@ -18,9 +18,11 @@ _FAILED = -5  # FFmpeg's code for an input/output error
 class Sink:
     """The file object that a muxer writes to.
 
-    It never raises, because an exception that passes through FFmpeg may surface in another call. It stores the first
-    exception in `error`; later writes then fail. A muxer writes its trailer when it is freed. An abandoned sink drops
-    all bytes, so that the trailer does not complete the file. ``name`` is the name of the file for FFmpeg.
+    An exception that passes through FFmpeg could surface in another call. So the methods never raise. They store the
+    first exception in `error`, and from then on return an error code to FFmpeg.
+
+    A muxer writes the trailer of the file when it is freed, even after a failure. To leave the file incomplete, abandon
+    the sink first: it then drops all bytes that it gets. ``name`` is the file name that FFmpeg sees.
     """
 
     def __init__(self, file: Any, name: str) -> None:
@@ -84,7 +86,7 @@ class Sink:
 
 
 class Rereader:
-    """Reads the bytes of a `Sink`, at a position of its own."""
+    """Reads the bytes that a `Sink` has written, without changing the position at which it writes next."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -109,9 +111,10 @@ class Rereader:
 
 
 class Target:
-    """A destination. The constructor opens it; later it is committed or discarded.
+    """A destination of encoded bytes. The constructor opens it; later it is committed or discarded.
 
-    This class itself is for URLs that FFmpeg opens. Bytes that were sent cannot be withdrawn.
+    Subclasses are for files and file objects. This class itself is for URLs that FFmpeg opens. It discards nothing,
+    because bytes that were sent cannot be withdrawn.
 
     Attributes:
         opened: The output to pass to the muxer: a `Sink`, or a URL.
@@ -135,7 +138,10 @@ class Target:
 
 
 class FileTarget(Target):
-    """A path. A regular file appears there, or is replaced, when it is complete. A device is written directly."""
+    """A path as a destination. When the file is complete, it appears there and replaces any older file.
+
+    A device is written directly.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -229,7 +235,7 @@ def _can_seek(file: Any) -> bool:
 
 
 def _position(file: Any) -> int:
-    """Return the position of a file; 0 if the file has no ``tell``."""
+    """Return the position of a file; 0 if neither its ``tell`` nor its ``seek`` states it."""
     if callable(getattr(file, "tell", None)):
         return int(file.tell())
     place = file.seek(0, os.SEEK_CUR)
@@ -237,7 +243,10 @@ def _position(file: Any) -> int:
 
 
 def _write_all(file: Any, data: bytes) -> None:
-    """Write all of ``data``. Raw files may accept only a part at a time; if ``write`` returns ``None``, it took all."""
+    """Write all of ``data``, in several calls of ``write`` if raw files accept only a part at a time.
+
+    If ``write`` does not return a number, such as ``None``, it is assumed to have accepted everything.
+    """
     while data:
         written = file.write(data)
         if not isinstance(written, int):

@@ -20,15 +20,15 @@ from ._session import batch_times, even_frame_rate, frame_rate_fraction, mean_fr
 class VideoEncoder:
     """Encodes frames to a video file, a tensor or a file object.
 
-    Frames on the CPU are encoded one by one without a copy. `Encoder` describes colours and how files are written. Use
-    it to add frames in chunks, or to add audio.
+    Frames on the CPU are encoded one by one without a copy. For colours, and for the way in which files are written,
+    see `Encoder`. Use `Encoder` to add frames in chunks, or to add audio.
 
     Args:
         frames: RGB frames, uint8 (N, 3, H, W), as a tensor on any device or a `FrameBatch`. They are encoded on the
             CPU.
-        frame_rate: Frames per second, required for a tensor. By default, a `FrameBatch` keeps its times: exactly if
-            they are evenly spaced, otherwise to 1/90000 second (in mkv and webm, to 1/1000). The file starts with the
-            first frame.
+        frame_rate: Frames per second, required for a tensor. By default, the times of a `FrameBatch` are kept. Evenly
+            spaced times stay exact; others are rounded to 1/90000 second (in mkv and webm, to 1/1000). In the file, the
+            first frame is at time 0.
 
     Raises:
         InvalidArgumentError: if the frames have another shape or type, or the rate is not positive.
@@ -71,7 +71,8 @@ class VideoEncoder:
             dest: A path. Its extension selects the container.
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's default
                 codec.
-            pixel_format: FFmpeg's name of a pixel format, such as ``"yuv420p"``; by default the encoder's first one.
+            pixel_format: FFmpeg's name of a pixel format, such as ``"yuv420p"``; by default the first one that the
+                encoder supports.
             crf: Constant rate factor: a smaller number means better quality and a larger file.
             preset: Trade-off between speed and size: a name such as ``"fast"``, or a number.
             extra_options: Further options of the encoder or the container, with FFmpeg's names.
