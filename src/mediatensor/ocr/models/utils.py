@@ -57,7 +57,7 @@ class WhitelistHandle:
         self._hooks = tuple(hooks)
 
     def remove(self) -> None:
-        """Restore the model's whole vocabulary; may be called more than once."""
+        """Remove the restriction from the model. Calling this again has no effect."""
         for hook in self._hooks:
             hook.remove()
 
@@ -72,7 +72,11 @@ class WhitelistHandle:
 
 @dataclass(frozen=True)
 class _Restriction:
-    """A forward hook that raises scores of ``targets`` to those at ``sources``, and excludes ``forbidden`` classes."""
+    """Forward hook on the last layer of a recogniser that makes it avoid some characters; see `add_whitelist`.
+
+    The score of each class in ``targets`` is raised to the score of the class at the same index in ``sources`` if that
+    is greater. The ``forbidden`` classes are excluded.
+    """
 
     forbidden: torch.Tensor
     sources: torch.Tensor
@@ -80,7 +84,7 @@ class _Restriction:
     _placed: dict[torch.device, tuple[torch.Tensor, ...]] = field(default_factory=dict, repr=False)
 
     def _to_device(self, device: torch.device) -> tuple[torch.Tensor, ...]:
-        """Return the three tensors on a device; each device gets one cached copy."""
+        """Return ``forbidden``, ``sources`` and ``targets`` on a device. There is one cached copy per device."""
         if device not in self._placed:
             self._placed[device] = tuple(part.to(device) for part in (self.forbidden, self.sources, self.targets))
         return self._placed[device]
@@ -102,18 +106,18 @@ def add_whitelist(
 ) -> WhitelistHandle:
     """Restrict a recogniser to some of the characters of its vocabulary.
 
-    The last layer sets the scores of other characters to minus infinity, so that networks that decode character by
-    character never continue from a forbidden character. The end-of-word token and the CTC blank are always allowed.
-    The restriction is a forward hook on the last layer. It affects all threads from the next call until it is removed,
-    so set it before threads start. Several restrictions can be combined.
+    The scores of all other characters are set to minus infinity in the last layer. Therefore networks that decode one
+    character after the other never continue from a forbidden character. The end-of-word token and the CTC blank are
+    always allowed. The restriction is a forward hook on the last layer. It affects all threads from the next call until
+    it is removed, so set it before threads start. Several restrictions can be combined.
 
     Args:
-        model: A recogniser whose ``score_layer()`` returns its last layer and the class index of ``vocab[0]``, as
-            all docTR recognisers of this package do; or a predictor with ``reco_predictor.model`` or ``model``.
-        vocabs: The allowed characters, a string or several strings. Characters outside the model's vocabulary are
-            ignored.
-        strategy: With ``"mask"``, the best allowed character wins. With ``"nearest"``, each forbidden character passes
-            its score to the closest allowed character, so that ``ä`` is read as ``a``.
+        model: A recogniser whose ``score_layer()`` returns its last layer and the class index of ``vocab[0]``, as all
+            of this package's recognisers do; or a predictor with ``reco_predictor.model`` or ``model``.
+        vocabs: The allowed characters, a string or several strings. Characters that are not in the model's vocabulary
+            are ignored.
+        strategy: With ``"mask"``, the allowed character with the highest score is read. With ``"nearest"``, each
+            forbidden character passes its score to the closest allowed character, so that ``ä`` is read as ``a``.
         mapping: How ``"nearest"`` finds the closest character. ``"anyascii"`` (or ``None``) removes accents from the
             letter. ``"weights"`` compares the directions of the weights in the last layer. A dict from forbidden to
             allowed characters takes precedence over accent removal.
@@ -122,8 +126,8 @@ def add_whitelist(
         A handle that removes the restriction: call ``remove()``, or use it in a ``with`` statement.
 
     Raises:
-        InvalidArgumentError: An argument is not accepted, the model is not a recogniser, or none of the allowed
-            characters is in its vocabulary.
+        InvalidArgumentError: ``strategy`` or ``mapping`` is invalid, the model is not a recogniser, or none of the
+            allowed characters is in its vocabulary.
 
     Example::
 
@@ -190,7 +194,10 @@ def _restriction(
 
 
 def _find_closest_letters(vocab: str, allowed: frozenset[str]) -> dict[str, str]:
-    """Map each forbidden character to the allowed character with the same base letter, if any."""
+    """Map each character of ``vocab`` that is not allowed to the allowed character with the same base letter.
+
+    Characters without such a counterpart are left out.
+    """
     by_letter: dict[str, str] = {}
     for char in vocab:
         # The base letter is preferred to its accented forms; otherwise the first allowed form is used.
@@ -207,7 +214,7 @@ def _find_closest_letters(vocab: str, allowed: frozenset[str]) -> dict[str, str]
 
 @functools.lru_cache(maxsize=4096)
 def _bare_letter(char: str) -> str:
-    """Remove accents and strokes; convert a Cyrillic letter to the Latin letter with the same name."""
+    """Remove accents and strokes from a letter, and convert Cyrillic letters to the Latin letter with the same name."""
     base = unicodedata.normalize("NFKD", char)[:1]
     named = _LETTER_WITH_MARK.fullmatch(unicodedata.name(base, ""))
     if named is None or len(named[2]) > 1:
@@ -216,7 +223,10 @@ def _bare_letter(char: str) -> str:
 
 
 def _find_closest_weights(vocab: str, allowed: frozenset[str], rows: torch.Tensor) -> dict[str, str]:
-    """Map each forbidden character to the allowed character with the greatest cosine similarity of weights."""
+    """Map each character of ``vocab`` that is not allowed to the allowed character with the most similar weights.
+
+    ``rows`` has the weights of each character in the last layer, which are compared by cosine similarity.
+    """
     kept = [index for index, char in enumerate(vocab) if char in allowed]
     dropped = [index for index, char in enumerate(vocab) if char not in allowed]
     directions = nn.functional.normalize(rows.float(), dim=1)
@@ -233,13 +243,13 @@ def set_device_and_dtype(
     """Move a model and its input to one device and one floating-point type.
 
     Args:
-        model: The model; unchanged if it already has the device and the type.
-        batches: A list of tensors of any shape; or a tuple of such a list and a list of the same number of masks.
+        model: The model. It is moved only if its device or type differs.
+        batches: A list of tensors of any shape; or a tuple of two lists of equal length, the tensors and their masks.
         device: The device.
-        dtype: The floating-point type. Masks are converted to bool.
+        dtype: The floating-point type of model and tensors. Masks are converted to bool.
 
     Returns:
-        The model and the batches; with masks, the batches are a list of pairs (batch, mask).
+        The model and the list of batches. With masks, the list has pairs (batch, mask).
 
     Raises:
         InvalidArgumentError: The numbers of masks and batches differ.
@@ -284,14 +294,14 @@ def export_model_to_onnx(
     Args:
         model: A detector, recogniser, classifier, a predictor's model or any other module; compiled or not.
         model_name: Path of the file, without ``.onnx``.
-        dummy_input: An example input of the exported model, or a tuple of several inputs. ``None`` uses one image of
+        dummy_input: An example input of the model, or a tuple if the model has several inputs. By default, one image of
             the size in the model's configuration.
-        input_names: Names of the inputs in the file. ``None`` uses ``"input"``, and ``"masks"`` for a second input.
-        output_names: Names of the outputs in the file. ``None`` uses ``"logits"``, and also ``"pred_boxes"`` if there
-            are two inputs.
-        dynamic_axes: Dynamic axes of inputs and outputs. ``None`` uses the first axis of each and the dynamic axes of
-            the model: height and width of a page for the default detector, the width of a line for the default
-            recogniser.
+        input_names: Names of the inputs in the file. By default ``"input"``, and ``"masks"`` for a second input.
+        output_names: Names of the outputs in the file. By default ``"logits"``, and also ``"pred_boxes"`` if there are
+            two inputs.
+        dynamic_axes: Axes of inputs and outputs whose size may vary, as for `torch.onnx.export`. By default, the first
+            axis of each input and output may vary, and the axes that the model declares: height and width of a page for
+            the default detector, and the width of a line for the default recogniser.
         **kwargs: Options of `torch.onnx.export`.
 
     Returns:

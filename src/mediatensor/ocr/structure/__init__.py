@@ -1,7 +1,7 @@
 """Find the structure of a page (tables, regions and fields) by rules, from its words, ruled lines and pictures.
 
-All functions are pure: they take arrays and return plain data. Predictors extract the words of images or PDF files,
-and convert the results into document elements.
+All functions are pure: they take arrays, return plain data, and change nothing. Predictors extract the words of images
+or PDF files, and convert the results into document elements.
 """
 
 from ._drawing import content_of_drawing as content_of_drawing

@@ -1,4 +1,4 @@
-"""Make the content of a page from the words, lines, areas and pictures that a file such as a PDF draws."""
+"""Convert the words, lines, areas and pictures that a file such as a PDF draws on a page to `PageContent`."""
 
 from __future__ import annotations
 
@@ -49,27 +49,28 @@ def content_of_drawing(
     pictures: Boxes,
     is_hidden: NDArray[np.bool_] | None = None,
 ) -> PageContent:
-    """Make the content of a page from the objects that its file draws.
+    """Convert the objects that a file draws on a page to `PageContent`.
 
-    Coordinates may have any unit, with x to the right and y down. Words on the same base line with gaps below one and a
-    half type sizes belong to the same text line.
+    Coordinates may have any unit, with x to the right and y down. Words belong to the same text line if they are on the
+    same base line and the gaps between them are below one and a half type sizes.
 
     Args:
         width, height: Size of the page.
         boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word.
         texts: The N words.
-        font_sizes: float64 (N,); NaN where unknown.
-        is_bold: bool (N,): whether a word is set in heavy type.
+        font_sizes: float64 (N,): type size of each word; NaN where unknown.
+        is_bold: bool (N,): whether each word is set in bold type.
         origins: float64 (N, 2): a point on the base line of each word; NaN where unknown.
-        directions: float64 (N, 2): the direction of the base line; NaN where unknown.
-        lines: float64 (M, 5): xmin, ymin, xmax, ymax of lines without their thickness, then the thickness.
-        fills: float64 (F, 5): xmin, ymin, xmax, ymax of filled rectangles, then a number for the colour. The
-            edges of these rectangles are rules, except between two rectangles of the same colour.
+        directions: float64 (N, 2): the direction of each word's base line; NaN where unknown.
+        lines: float64 (M, 5): the ends of horizontal and vertical lines as xmin, ymin, xmax, ymax, then their
+            thickness.
+        fills: float64 (F, 5): xmin, ymin, xmax, ymax of filled rectangles, then a number that identifies the colour. An
+            edge of a rectangle becomes a rule, unless the area next to it has the same colour.
         areas: float64 (K, 4): boxes of curves and slanting lines.
         pictures: float64 (P, 4): boxes of embedded pictures.
-        is_hidden: bool (N,): whether a word is invisible or under a picture. By default no word is.
+        is_hidden: bool (N,): whether each word is invisible or under a picture. By default, no word is.
     Returns:
-        The content in the same unit. Overlapping and consecutive lines are joined into one rule.
+        The content in the same unit. Lines that overlap or continue each other are joined into one rule.
     """
     known = font_sizes[np.isfinite(font_sizes) & (font_sizes > 0)]
     em = float(np.median(known)) if len(known) else _USUAL_SIZE
@@ -108,7 +109,7 @@ def _cover_page(pictures: Boxes, page: float, em: float) -> bool:
 def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the clockwise rotation of each word, int64 (N,): 0, 90, 180 or 270 degrees.
 
-    Words of unknown direction get the most frequent rotation.
+    Words whose direction is unknown get the most frequent rotation on the page.
     """
     is_known = np.isfinite(directions[:, 0])
     x, y = np.where(is_known[:, None], directions, 0.0).T
@@ -118,7 +119,10 @@ def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _visible_edges(fills: NDArray[np.float64], out: float) -> NDArray[np.float64]:
-    """Return the edges of filled rectangles at which the colour changes, as lines, float64 (M, 5)."""
+    """Return the edges of filled rectangles at which the colour changes, as lines, float64 (M, 5).
+
+    ``out`` is the distance from an edge at which the colour outside is determined.
+    """
     if len(fills) > _MAX_FILLS:
         sizes = (fills[:, 2:4] - fills[:, :2]).prod(axis=1)
         fills = fills[np.sort(np.argsort(-sizes, kind="stable")[:_MAX_FILLS])]
@@ -141,7 +145,10 @@ def _visible_edges(fills: NDArray[np.float64], out: float) -> NDArray[np.float64
 def _line_ids(
     boxes: Boxes, font_sizes: NDArray[np.float64], origins: NDArray[np.float64], directions: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return the line number of each word, int64 (N,). Lines are numbered in the order of their first words."""
+    """Assign words to text lines. Return the line number of each word, int64 (N,).
+
+    Lines are numbered in the order of their first words.
+    """
     if not len(boxes):
         return np.zeros(0, np.int64)
     # For vertical text, x and y are swapped.
@@ -175,7 +182,10 @@ def _line_ids(
 
 
 def _pictures(words: Boxes, areas: Boxes, pictures: Boxes, page: float, em: float) -> Boxes:
-    """Return the boxes of embedded pictures and of drawings. Adjacent areas are joined into one drawing."""
+    """Return the boxes of all pictures: the embedded ones, and drawings, which consist of adjacent ``areas``.
+
+    Boxes that cover the whole page, and drawings that contain much text, are left out.
+    """
     kept = []
     for found, gap in ((pictures, 0.2 * em), (areas, _MAX_GAP * em)):
         sizes = found[:, 2:] - found[:, :2]

@@ -1,4 +1,4 @@
-"""Rules for fields: the printed forms of values, rules with labels, and rule sets for receipts and invoices."""
+"""Rules that describe the fields of a page and the printed forms of values, with sets for receipts and invoices."""
 
 from __future__ import annotations
 
@@ -80,18 +80,18 @@ def value_pattern(kind: str) -> tuple[re.Pattern[str], ...]:
 
 
 def parse_value(kind: FieldKind, value: str, *, day_first: bool | None = None) -> Decimal | datetime.date | str | None:
-    """Convert a printed value to its normal form.
+    """Convert a printed value, such as an amount or a date, to a Python object or a normalised text.
 
     Args:
         kind: One of `FIELD_KINDS`.
         value: Printed value, such as ``"RM 1,250.00"`` or ``"5. März 2024"``.
-        day_first: Whether 03/04/2024 is in April rather than in March. By default, the day comes first unless the date
-            is valid only in the other order. `find_day_first` finds the order that a page uses.
+        day_first: Whether 03/04/2024 is in April rather than in March. By default, the day comes first, unless the date
+            is valid only with the month first. `find_day_first` finds the order that a page uses.
 
     Returns:
         A ``Decimal`` for amounts, numbers and percents, a ``datetime.date`` for dates, letters and digits without
-        spaces for IBANs and phones, and the stripped text for all other kinds. ``None`` if the value does not fit the
-        kind. Two-digit years are between 1970 and 2069.
+        spaces for IBANs and phones, and the stripped text for all other kinds. None if the text is not a value of this
+        kind. Years with two digits are taken as 1970 to 2069.
 
     Raises:
         InvalidArgumentError: ``kind`` is unknown.
@@ -114,7 +114,7 @@ def parse_value(kind: FieldKind, value: str, *, day_first: bool | None = None) -
 
 
 def find_day_first(texts: Iterable[str]) -> bool | None:
-    """Return whether days precede months in numeric dates; ``None`` if each date is valid in both orders.
+    """Return whether numeric dates have the day before the month, or None if all dates are valid in both orders.
 
     Example:
         >>> from mediatensor.ocr.structure import find_day_first
@@ -129,9 +129,10 @@ def find_day_first(texts: Iterable[str]) -> bool | None:
 
 
 def is_valid(kind: str, value: str) -> bool:
-    """Return whether a value that fits its pattern is valid: dates must exist, and check digits of IBANs must be right.
+    """Return whether a value is valid, given that it already has the printed form of its kind.
 
-    A code must have two or more characters, because a single one is probably a quantity. A code must not be a date.
+    A date must exist, and the check digits of an IBAN must be right. A code must have at least two characters, because
+    a single character is probably a quantity, and it must not be a date.
     """
     if kind == "iban":
         return _iban(value) is not None
@@ -142,7 +143,7 @@ def is_valid(kind: str, value: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Convert text to lower case and remove accents, ligatures and full-width forms."""
+    """Convert text to lower case, remove accents, and convert ligatures and full-width characters to plain ones."""
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKD", text.casefold())
@@ -200,7 +201,10 @@ def _day(year: str, month: int, day: int) -> datetime.date | None:
 
 
 def _iban(value: str) -> str | None:
-    """Return an IBAN without spaces if its check digits are right (ISO 13616: as a number, the IBAN is 1 modulo 97)."""
+    """Return an IBAN without spaces, or None if its check digits are wrong.
+
+    The check is defined in ISO 13616: the IBAN, converted to a number, must be 1 modulo 97.
+    """
     account = re.sub(r"\W", "", value).upper()
     if not re.fullmatch(r"[A-Z]{2}\d{2}[A-Z0-9]{8,30}", account, re.ASCII):
         return None
@@ -230,23 +234,24 @@ class FieldRule:
     Args:
         name: Name of the field in results.
         labels: Texts that may be printed next to the value, in order of preference. Case, accents and punctuation are
-            ignored. Long labels are found even with one or two misread letters. Without labels, the value is found
-            by its form only.
-        kind: Form of the value, one of `FIELD_KINDS`. ``"code"`` is letters and digits without spaces, such as an
-            invoice number; ``"number"`` is a quantity. Without labels, ``"company"`` is the name at the top of the
-            page, and ``"address"`` is the lines after the name.
+            ignored. Long labels are found even with one or two misread letters. If there are no labels, the value is
+            found only by its form.
+        kind: Form in which the value is printed, one of `FIELD_KINDS`. ``"code"`` is letters and digits without spaces,
+            such as an invoice number; ``"number"`` is a quantity. If there are no labels, ``"company"`` finds the name
+            at the top of the page, and ``"address"`` finds the lines after the name.
         pattern: Regular expression that the value must match. It replaces the form given by ``kind``. Case is ignored.
-            The value is the first group that matched, or the whole match if there are no groups.
-        where: Place of the value relative to its label: ``"right"``, ``"below"``, or ``"any"`` (right, else below).
-        prefer: Choice among about equally likely values: the ``"first"`` or ``"last"`` on the page, or the
-            ``"largest"`` amount.
-        needs_label: Whether the value must be next to a label. If false and no value has a label, a value without a
-            label is accepted with lower confidence.
-        not_labels: Texts that must not be in the row of the label, such as "sub total" in a rule for the total.
+            The value is the first group that matched, or the whole match if the expression has no groups.
+        where: Where the value is, relative to its label: ``"right"``, ``"below"``, or ``"any"``. With ``"any"``, a
+            value below is used only if there is none on the right.
+        prefer: Which value to choose if several are about equally likely: the ``"first"`` or ``"last"`` on the page, or
+            the ``"largest"`` amount.
+        needs_label: Whether the value must be next to a label. If false, and the rule finds no value next to a label,
+            it accepts a value elsewhere with lower confidence.
+        not_labels: Texts that rule out a label in the same row. For example, a rule for the total has "sub total" here.
 
     Raises:
-        InvalidArgumentError: An argument is unknown, the rule has no labels, pattern or kind to find a value by, or the
-            pattern is not a regular expression.
+        InvalidArgumentError: An argument has an unknown value, the rule has neither labels nor a pattern nor a kind
+            other than ``"text"``, or the pattern is not a regular expression.
 
     Note:
         Patterns are matched row by row, against the first 200 characters of each row. Python's ``re`` has no time
@@ -291,13 +296,13 @@ class FieldRule:
 
 
 def rules_of(rules: str | FieldRule | Iterable[str | FieldRule]) -> tuple[FieldRule, ...]:
-    """Return rules, with names of rule sets replaced by the rules in these sets.
+    """Return a list of rules in which each name of a rule set is replaced by the rules of this set.
 
     Args:
-        rules: One or several `FieldRule` or names of `FIELD_SETS`.
+        rules: A `FieldRule`, a name from `FIELD_SETS`, or several of these.
 
     Returns:
-        The rules in the given order. Rules with the same name are tried in this order.
+        The rules in the given order. If several rules have the same name, they are tried in this order.
 
     Raises:
         InvalidArgumentError: An item is neither a rule nor the name of a set.

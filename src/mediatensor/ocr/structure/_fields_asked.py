@@ -1,6 +1,6 @@
 """Extract fields by rules: find labels in the rows of a page, then choose the best matching value near each label.
 
-The company and the address of a receipt or an invoice have no labels. They are found at the top of the page.
+The company and its address on a receipt or an invoice usually have no labels. They are found at the top of the page.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ _TOP_ROWS = 10
 
 @dataclass(frozen=True)
 class _Label:
-    """A label in a row: its position, its index in the labels of the rule, and its confidence."""
+    """An occurrence of a rule's label in a row of the page.
+
+    ``rank`` is the index of the label in the list of labels, and ``sureness`` is the confidence of the match.
+    """
 
     row: int
     start: int
@@ -94,15 +97,15 @@ def extract_fields(
 
     Args:
         content: A page.
-        rules: `FieldRule`, or names of ready-made sets: ``"receipt"`` (company, date, address, total) and ``"invoice"``
-            (number, date, due_date, supplier, total, net, tax, iban and more; labels in English, German, French and
-            Spanish). Rules with the same name are tried in turn until one finds a value.
-        day_first: Whether days precede months in numeric dates. By default, `find_day_first` determines the order
+        rules: `FieldRule` objects, or names of ready-made rule sets: ``"receipt"`` (company, date, address, total) and
+            ``"invoice"`` (number, date, due_date, supplier, total, net, tax, iban and more; labels in English, German,
+            French and Spanish). If several rules have the same name, they are tried in turn until one finds a value.
+        day_first: Whether numeric dates have the day before the month. By default, `find_day_first` determines this
             from all dates on the page.
 
     Returns:
-        At most one field for each name, in the order of the rules. Values are as printed; `parse_value` converts them
-        to numbers and dates. Fields that were not found are left out.
+        The fields that were found, at most one for each rule name, in the order of the rules. Values are as printed;
+        `parse_value` converts them to numbers and dates.
 
     Raises:
         InvalidArgumentError: A rule is neither a `FieldRule` nor the name of a set.
@@ -135,7 +138,7 @@ def extract_fields(
 
 
 class _Page:
-    """The rows of a page and all labels in them."""
+    """The rows of a page, and where the labels of all rules occur in them."""
 
     def __init__(
         self, content: PageContent, rows: Sequence[Row], rules: Sequence[FieldRule], day_first: bool | None
@@ -146,7 +149,7 @@ class _Page:
         self.labels = _find_labels(rows, wanted - {""})
 
     def labels_of(self, labels: Sequence[str]) -> Iterator[_Label]:
-        """Yield the labels that are on the page. If labels overlap, only the longest is yielded."""
+        """Yield each occurrence of the given labels on the page. If some overlap, only the longest is yielded."""
         found: list[_Label] = []
         for rank, text in enumerate(labels):
             for row, start, end, sureness in self.labels.get(_squashed(text), ()):
@@ -171,9 +174,10 @@ def _squashed(text: str) -> str:
 
 
 def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[int, int, int, float]]]:
-    """Find labels, given in the form of `_squashed`, in rows.
+    """Find where labels occur in the rows of a page, even with one or two misread letters.
 
-    Return, for each label, its occurrences: the row, the start and end in the text of the row, and the confidence.
+    ``wanted`` are the labels after `_squashed`. Return the occurrences of each label as (index of the row, start and
+    end in the text of the row, confidence).
     """
     by_ends: dict[str, list[str]] = defaultdict(list)
     for label in wanted:
@@ -251,7 +255,7 @@ def _find_field(page: _Page, rule: FieldRule) -> FoundField | None:
 
 
 def _find_writer(page: _Page, rule: FieldRule) -> FoundField | None:
-    """Find the company name at the top of the page, or the address after the name."""
+    """Find the company that wrote the page, or its address, at the top of the page. The kind of the rule says which."""
     texts = [row.text for row in page.rows]
     if rule.kind == "company":
         company = _company_row(texts)
@@ -304,7 +308,7 @@ def _excludes(row: Row, bar: _Label, label: _Label) -> bool:
 
 
 def _values(rule: FieldRule, text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each substring of ``text`` that has the form of the rule's values."""
+    """Yield the start and end of each substring of ``text`` that has the form that the rule describes."""
     text = text[:MAX_LINE]
     for pattern in (rule.compiled,) if rule.compiled is not None else value_pattern(rule.kind):
         taken = False
@@ -342,7 +346,7 @@ def _values_right(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
 
 
 def _cut_at_gap(text: str) -> str:
-    """Cut a text at the first wide gap or at the next label."""
+    """Return the text up to the first wide gap or the next word that ends with a colon."""
     text = text[:MAX_LINE].split("  ")[0].strip()
     following = re.search(r"\s[^\W\d_][\w.]{1,20}:(?:\s|$)", text)
     return text[: following.start()].strip() if following else text
@@ -415,7 +419,10 @@ def _choose(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _
 
 
 def _amounts_due(page: _Page) -> set[Decimal]:
-    """Return the amounts that may have been due: printed cash minus printed change, for every such pair."""
+    """Return the amounts that the customer may have had to pay.
+
+    Each is an amount of cash on the receipt minus an amount of change on the receipt. All such pairs are returned.
+    """
     given, returned = (set(_amounts(page, labels)) for labels in (_CASH, _CHANGE))
     return {cash - change for cash in given for change in returned if cash - change > 0}
 
@@ -430,7 +437,7 @@ def _amounts(page: _Page, labels: tuple[str, ...]) -> Iterator[Decimal]:
 
 
 def _strip_number(text: str) -> str:
-    """Strip a registration number, and any misread specks after it, from the end of a row."""
+    """Remove a company registration number from the end of a row, with any specks after it that were read as text."""
     name = text
     while (end := name.rfind("  ")) > 0 and sum(map(str.isalpha, name[end:])) < 3:
         name = name[:end]
@@ -438,7 +445,11 @@ def _strip_number(text: str) -> str:
 
 
 def _company_row(texts: Sequence[str]) -> tuple[int, float] | None:
-    """Return the first row that can be a company name, and its confidence. Legal forms such as "Ltd" have priority."""
+    """Return the index of the row that is probably the company name, and a confidence, or None if there is no such row.
+
+    ``texts`` are the rows of a page from the top. The first row that can be a name is chosen, but a name with a word
+    such as "Ltd" or "restaurant" has priority.
+    """
     names: list[tuple[int, bool]] = []
     for number, row in enumerate(texts[:_TOP_ROWS]):
         text = plain(_strip_number(row))
@@ -457,9 +468,11 @@ def _company_row(texts: Sequence[str]) -> tuple[int, float] | None:
 
 
 def _address_rows(texts: Sequence[str], spans: Sequence[tuple[float, float]]) -> tuple[list[int], float]:
-    """Return the rows of the address below the company name, and the confidence; no rows if there is none.
+    """Return the indices of the rows with the address below the company name, and a confidence.
 
-    ``spans`` has the top and bottom of each row.
+    The list is empty if there is no address.
+
+    ``texts`` are the rows of a page from the top, and ``spans`` their top and bottom positions.
     """
     company = _company_row(texts)
     start = 0 if company is None else company[0] + 1

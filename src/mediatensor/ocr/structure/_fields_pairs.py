@@ -1,7 +1,8 @@
-"""Find keys and values in forms without rules by pairing neighbouring phrases.
+"""Find the keys and values of any form, without rules for its fields, by pairing neighbouring phrases.
 
-Two phrases are neighbours if they are side by side or one above the other. Each pair gets a score in log odds, which is
-a weighted sum of features. Pairs are chosen in order of descending score. A key is never also a value.
+Two phrases are neighbours if they are side by side or one above the other. Each pair gets a score, a weighted sum of
+features that estimates the log odds of a key and its value. Pairs are chosen in order of descending score. A phrase
+that was chosen as a key is not used as a value, and vice versa.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ _SLACK = 0.01
 
 @dataclass(frozen=True)
 class _Part:
-    """A phrase with scores as a key and as a value (higher is likelier).
+    """A phrase, with scores of how likely it is a key and a value.
 
-    ``cell`` is the box between the rules around the phrase; a side without a rule is infinite.
-    ``height`` is the word height.
+    ``cell`` is the box formed by the nearest rules around the phrase; a side without a rule is infinite. ``height`` is
+    the height of the phrase's words.
     """
 
     words: tuple[int, ...]
@@ -67,14 +68,15 @@ class _Part:
 
 
 def find_fields(content: PageContent) -> list[FoundField]:
-    """Find the keys and values of a form. A value is right of its key or below it.
+    """Find the keys and values of a form. Each value is to the right of its key or below it.
 
     Args:
         content: A page.
 
     Returns:
         One field for each pair of a key and a value, ordered by key from top to bottom. A column head is the key of
-        every value below it. Field names are empty. The confidence rates the pairing, not how well words were read.
+        every value below it. Field names are empty. The confidence says how likely key and value belong together, not
+        how well their words were read.
 
     Example:
         >>> import numpy as np
@@ -117,7 +119,10 @@ def _text(content: PageContent, words: Sequence[int]) -> str:
 
 
 def _parts_of(content: PageContent) -> list[_Part]:
-    """Split the page into phrases without leaders (dots or lines between key and value). Separate keys from values."""
+    """Split the page into phrases that can be keys or values.
+
+    A key and its value become different phrases. Leaders, which are dots or lines between them, are left out.
+    """
     phrases = []
     for phrase in phrases_of(content, gap=0.9):
         phrases += _split_phrase(content, phrase)
@@ -126,7 +131,10 @@ def _parts_of(content: PageContent) -> list[_Part]:
 
 
 def _join_lines(content: PageContent, parts: Sequence[_Part]) -> list[Phrase]:
-    """Join each line with the next if the text continues there: in the same cell, or close below without neighbours."""
+    """Join each phrase with the phrase on the next line if the text continues there.
+
+    It continues if both are in the same cell, or if they are close together and have no neighbours in their rows.
+    """
     below = _parts_below(parts)
     owners = list(range(len(parts)))
     members = {at: [at] for at in owners}
@@ -211,7 +219,7 @@ def _split_phrase(content: PageContent, phrase: Phrase) -> list[Phrase]:
 
 
 def _split_at_gap(content: PageContent, words: list[int]) -> list[list[int]]:
-    """Split ``"Ada Date:"`` into a value and the next key at the widest gap."""
+    """Split words such as ``"Ada Date:"``, a value and then the next key, at the widest gap."""
     if len(words) < 2:
         return [words]
     gaps = [content.boxes[second, 0] - content.boxes[first, 2] for first, second in pairwise(words)]
@@ -246,7 +254,7 @@ def _make_part(content: PageContent, words: tuple[int, ...], row: int, colon_fol
 
 
 def _cell(content: PageContent, box: Box) -> Box:
-    """Return the positions of the nearest rules around a box; infinite on a side without a rule."""
+    """Return the box formed by the nearest rules around ``box``. A side without a rule is infinite."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     slack = 0.3 * min(box[3] - box[1], 2 * _SLACK * content.height)
     vertical, horizontal = content.vertical_rules, content.horizontal_rules
@@ -304,7 +312,7 @@ def _place_in_grid(parts: Sequence[_Part], at: int, unit: float) -> tuple[int, i
 
 
 def _is_blank_between(content: PageContent, key: _Part, value: _Part) -> bool:
-    """Return whether a line to write on, as in an empty form, is between key and value."""
+    """Return whether there is a blank line to write on between key and value, as in an empty form."""
     rules = content.horizontal_rules
     if not len(rules):
         return False
@@ -331,7 +339,10 @@ def _parts_below(parts: Sequence[_Part]) -> dict[int, int]:
 
 
 def _misalignment(upper: _Part, lower: _Part) -> float:
-    """Return the smallest offset between the left ends, right ends or middles of two parts, in word heights."""
+    """Return how far two phrases are from being aligned at their left ends, right ends or middles, in word heights.
+
+    The best of the three alignments counts.
+    """
     left, right = lower.box[0] - upper.box[0], lower.box[2] - upper.box[2]
     return min(abs(left), abs(right), abs(left + right) / 2) / max(1e-6, min(upper.height, lower.height))
 
@@ -343,7 +354,10 @@ def _is_same_column(upper: _Part, lower: _Part) -> bool:
 
 
 def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair], set[int], set[int]]:
-    """Return pairs of column heads and values, the parts in table bodies, and the parts that are heads."""
+    """Find columns with a head above values, as in tables.
+
+    Return the pairs of a head and a value, the indices of all values, and the indices of all heads.
+    """
     rows: dict[int, list[int]] = defaultdict(list)
     for at, part in enumerate(parts):
         rows[part.row].append(at)
@@ -379,13 +393,13 @@ def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[li
 
 
 def _is_head(parts: Sequence[_Part], columns: dict[int, list[int]]) -> bool:
-    """Return whether the first parts of columns look like heads, not like lines of paragraphs."""
+    """Return whether the keys of ``columns`` look like column heads rather than the first lines of paragraphs."""
     gaps = [(parts[column[0]].box[1] - parts[at].box[3]) / parts[at].height for at, column in columns.items()]
     return float(np.median(gaps)) > 0.35 and (len(columns) > 2 or all(parts[at].as_key > 0.3 for at in columns))
 
 
 def _values_below_head(parts: Sequence[_Part], below: dict[int, int], head: int) -> list[int]:
-    """Return the evenly spaced parts below a head that are aligned with it or between the same rules."""
+    """Return the values in the column below a head: evenly spaced, and aligned with it or between the same rules."""
     column: list[int] = []
     last, step = head, math.inf
     while (current := below.get(last)) is not None and len(column) < 100:
@@ -430,7 +444,10 @@ def _pairs_below(
 
 
 def _pairs_in_cells(parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
-    """Pair the label in the upper left corner of a ruled box with the text below it. Labels are usually small."""
+    """Pair the label in the upper left corner of a ruled box with the text below it.
+
+    A pair whose label is smaller than the text gets a higher score.
+    """
     cells: dict[Box, list[int]] = defaultdict(list)
     for at, part in enumerate(parts):
         if at not in apart and all(map(math.isfinite, part.cell)):
@@ -469,7 +486,7 @@ def _choose_pairs(pairs: Sequence[_Pair]) -> list[_Pair]:
 
 
 def _pairs_of_marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Pair each cross or tick with the text next to it. The nearer side has priority."""
+    """Pair each cross or tick with the text on its left or right, whichever is nearer."""
     used = {value for _, _, value in pairs}
     found = []
     for at, part in enumerate(parts):
@@ -494,7 +511,10 @@ def _pairs_of_marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pai
 
 
 def _find_further_lines(content: PageContent, parts: Sequence[_Part], used: set[int]) -> dict[int, list[int]]:
-    """Find further lines of each key or value: unused parts that are close below it and aligned with it."""
+    """Find the further lines of keys and values that extend over several lines.
+
+    Return, for each key or value in ``used``, the other phrases that are close below it and aligned with it.
+    """
     free = [at for at in range(len(parts)) if at not in used and not parts[at].has_colon]
     free.sort(key=lambda at: parts[at].box[1])
     lines: dict[int, list[int]] = defaultdict(list)

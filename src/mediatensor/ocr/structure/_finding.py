@@ -42,13 +42,13 @@ def find_structure(
     Args:
         content: The page.
         layout: Whether to find regions.
-        tables: Whether to return tables. If false, regions may still have the kind Table.
+        tables: Whether to return tables. If false, there can still be regions of the kind ``"Table"``.
         fields: Rules, or the name of a rule set, for `extract_fields`. True or ``"all"`` finds all pairs of a key and a
-            value, except pairs of a table header and its column, and pairs in captions, pictures and running text. On
-            pages that are mostly running text, a key must end with a colon. False finds no fields.
+            value. Pairs of a table header and a cell below it are left out, and so are pairs in captions, pictures and
+            running text. On pages that are mostly running text, a key must end with a colon. False finds no fields.
 
     Returns:
-        Tables, regions and fields.
+        The tables, regions and fields that were found.
 
     Raises:
         InvalidArgumentError: ``fields`` is not the name of a rule set, or contains something other than rules.
@@ -75,7 +75,7 @@ def find_structure(
 
 
 def _add_words_of_region(content: PageContent, table: FoundTable, regions: Sequence[FoundRegion]) -> FoundTable:
-    """Add the words that are in the region of a table, but not in the table itself, to the nearest cells."""
+    """Add words that are in the region of a table, but not in any of its cells, to the nearest cells."""
     known = {word for cell in table.cells for word in cell.words}
     of_table = (region for region in regions if region.kind == "Table" and region.box == table.box)
     missing = [word for region in of_table for word in region.words if word not in known]
@@ -95,7 +95,7 @@ def _add_words_of_region(content: PageContent, table: FoundTable, regions: Seque
 
 
 def _drop_backgrounds(content: PageContent, tables: Sequence[FoundTable]) -> PageContent:
-    """Drop pictures that are only the background of text, such as creased paper, shading and edges of the sheet."""
+    """Drop pictures that are only the background of text: creased paper, shading, or edges of the sheet."""
     middles: NDArray[np.float64] = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
     kept = []
     for left, top, right, bottom in content.pictures.tolist():
@@ -117,7 +117,10 @@ def _drop_chance_pairs(
     tables: Sequence[FoundTable],
     regions: Sequence[FoundRegion],
 ) -> list[FoundField]:
-    """Drop pairs of a table header and its column, and pairs in captions, pictures and running text."""
+    """Drop key-value pairs that are not fields of a form.
+
+    These are pairs of a table header and a cell below it, and pairs in captions, pictures and running text.
+    """
     cells = [(number, cell) for number, table in enumerate(tables) for cell in table.cells]
     in_table = {word: number for number, cell in cells for word in cell.words}
     in_header = {word for _, cell in cells if cell.is_header for word in cell.words}
@@ -145,7 +148,10 @@ def _is_prose(content: PageContent, region: FoundRegion) -> bool:
 def _join_rows(
     content: PageContent, regions: Sequence[FoundRegion], pairs: Sequence[FoundField]
 ) -> tuple[FoundRegion, ...]:
-    """Join two regions if a key in one and its value in the other are in the same row: forms are read row by row."""
+    """Join two regions if they contain a key and its value in the same row, because forms are read row by row.
+
+    ``pairs`` are the keys and values of the page.
+    """
     home = {word: number for number, region in enumerate(regions) for word in region.words}
     leader = list(range(len(regions)))
     frames = np.array([region.box for region in regions]).reshape(-1, 4)
@@ -173,7 +179,7 @@ def _join_rows(
 
 
 def _encloses_another(frames: NDArray[np.float64], is_own: NDArray[np.bool_]) -> bool:
-    """Return whether the box around the regions marked by ``is_own`` covers too much of any other region."""
+    """Return whether a box around the regions marked by ``is_own`` would cover much of a region that is not marked."""
     low, high = frames[is_own, :2].min(axis=0), frames[is_own, 2:].max(axis=0)
     others = frames[~is_own]
     sides = np.minimum(others[:, 2:], high) - np.maximum(others[:, :2], low)

@@ -25,7 +25,7 @@ def box_around(boxes: Boxes | Sequence[Box]) -> Box:
 
 
 def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:
-    """Return boxes (N, 4) after the page is rotated counter-clockwise by ``turn``: 0, 90, 180 or 270 degrees.
+    """Return the boxes (N, 4) of a page after it is rotated counter-clockwise by ``turn``: 0, 90, 180 or 270 degrees.
 
     ``width`` and ``height`` are the size of the page before the rotation.
     """
@@ -46,26 +46,27 @@ def _no_turns() -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class PageContent:
-    """An upright page as words, rules and pictures.
+    """Everything on an upright page that its structure is found from: words, rules (straight lines) and pictures.
 
     Coordinates are in pixels or points, x to the right and y down from the top left corner.
 
     Attributes:
         width, height: Size of the page.
-        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word. Boxes are clipped to the page, and are at
-            least a thousandth of the page height wide and high, because untrusted files may put words anywhere.
+        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word. Boxes are clipped to the page, because untrusted
+            files can put words anywhere. Their sides are at least a thousandth of the page height.
         texts: The N words.
-        line_ids: int64 (N,): the text line of each word. Two columns, or two cells of a row, may share a line.
+        line_ids: int64 (N,): number of the text line of each word. A line can extend over several columns or cells.
         confidences: float64 (N,), in [0, 1]: probability that each word is right.
         horizontal_rules: float64 (H, 4): boxes of horizontal lines, thickness included.
         vertical_rules: float64 (V, 4): boxes of vertical lines, thickness included.
-        pictures: float64 (P, 4): boxes of embedded pictures, or of ink that is neither words nor rules.
+        pictures: float64 (P, 4): boxes of pictures embedded in a file, or in an image of ink that is neither words nor
+            rules.
         font_sizes: float64 (N,): type size of each word in a PDF file, in the unit of the page; NaN if unknown, as in
             images.
-        is_bold: bool (N,): whether a word is set in heavy type, from a PDF file or measured by stroke thickness.
+        is_bold: bool (N,): whether each word is bold, as stated in a PDF file or measured by stroke thickness.
         turns: int64 (N,): clockwise rotation of each word in degrees: 0, 90, 180 or 270. It is 0 in most images.
-        is_unread_scan: Whether embedded pictures cover a page of a PDF file, and the page has no hidden words. Such a
-            page lacks the text of the scan. Words on the page, such as stamps or filled-in fields, were added later.
+        is_unread_scan: Whether the page of a PDF file is a scan without its text: embedded pictures cover it, and there
+            are no hidden words. Any words on such a page, such as stamps or filled-in fields, were added later.
     """
 
     width: float
@@ -95,7 +96,7 @@ class PageContent:
 
     @property
     def page_turn(self) -> int:
-        """Clockwise rotation, in degrees, of most characters of the page; 0 on a page without words."""
+        """Clockwise rotation in degrees that most characters of the page have; 0 on a page without words."""
         quarters = np.bincount(self.turns // 90, [len(text) for text in self.texts], minlength=4)
         return 90 * int(quarters.argmax())
 
@@ -152,8 +153,8 @@ class FoundCell:
     """A cell of a table.
 
     Attributes:
-        box: Box of the cell, from rule to rule or from gap to gap.
-        row_start, row_end, col_start, col_end: First and last row and column of the cell, from 0.
+        box: Box of the cell, up to the rules or gaps that separate it from other cells.
+        row_start, row_end, col_start, col_end: First and last row and column of the cell, counted from 0.
         words: Indices of the words in the page content, in reading order.
         is_header: Whether the cell belongs to the head of the table.
     """
@@ -175,7 +176,7 @@ class FoundTable:
         box: Box around the table.
         num_rows, num_cols: Size of the grid.
         cells: Cells row by row, including empty cells. Together they cover the grid exactly once.
-        confidence: Probability, in [0, 1], that there is a table with this structure.
+        confidence: Probability, in [0, 1], that this is a table and has this structure.
     """
 
     box: Box
@@ -192,7 +193,7 @@ class FoundRegion:
     Attributes:
         kind: One of `REGION_KINDS`.
         box: Box around the region.
-        confidence: In [0, 1].
+        confidence: Probability, in [0, 1], that the region has this kind.
         words: Indices of the words in the page content, in reading order.
         level: Level of a section header (1 is directly below the title); 0 for all other kinds.
     """
@@ -210,7 +211,7 @@ class FoundField:
 
     Attributes:
         name: Name of the rule, such as ``"total"``; empty for a pair that was found without a rule.
-        key: Printed label; empty for a value that was found by its form only.
+        key: Printed label; empty for a value that was found without a label.
         value: Value as printed.
         key_words, value_words: Indices of the words of key and value in the page content.
         confidence: In [0, 1].

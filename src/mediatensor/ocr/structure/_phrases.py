@@ -15,7 +15,10 @@ __all__ = ["Phrase", "Row", "box_of_words", "phrases_of", "rows_of"]
 
 @dataclass(frozen=True)
 class Phrase:
-    """Adjacent words of a row, as indices from left to right. No wide gap or rule separates the words."""
+    """Words that are next to each other in a row, without a wide gap or a rule between them.
+
+    ``words`` has their indices from left to right.
+    """
 
     words: tuple[int, ...]
     box: Box
@@ -27,9 +30,9 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Row:
-    """Adjacent phrases, joined into one text. One space separates words, and two spaces separate phrases.
+    """Phrases that are side by side, with their joint text: one space between words, two spaces between phrases.
 
-    ``starts`` has the offset of each word in the text.
+    ``starts`` has the offset of each word in ``text``.
     """
 
     phrases: tuple[Phrase, ...]
@@ -39,7 +42,7 @@ class Row:
     box: Box
 
     def words_between(self, start: int, end: int) -> tuple[int, ...]:
-        """Return the indices of the words that overlap the range from ``start`` to ``end`` of the text."""
+        """Return the indices of the words that overlap ``text[start:end]``."""
         first = max(0, bisect_right(self.starts, start) - 1)
         return tuple(word for word, at in zip(self.words[first:], self.starts[first:], strict=True) if at < end)
 
@@ -49,7 +52,7 @@ def box_of_words(content: PageContent, words: Sequence[int]) -> Box:
 
 
 def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
-    """Split lines into phrases at rules and at gaps wider than ``gap`` word heights."""
+    """Split the text lines of a page into phrases, at vertical rules and at gaps wider than ``gap`` word heights."""
     boxes = content.boxes
     filled = [index for index, text in enumerate(content.texts) if text.strip()]
     filled.sort(key=lambda index: (int(content.line_ids[index]), float(boxes[index, 0])))
@@ -83,7 +86,7 @@ def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
 
 
 def _size(content: PageContent, first: int, second: int) -> float:
-    """Estimate the height of capitals from the heights and the mean character width of two words."""
+    """Estimate the type size at two neighbouring words, from their heights and their mean character width."""
     heights = content.boxes[[first, second], 3] - content.boxes[[first, second], 1]
     widths = content.boxes[[first, second], 2] - content.boxes[[first, second], 0]
     lengths = [len(content.texts[word].strip()) for word in (first, second)]
@@ -92,7 +95,7 @@ def _size(content: PageContent, first: int, second: int) -> float:
 
 
 def rows_of(content: PageContent, phrases: Sequence[Phrase]) -> list[Row]:
-    """Group adjacent phrases into rows, from top to bottom."""
+    """Group phrases that are side by side into rows. Rows are sorted from top to bottom."""
     rows: list[list[Phrase]] = []
     open_rows: list[list[Phrase]] = []
     for phrase in sorted(phrases, key=lambda phrase: (phrase.box[1] + phrase.box[3], phrase.box[0])):

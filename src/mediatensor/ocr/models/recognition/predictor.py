@@ -1,4 +1,4 @@
-"""Read the text of word crops or line crops."""
+"""Read the text of image crops that each contain a word or a line."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ __all__ = ["RecognitionPredictor"]
 
 
 class RecognitionPredictor(nn.Module):
-    """Reads crops of any size.
+    """Reads image crops of any size that each contain a word or a line.
 
     Args:
-        pre_processor: Makes the batches for models of words, which have a fixed input size; ``None`` for models of
+        pre_processor: Resizes crops and puts them in batches, for a model that reads words. None for a model that reads
             lines.
         model: The network.
-        split_wide_crops: Cut crops much wider than the network's input into overlapping parts.
-        batch_size: Maximum number of crops in a batch for a model of lines.
+        split_wide_crops: Whether to cut crops that are much wider than the network's input into overlapping parts. Only
+            for a model that reads words.
+        batch_size: Maximum number of crops in a batch, for a model that reads lines.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile
@@ -60,17 +61,17 @@ class RecognitionPredictor(nn.Module):
         self.batch_size = batch_size
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place, for crops of all widths; arguments as for ``torch.compile``."""
+        """Compile the network in place, for crops of all widths. Takes the arguments of ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @property
     def reads_lines(self) -> bool:
-        """Whether the model reads whole lines, including spaces."""
+        """Whether the model reads whole lines with spaces, rather than single words."""
         return isinstance(uncompiled_module(self.model), CtcLineRecognizer)
 
     @torch.inference_mode()
     def forward(self, crops: Iterable[Image], **kwargs: Any) -> list[tuple[str, float]]:
-        """Read crops.
+        """Read the text of crops.
 
         Args:
             crops: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list or a batch.
@@ -85,7 +86,7 @@ class RecognitionPredictor(nn.Module):
         return self.read(as_images(crops), **kwargs)
 
     def read(self, images: Sequence[Tensor], **kwargs: Any) -> list[tuple[str, float]]:
-        """Read tensors (3, H, W) whose values were already checked."""
+        """Read the text of image tensors (3, H, W), without the checks of `forward`."""
         return self._read_lines(images) if self.reads_lines else self._read_words(images, kwargs)
 
     def _read_words(self, images: Sequence[Tensor], kwargs: dict[str, Any]) -> list[tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""SAR: a convolutional backbone and an LSTM with attention, which decodes character by character."""
+"""SAR, a word recogniser: a convolutional backbone, and an LSTM with attention that decodes one character at a time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SARPostProcessor(LeastCertainPostProcessor):
 
 
 class SAREncoder(nn.Module):
-    """Two LSTM layers from left to right; the output of the last step represents the whole word."""
+    """Encodes a word as one vector, computed from the last output of a two-layer LSTM that runs from left to right."""
 
     def __init__(self, in_feats: int, rnn_units: int, dropout_prob: float = 0.0) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class SAREncoder(nn.Module):
 
 
 class AttentionModule(nn.Module):
-    """Attention to the image positions that are relevant for the next character."""
+    """Weights the image positions by their relevance for the next character."""
 
     def __init__(self, feat_chans: int, state_chans: int, attention_units: int) -> None:
         super().__init__()
@@ -66,10 +66,10 @@ class AttentionModule(nn.Module):
         self.attention_projector = nn.Conv2d(attention_units, 1, 1, bias=False)
 
     def forward(self, features: torch.Tensor, projected: torch.Tensor, hidden_state: torch.Tensor) -> torch.Tensor:
-        """Return features (N, C), weighted by attention over the image.
+        """Return the mean of ``features`` over the image, weighted by attention: (N, C).
 
-        ``projected`` (N, A, H, W) is the output of ``feat_conv`` for the features (N, C, H, W), computed once for all
-        characters. ``hidden_state`` (N, units) is the state of the LSTM.
+        ``projected`` (N, A, H, W) is ``feat_conv(features)``. The caller computes it only once, because it is the same
+        for all characters. ``hidden_state`` (N, units) is the state of the LSTM.
         """
         compared = torch.tanh(projected + self.state_conv(hidden_state[:, :, None, None]))
         weights = self.attention_projector(compared).flatten(2).softmax(dim=-1)
@@ -78,7 +78,7 @@ class AttentionModule(nn.Module):
 
 
 class SARDecoder(nn.Module):
-    """Decodes a word character by character."""
+    """An LSTM with attention to the image that decodes a word character by character."""
 
     def __init__(
         self,
@@ -102,10 +102,11 @@ class SARDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout_prob)
 
     def forward(self, features: torch.Tensor, holistic: torch.Tensor, gt: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the scores of each step, (N, max_length, C).
+        """Return the scores of the characters at each step, (N, max_length, C).
 
-        ``holistic`` (N, units), from the encoder, is the first input of the LSTM. If ``gt`` (N, max_length) is given,
-        its characters are fed back instead of the predicted characters.
+        The first input of the LSTM is ``holistic`` (N, units), the output of the encoder. Every later input is the
+        character of the step before: the true character if ``gt`` (N, max_length) is given, otherwise the predicted
+        character.
         """
         projected = self.attention_module.feat_conv(features)
         first = second = (torch.zeros_like(holistic), torch.zeros_like(holistic))
@@ -132,9 +133,9 @@ class SAR(RecognitionModel):
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, C, H', W')}``.
-        rnn_units: Units of all LSTMs; must equal the number of feature channels and ``embedding_units``.
-        embedding_units: Width of the embedding.
-        attention_units: Width of the attention.
+        rnn_units: Number of units of all LSTMs; must equal both the number of feature channels and ``embedding_units``.
+        embedding_units: Width of the character embeddings.
+        attention_units: Number of channels in which features and LSTM state are compared to compute the attention.
         max_length: Maximum number of characters of a word.
         dropout_prob: Dropout probability.
         input_shape: Channels, height and width of the images; other sizes are accepted.
@@ -183,7 +184,10 @@ class SAR(RecognitionModel):
         return self.decoder.output_dense, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of classes and end tokens; longer words are truncated."""
+        """Encode words as rows of character classes, filled up with end tokens. Also return the word lengths.
+
+        Words longer than the model's limit are truncated.
+        """
         encoded = encode_sequences(list(gts), self.vocab, target_size=self.max_length, eos=len(self.vocab))
         return encoded, [min(len(word), self.max_length) for word in gts]
 
@@ -193,7 +197,7 @@ class SAR(RecognitionModel):
 
         Args:
             model_output: (N, T, C) scores.
-            gt: (N, T) int64, the classes.
+            gt: (N, T) int64, the true classes.
             seq_len: (N,) int64, the length of each word.
         """
         return masked_cross_entropy(model_output, gt, (seq_len + 1).clamp(max=model_output.shape[1]))
@@ -213,7 +217,7 @@ class SAR(RecognitionModel):
 def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
     """Return a SAR with a ResNet-31 backbone.
 
-    Takes the arguments of `crnn_vgg16_bn`, with the options of `SAR`.
+    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `SAR`.
     """
 
     def make_features(is_pretrained: bool, _: Sequence[int]) -> nn.Module:

@@ -1,6 +1,6 @@
 """Cut words that are too wide for a network of fixed width into overlapping pieces, and join the texts of the pieces.
 
-The rules are docTR's, so that models return the same words as in docTR.
+The rules are the same as docTR's, so that models return the same words as there.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ one character has index 0.
 
 @dataclass(frozen=True)
 class CropPieces:
-    """Range of the pieces of one crop among all pieces.
+    """Where the pieces of one crop are in the list of the pieces of all crops.
 
     Attributes:
-        start: Index of the first piece.
-        stop: One past the last piece.
+        start: Index of the crop's first piece.
+        stop: Index after the crop's last piece.
         last_overlap: Overlap of the last piece with the previous piece, as a share of a piece's width.
     """
 
@@ -39,11 +39,11 @@ class CropPieces:
 def split_crops(
     crops: Sequence[torch.Tensor], max_ratio: float, target_ratio: float, split_overlap_ratio: float
 ) -> tuple[list[torch.Tensor], list[CropPieces]]:
-    """Cut crops (..., H, W) into overlapping pieces without copying pixels; also return each crop's range of pieces.
+    """Cut wide crops (..., H, W) into overlapping pieces. Return all pieces, and the range of pieces of each crop.
 
-    A crop with a ratio of width to height of at most ``max_ratio`` is not cut. Other pieces have the ratio
-    ``target_ratio`` and overlap the previous piece by ``split_overlap_ratio`` of their width. The last piece may
-    overlap more.
+    A crop is cut only if its ratio of width to height exceeds ``max_ratio``. Each of its pieces then has the ratio
+    ``target_ratio``, and overlaps the previous piece by ``split_overlap_ratio`` of a piece's width. The last piece ends
+    at the edge of the crop, so it may overlap more. Pieces are views: pixels are not copied.
 
     >>> import torch
     >>> pieces, of_crop = split_crops([torch.zeros(3, 10, 100)], max_ratio=8, target_ratio=6, split_overlap_ratio=0.5)
@@ -79,7 +79,7 @@ def _piece_starts(width: int, piece_width: int, overlap: int) -> list[int]:
 def remap_preds(
     preds: Sequence[tuple[str, float]], of_crop: Sequence[CropPieces], overlap_ratio: float
 ) -> list[tuple[str, float]]:
-    """Join the words of the pieces of each crop; the confidence is the mean over the pieces.
+    """Join the texts that were read in the pieces of each crop. The confidence of a crop is the mean over its pieces.
 
     >>> remap_preds([("Donau", 0.5), ("naudampf", 1.0)], [CropPieces(0, 2, 0.5)], 0.5)
     [('Donaudampf', 0.75)]
@@ -93,11 +93,12 @@ def remap_preds(
 
 
 def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
-    """Join two texts that overlap by some characters.
+    """Join two texts, read in overlapping image pieces, so that the characters in the overlap are not repeated.
 
-    The last character of ``a`` and the first of ``b`` may be cut and are ignored. Among the overlaps in which all
-    remaining characters agree, the one closest to the expected length is used. If there is none, the overlap with the
-    least sum of disagreements and deviation from the expected length is used.
+    The cut between the pieces may run through the last character of ``a`` and the first character of ``b``, so these
+    two are ignored. If there are overlaps in which all remaining characters agree, the one whose length is closest to
+    the expected length is used. Otherwise, the number of differing characters plus the difference from the expected
+    length is minimised.
 
     Args:
         a: The left text.
@@ -129,12 +130,12 @@ def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
 
 
 def merge_multi_strings(seq_list: Sequence[str], overlap_ratio: float, last_overlap_ratio: float) -> str:
-    """Join the texts of the pieces of one crop from left to right; return an empty string for an empty list.
+    """Join the texts that were read in the overlapping pieces of one crop. An empty list gives an empty string.
 
     Args:
-        seq_list: The texts, in order.
-        overlap_ratio: Overlap of a piece with the previous piece, as a share of its width.
-        last_overlap_ratio: The overlap of the last piece.
+        seq_list: The text of each piece, from left to right.
+        overlap_ratio: Share of each piece's width that overlaps the previous piece.
+        last_overlap_ratio: The same share for the last piece.
 
     >>> from mediatensor.ocr.models.recognition.utils import merge_multi_strings
     >>> merge_multi_strings(["Donaud", "audampfs", "mpfschiff"], 0.5, 0.5)

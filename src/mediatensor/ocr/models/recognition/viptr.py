@@ -1,4 +1,4 @@
-"""VIPTR: the VIP network, which preserves the width, and CTC."""
+"""VIPTR, a word recogniser: a VIP backbone, whose features form a sequence along the word, and a CTC head."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class VIPTR(CTCModel):
 
 
 def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
-    """Return a VIPTR with the tiny VIP network.
+    """Return a VIPTR whose backbone is the tiny VIP network.
 
-    Takes the arguments of `crnn_vgg16_bn`, with the options of `VIPTR`.
+    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `VIPTR`.
     """
 
     def make_features(is_pretrained: bool, shape: Sequence[int]) -> nn.Module:

@@ -1,4 +1,4 @@
-"""ViTSTR: a vision transformer whose first patches, in order, predict the characters."""
+"""ViTSTR, a word recogniser: a vision transformer whose outputs for the first patches are the characters, in order."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ViTSTR(RecognitionModel):
         return self.head, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of start token, classes and end tokens."""
+        """Encode words as rows of start token, character classes and end tokens. Also return the word lengths."""
         return encode_with_marks(gts, self.vocab, self.max_length - 2)
 
     @staticmethod
@@ -84,7 +84,7 @@ class ViTSTR(RecognitionModel):
 
         Args:
             model_output: (N, T, C) scores.
-            gt: (N, width) int64, the classes after a start token.
+            gt: (N, width) int64, each row a start token and then the true classes, as from `build_target`.
             seq_len: (N,) int64, the length of each word.
         """
         steps = min(model_output.shape[1], gt.shape[1] - 1)
@@ -112,13 +112,14 @@ def _vitstr(
 
 
 def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """Return a ViTSTR with the small vision transformer.
+    """Return a ViTSTR whose backbone is the small vision transformer (ViT-S).
 
-    Takes the arguments of `crnn_vgg16_bn`, with the options of `ViTSTR`. ``patch_size`` is 4 by 8 pixels.
+    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `ViTSTR`. ``patch_size`` sets the patches of
+    the backbone, 4 by 8 pixels by default.
     """
     return _vitstr("vitstr_small", pretrained, vit_s, 384, kwargs)
 
 
 def vitstr_base(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """Return a ViTSTR with the base vision transformer. Takes the arguments of `vitstr_small`."""
+    """Return a ViTSTR whose backbone is the base vision transformer (ViT-B). Takes the arguments of `vitstr_small`."""
     return _vitstr("vitstr_base", pretrained, vit_b, 768, kwargs)

@@ -27,13 +27,14 @@ def recognition_predictor(
     batch_size: int = 128,
     **kwargs: Any,
 ) -> RecognitionPredictor:
-    """Return a predictor that reads crops.
+    """Return a predictor that reads the text of image crops.
 
     Args:
         arch: A name of `ARCHS`, the path of a checkpoint (``.pt``) written by training, or a model. The default
             reads whole lines of any width; docTR's architectures read words.
-        pretrained: Load weights from this machine; see `find_weights`.
-        symmetric_pad: Pad on all sides; otherwise only on the right and below. No effect on the default architecture.
+        pretrained: Load weights that are stored on this machine; see `find_weights`.
+        symmetric_pad: Pad crops on all sides; otherwise only on the right and below. No effect on the default
+            architecture.
         batch_size: Maximum number of crops in a batch.
         **kwargs: ``mean``, ``std``, ``split_wide_crops``, ``pretrained_backbone``, and ``vocab`` if ``arch`` is a name.
 

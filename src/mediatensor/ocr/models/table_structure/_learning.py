@@ -1,4 +1,4 @@
-"""Train TableCenterNet: target maps and points from the cells of tables, and the loss."""
+"""Train TableCenterNet: convert the true cells of tables to target maps and points, and compute the loss."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ Indices = NDArray[np.int64]
 
 
 class TableTruth(NamedTuple):
-    """Targets for the tables of a batch on maps of h x w pixels, with C cells and K corners in total.
+    """Training targets for the tables of a batch: maps of h x w pixels, and the C cells and K corners of all tables.
 
-    A pixel is given as image, row and column, and an offset within a pixel as x and y.
+    Cells and corners refer to pixels of the maps by image index, row and column. Offsets and vectors are x and y, in
+    pixels of the maps.
     """
 
     heat: Tensor  # float32 (N, 2, h, w): 1 at centers and at corners, decreasing around them
@@ -51,7 +52,7 @@ class TableTruth(NamedTuple):
 
 
 def draw_tables(target: TableTarget, size: tuple[int, int]) -> TableTruth:
-    """Draw the cells of tables on maps of ``size`` (height, width)."""
+    """Convert the true cells of tables to targets, on maps of ``size`` (height, width)."""
     drawings, corners_before = [], 0
     for index, table in enumerate(target):
         drawing = _draw_cells(*_check_table(table), size, index, corners_before)
@@ -123,10 +124,10 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
 
 
 def _radius(width: float, height: float) -> float:
-    """Return how far the corners of a box may move so that the overlap is still `_OVERLAP`.
+    """Return the distance in pixels by which the corners of a box can be off with an overlap of at least `_OVERLAP`.
 
-    See Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244. The roots are computed with the formula that
-    was published first and is commonly used.
+    See Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244. The quadratic equations are solved as in the
+    first published code, which other implementations follow.
     """
     half, area = width + height, width * height
     cases = (
@@ -138,7 +139,10 @@ def _radius(width: float, height: float) -> float:
 
 
 def _draw_peak(heat: Floats, pixel: Indices, radius: int) -> None:
-    """Draw a normal distribution with peak 1; where distributions overlap, keep the greater value."""
+    """Draw a peak of the value 1 at ``pixel`` (x, y) that falls off as a normal distribution within ``radius`` pixels.
+
+    Where peaks overlap, the greater value is kept.
+    """
     deviation = (2 * radius + 1) / 6
     top, left = max(pixel[1] - radius, 0), max(pixel[0] - radius, 0)
     part = heat[top : pixel[1] + radius + 1, left : pixel[0] + radius + 1]
@@ -149,9 +153,10 @@ def _draw_peak(heat: Floats, pixel: Indices, radius: int) -> None:
 
 
 def _interpolate_cells(quads: Floats, logic: Indices, size: tuple[int, int]) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return column and row coordinates, counted from 1, at the pixels inside cells, and a mask of these pixels.
+    """Return the column and row coordinates of every pixel inside a cell, and a mask of these pixels.
 
-    Coordinates are interpolated linearly between the corners. If cells overlap, the smallest is used.
+    Coordinates count from 1. They are known at the corners of each cell, and are interpolated linearly between the
+    corners. If cells overlap, the smallest cell is used.
     """
     logical, known = np.zeros((2, *size), np.float32), np.zeros(size, bool)
     x, y = quads[..., 0].astype(np.float64), quads[..., 1].astype(np.float64)
@@ -168,7 +173,11 @@ def _interpolate_cells(quads: Floats, logic: Indices, size: tuple[int, int]) -> 
 
 
 def _triangles(quad: NDArray[np.float64]) -> list[list[int]]:
-    """Divide a quadrangle into two Delaunay triangles, or into three around a corner that the other corners enclose."""
+    """Divide a quadrangle into triangles, given as indices of its corners.
+
+    A convex quadrangle is divided into two Delaunay triangles. Otherwise there are three triangles around the corner
+    that lies inside the triangle of the other corners.
+    """
     turns = [_cross(quad[corner - 1], quad[corner], quad[(corner + 1) % 4]) for corner in range(4)]
     if min(turns) * max(turns) < 0:
         odd = int(np.argmax(turns) if sum(turn > 0 for turn in turns) == 1 else np.argmin(turns))
@@ -190,7 +199,10 @@ def _cross(before: NDArray[Any], at: NDArray[Any], after: NDArray[Any]) -> float
 def _fill_triangle(
     corners: NDArray[np.float64], values: NDArray[np.float64], logical: Floats, known: NDArray[np.bool_]
 ) -> None:
-    """Fill the unknown pixels of a triangle (3, 2) by linear interpolation of the values (2, 3) at its corners."""
+    """Fill a triangle in the map ``logical``, except the pixels that are already ``known``.
+
+    ``values`` (2, 3) are given at the three ``corners`` (3, 2), and interpolated linearly between them.
+    """
     left, top = np.floor(corners.min(axis=0)).astype(int)
     right, bottom = np.ceil(corners.max(axis=0)).astype(int)
     edges = np.stack([corners[1] - corners[0], corners[2] - corners[0]], axis=1)
@@ -209,7 +221,7 @@ def _fill_triangle(
 
 
 def table_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """Return the sum of the losses of TableCenterNet (https://arxiv.org/abs/2504.17522) for its maps."""
+    """Return the training loss of TableCenterNet (https://arxiv.org/abs/2504.17522) for the maps that it predicts."""
     maps = {name: values.float() for name, values in maps.items()}
     truth = TableTruth(*(part.to(maps["hm"].device) for part in truth))
     return (
@@ -218,12 +230,18 @@ def table_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _take_pixels(values: Tensor, pixels: Tensor) -> Tensor:
-    """Return vectors (..., C) of maps (N, C, h, w) at pixels (3, ...): image, row, column."""
+    """Return the C channels of maps (N, C, h, w) at the given pixels: (..., C).
+
+    ``pixels`` is (3, ...): image index, row and column.
+    """
     return values[pixels[0], :, pixels[1], pixels[2]]
 
 
 def _heat_loss(logits: Tensor, heat: Tensor) -> Tensor:
-    """Return the focal loss of key points, which has lower weights near key points (Law and Deng, 2018)."""
+    """Return the focal loss for the heat map of centers and corners (Law and Deng, 2018).
+
+    Pixels close to a center or corner count less, because a detection there is almost right.
+    """
     probability = logits.sigmoid().clamp(_SMALL_NUMBER, 1 - _SMALL_NUMBER)
     is_point = heat == 1
     found = torch.where(is_point, (1 - probability) ** 2 * probability.log(), 0)
@@ -232,14 +250,17 @@ def _heat_loss(logits: Tensor, heat: Tensor) -> Tensor:
 
 
 def _place_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """Return the error of key point positions within their pixels."""
+    """Return the mean error of the predicted offsets of centers and corners within their pixels."""
     found = torch.cat([_take_pixels(maps["reg"], truth.centers), _take_pixels(maps["reg"], truth.corners)])
     wanted = torch.cat([truth.center_offsets, truth.corner_offsets])
     return (found - wanted).abs().sum() / (wanted.numel() + _SMALL_NUMBER)
 
 
 def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """Return the error of the vectors between corners and centers; pairs that are nearly right have lower weights."""
+    """Return the error of the predicted vectors between the corners and the centers of cells.
+
+    A pair of vectors, from a corner to a center and back, counts less if both are nearly right.
+    """
     there = _take_pixels(maps["ct2cn"], truth.centers).reshape(-1, 4, 2)
     all_back = _take_pixels(maps["cn2ct"], truth.corners).reshape(-1, 4, 2)
     position = torch.arange(4, device=there.device)
@@ -253,7 +274,10 @@ def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """Return the error of column and row coordinates and of cell spans, and the inconsistency of a cell's corners."""
+    """Return the error of the predicted column and row coordinates, and of the number of columns and rows of each cell.
+
+    This includes the error of the spans that follow from the coordinates at the corners of each cell.
+    """
     nearly = (1 - (truth.logical - truth.logical.round()).abs()) ** 2
     wrong = ((maps["lc"] - truth.logical).abs() * nearly * truth.known[:, None]).sum()
     inside = wrong / (2 * truth.known.sum() + _SMALL_NUMBER)

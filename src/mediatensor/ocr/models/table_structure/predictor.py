@@ -1,4 +1,4 @@
-"""Find the cells of tables: preprocessing, the network, and cells relative to each image."""
+"""Find the cells of tables: prepare the images, run the network, and convert its cells to positions in the images."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["TablePredictor"]
 
 
 class TablePredictor(nn.Module):
-    """Finds the cells in images of tables of any size.
+    """Finds the cells of tables, given images that each show one table. Images may have any size.
 
     Args:
-        pre_processor: Prepares the batches.
-        model: The network.
+        pre_processor: Resizes images, and puts them in batches.
+        model: The network that finds the cells.
     """
 
     def __init__(self, pre_processor: PreProcessor, model: nn.Module) -> None:
@@ -29,12 +29,12 @@ class TablePredictor(nn.Module):
         self.model: Any = check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place; arguments as for ``torch.compile``."""
+        """Compile the network in place. Takes the arguments of ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
     def forward(self, pages: Iterable[Image], **kwargs: Any) -> list[dict[str, Any]]:
-        """Find cells.
+        """Find the cells of the table in each image.
 
         Args:
             pages: Images of one table each: arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in
@@ -42,10 +42,10 @@ class TablePredictor(nn.Module):
             **kwargs: Arguments of the model's ``forward``.
 
         Returns:
-            For each image ``num_rows``, ``num_cols`` and ``cells``, sorted by descending probability. A cell is a dict
-            with ``geometry``, relative: [xmin, ymin, xmax, ymax], or four points if pages are not assumed straight;
-            ``score`` in [0, 1]; and the first and last row and column, from 0: ``row_start``, ``row_end``,
-            ``col_start``, ``col_end``.
+            A dict for each image with ``num_rows``, ``num_cols`` and ``cells``, sorted by descending score. Each cell
+            is a dict. Its ``geometry`` is relative to the image: [xmin, ymin, xmax, ymax], or four points if the
+            model's ``assume_straight_pages`` is false. ``score`` is in [0, 1]. ``row_start``, ``row_end``,
+            ``col_start`` and ``col_end`` are its first and last row and column, counted from 0.
 
         Raises:
             InvalidArgumentError: An item is not an image.

@@ -38,8 +38,9 @@ _PRIOR_SCORE = -2.19  # initial probability of key points before training
 
 
 class _DeformableConvolution(nn.Module):
-    """A 3 x 3 convolution with learnt offsets and weights of the taps at each pixel (DCNv2 of Zhu et al., "Deformable
-    ConvNets v2", 2018, https://arxiv.org/abs/1811.11168).
+    """A 3 x 3 convolution that predicts, at each pixel, where it samples its nine inputs and how it weights them.
+
+    This is DCNv2 of Zhu et al., "Deformable ConvNets v2", 2018, https://arxiv.org/abs/1811.11168.
     """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
@@ -88,10 +89,11 @@ class _DeformableLayer(nn.Module):
 
 
 class Merging(nn.Module):
-    """Upsamples features, given from fine to coarse, to the size of the first; merges each with the previous result.
+    """Merges feature maps step by step, from the finest to the coarsest, at the size of the finest.
 
-    This is iterative deep aggregation of Yu et al., "Deep Layer Aggregation", 2017, https://arxiv.org/abs/1707.06484.
-    ``scales`` are the upsampling factors.
+    In each step, the next coarser map is upsampled and added to the result of the previous step. This is the iterative
+    deep aggregation of Yu et al., "Deep Layer Aggregation", 2017, https://arxiv.org/abs/1707.06484. ``scales`` are the
+    upsampling factors of the maps; the first is not used.
     """
 
     def __init__(self, channels: Sequence[int], scales: Sequence[int]) -> None:
@@ -104,7 +106,7 @@ class Merging(nn.Module):
             self.add_module(f"node_{level}", _DeformableLayer(width, width))
 
     def forward(self, features: Sequence[Tensor]) -> list[Tensor]:
-        """Return the same number of features, all with the size and channels of the first input."""
+        """Return the result of each step, all with the size and channels of ``features[0]``, which is the finest."""
         merged = [features[0]]
         for level, coarse in enumerate(features[1:], start=1):
             fine = self.get_submodule(f"up_{level}")(self.get_submodule(f"proj_{level}")(coarse))
@@ -113,7 +115,7 @@ class Merging(nn.Module):
 
 
 class Aggregation(nn.Module):
-    """Merges each of the features, from fine to coarse by factors of 2, with all coarser ones."""
+    """Merges each feature map with all coarser maps. Each map must be half as large as the map before it."""
 
     def __init__(self, channels: Sequence[int]) -> None:
         super().__init__()
@@ -126,7 +128,7 @@ class Aggregation(nn.Module):
             )
 
     def forward(self, features: Sequence[Tensor]) -> list[Tensor]:
-        """Return the same number of features with the same sizes."""
+        """Return a merged map for each feature map, of the same size."""
         merged = list(features[-1:])
         found = [merged[-1]]
         for step, finer in enumerate(reversed(features[:-1])):
@@ -136,7 +138,7 @@ class Aggregation(nn.Module):
 
 
 class _Points(NamedTuple):
-    """Key points in pixels of the maps, sorted by descending probability."""
+    """Detected centers or corners of cells, sorted by descending score. Positions are in pixels of the maps."""
 
     scores: Floats  # (K,)
     places: Floats  # (K, 2): positions x and y
@@ -146,13 +148,14 @@ class _Points(NamedTuple):
 
 
 class TableCenterNetPostProcessor:
-    """Converts the maps of the network to cells; its attributes may be changed at any time.
+    """Converts the maps that the network predicts to cells. Its attributes can be changed at any time.
 
     Args:
         center_thresh: Cells with a lower score are dropped.
         corner_thresh: Corners with a lower score are ignored.
-        not_relocate: Do not move cells to the detected corners, which is faster but less exact.
-        assume_straight_pages: Return straight boxes; otherwise return corners.
+        not_relocate: Keep the corners of cells as predicted from their centers, instead of moving them to the detected
+            corners. This is faster but less exact.
+        assume_straight_pages: Return upright boxes; otherwise return the four corners of each cell.
         center_k: Maximum number of cells to consider.
         corner_k: Maximum number of corners to consider.
     """
@@ -177,14 +180,16 @@ class TableCenterNetPostProcessor:
         """Return the cells of each image.
 
         Args:
-            maps: ``hm``, scores of centers and corners before the sigmoid, (N, 2, h, w); ``reg``, their positions
-                within the pixels, (N, 2, h, w); ``ct2cn`` and ``cn2ct``, the vectors from the corners of a cell to its
-                center and back, (N, 8, h, w); ``lc``, column and row coordinates of a corner, from 1, and ``sp``, the
-                number of columns and rows of a cell, (N, 2, h, w) each.
+            maps: The maps that the network predicts, by name. ``hm``, (N, 2, h, w), has the scores of centers and
+                corners before the sigmoid, and ``reg``, (N, 2, h, w), their offsets within pixels. ``ct2cn`` and
+                ``cn2ct``, (N, 8, h, w) each, have the vectors from the corners of a cell to its center and from the
+                centers of adjacent cells to a corner. ``lc``, (N, 2, h, w), has column and row coordinates, counted
+                from 1. ``sp``, (N, 2, h, w), has the number of columns and rows of a cell.
 
         Returns:
-            For each image ``polygons``, relative, float32 (K, 4) or (K, 4, 2); ``scores``, float32 (K,); ``logical``,
-            int32 (K, 4): first and last column, first and last row, from 0. Cells are sorted by descending score.
+            A dict for each image. ``polygons``, float32 (K, 4) or (K, 4, 2), are relative to the image. ``scores`` are
+            float32 (K,). ``logical``, int32 (K, 4), is the first and last column and the first and last row of each
+            cell, counted from 0. Cells are sorted by descending score.
         """
         scores = maps["hm"].detach().float().sigmoid()
         peaks = scores * (F.max_pool2d(scores, 3, 1, 1) == scores)
@@ -223,7 +228,11 @@ class TableCenterNetPostProcessor:
 
 
 def _key_points(peaks: Floats, offsets: Floats, ways: Floats, threshold: float, most: int) -> _Points:
-    """Return the peaks (h, w) with at least ``threshold`` as key points."""
+    """Return the centers or corners at the pixels of ``peaks`` (h, w) with a score of at least ``threshold``.
+
+    Only the ``most`` highest scores are kept. ``offsets`` and ``ways`` are maps of the offsets within pixels, and of
+    the vectors between centers and corners.
+    """
     rows, columns = np.nonzero((peaks >= threshold) & (peaks > 0))
     order = np.argsort(-peaks[rows, columns], kind="stable")[:most]
     rows, columns = rows[order], columns[order]
@@ -233,12 +242,17 @@ def _key_points(peaks: Floats, offsets: Floats, ways: Floats, threshold: float, 
 
 
 def _corners_of(quad: Floats, corners: _Points, extents: tuple[Floats, Floats]) -> tuple[NDArray[np.intp], int]:
-    """Return, for each corner of a cell, the index of the nearest detected corner or -1, (4,); and a count of matches.
+    """Match the four corners of a cell, predicted from its center, with detected corners.
 
-    A detected corner belongs to a cell if one of the centers that it points to is inside the cell. Such a corner is
-    compared only with the nearest corner of the cell. The count is the number of times that a detected corner was at
-    least as near as all earlier ones, and shows how certain the cell is. ``extents`` are least and greatest x and y of
-    the quads in ``corners``.
+    A detected corner belongs to the cell if one of the centers that it points to is inside the cell. It is compared
+    only with the corner of the cell that is nearest to it.
+
+    Returns:
+        The index of the nearest detected corner for each corner of the cell, (4,), or -1 if there is none; and a count
+        that shows how certain the cell is. The detected corners are examined in order, and the count increases whenever
+        one is at least as near as all those before it.
+
+    ``extents`` are the least and the greatest x and y of each of ``corners.quads``.
     """
     low, high = extents
     near = np.flatnonzero(((low <= quad.max(axis=0)) & (high >= quad.min(axis=0))).all(axis=1))
@@ -269,7 +283,10 @@ def _is_inside(points: Floats, quad: Floats) -> NDArray[np.bool_]:
 
 
 def _look_up(logical: Floats, points: Floats) -> Floats:
-    """Return column and row coordinates (..., 2) at points (..., 2), clipped to the map (2, h, w)."""
+    """Return the column and row coordinates (..., 2) in the map ``logical`` (2, h, w) at ``points`` (..., 2).
+
+    Points outside the map are moved to its border.
+    """
     height, width = logical.shape[1:]
     columns = points[..., 0].astype(np.intp).clip(0, width - 1)
     rows = points[..., 1].astype(np.intp).clip(0, height - 1)
@@ -277,11 +294,11 @@ def _look_up(logical: Floats, points: Floats) -> Floats:
 
 
 def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]:
-    """Return first and last column, first and last row of a cell, counted from 0.
+    """Return the first and last column and the first and last row of a cell, counted from 0.
 
-    ``places`` (4, 2) are column and row coordinates, from 1, of the corners of a cell, clockwise from the top left. At
-    the right and bottom corners, they are one past the last column and row of the cell. ``span`` is the expected number
-    of columns and rows.
+    ``places`` (4, 2) are the predicted column and row coordinates of the cell's corners, clockwise from the top left.
+    They count from 1. The coordinates at the right and bottom corners are one more than the last column and row.
+    ``span`` is the predicted number of columns and rows.
     """
     top_left, top_right, bottom_right, bottom_left = places
     columns = _range((top_left[0], bottom_left[0]), (top_right[0], bottom_right[0]), span[0])
@@ -290,10 +307,11 @@ def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]
 
 
 def _range(begins: tuple[float, float], ends: tuple[float, float], span: float) -> tuple[int, int]:
-    """Return a cell's first and last column or row, counted from 0, by the side whose two corners agree better.
+    """Return a cell's first and last column, or its first and last row, counted from 0.
 
-    ``begins`` and ``ends`` are coordinates, from 1, of the corners at the two sides; ``ends`` are one past the last.
-    ``span`` is the expected number of columns or rows.
+    ``begins`` are the coordinates, counted from 1, of the two corners at the cell's start, and ``ends`` of the two
+    corners at its end, one more than the last column or row. The side whose two coordinates are closer is used, and the
+    other side follows from ``span``, the predicted number of columns or rows.
     """
     length = max(1, int(span))
     first, last = (sorted(max(1, int(np.rint(value))) for value in side) for side in (begins, ends))
@@ -312,21 +330,23 @@ class TableCenterNet(nn.Module):
     https://arxiv.org/abs/2504.17522).
 
     Args:
-        feat_extractor: Returns five feature maps of an image, at 1/2, 1/4, 1/8, 1/16 and 1/32 of the image's size.
-        heads: Number of channels of each map, by name.
-        head_conv: Number of channels of the layer before the maps.
-        first_level: Index of the first feature that is used.
-        last_level: Stop index of the features that form the maps; features from this index on are first merged into
-            them.
+        feat_extractor: Backbone that returns five feature maps of an image, at 1/2, 1/4, 1/8, 1/16 and 1/32 of its
+            size.
+        heads: Number of channels of each output map, by name.
+        head_conv: Number of channels of the layer before each output map.
+        first_level: Index of the first feature map that is used.
+        last_level: Index after the last feature map from which the outputs are computed directly. Coarser feature maps
+            are only merged into these.
         center_thresh: Cells with a lower score are dropped.
         corner_thresh: Corners with a lower score are ignored.
-        center_k: Maximum number of cells.
-        corner_k: Maximum number of corners.
-        not_relocate: Do not move cells to the detected corners.
+        center_k: Maximum number of cells to consider.
+        corner_k: Maximum number of corners to consider.
+        not_relocate: Keep the corners of cells as predicted from their centers, instead of moving them to the detected
+            corners.
         max_objects: Maximum number of cells of a table in training; further cells are ignored.
-        max_corners: Accepted for compatibility with docTR, without effect: all corners of the used cells are used.
-        assume_straight_pages: Return straight boxes; otherwise return corners.
-        exportable: Return only the maps, as required for export.
+        max_corners: Without effect, accepted for compatibility with docTR: training uses all corners of the used cells.
+        assume_straight_pages: Return upright boxes; otherwise return the four corners of each cell.
+        exportable: Return only the output maps, as required for export.
         cfg: The configuration of the model.
     """
 
@@ -368,7 +388,7 @@ class TableCenterNet(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` have straight boxes rather than corners."""
+        """Whether ``preds`` contain upright boxes rather than the four corners of each cell."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
@@ -390,15 +410,17 @@ class TableCenterNet(nn.Module):
 
         Args:
             x: Images (N, 3, H, W), normalized with the mean and std in ``cfg``; H and W must be multiples of 32.
-            target: To compute the loss: for each image ``cells``, relative boxes (K, 4) or corners (K, 4, 2)
-                clockwise from the top left, and ``logic``, integers (K, 4): first and last column, first and last row,
-                from 0.
-            return_model_output: Also return ``out_map``, the maps (N, channels, H / 4, W / 4) by name.
+            target: The true cells of each image, needed only to compute the loss. ``cells`` are boxes (K, 4), or
+                corners (K, 4, 2) clockwise from the top left, relative to the image. ``logic``, integers (K, 4), is the
+                first and last column and the first and last row of each cell, counted from 0.
+            return_model_output: Also return ``out_map``, a dict of the output maps, each (N, channels, H / 4, W / 4).
             return_preds: Return ``preds`` even if there is a target.
 
         Returns:
-            ``preds``: for each image ``polygons``, ``scores`` and ``logical``, see `TableCenterNetPostProcessor`;
-            ``out_map`` if requested; ``loss`` if there is a target. An exportable model returns the maps.
+            A dict. ``preds`` has the ``polygons``, ``scores`` and ``logical`` of each image, see
+            `TableCenterNetPostProcessor`; it is left out if there is a target, unless requested. ``out_map`` is
+            included if requested, and ``loss`` if there is a target. If ``exportable`` is set, the output maps are
+            returned instead.
 
         Raises:
             InvalidArgumentError: Cells of the target are outside [0, 1], or have the wrong shape.
@@ -438,7 +460,7 @@ def tablecenternet(pretrained: bool = False, pretrained_backbone: bool = False, 
         **kwargs: Arguments of `TableCenterNet`.
 
     Raises:
-        WeightsNotFoundError: Weights are requested but not on this machine; the message says where to put them.
+        WeightsNotFoundError: The requested weights are not on this machine. The message says where to put them.
     """
     backbone = starnet_s3(pretrained_backbone and not pretrained)
     features = FeatureExtractor(backbone, [str(level) for level in range(5)])

@@ -32,12 +32,14 @@ def table_predictor(
     """Return a predictor that finds the cells of tables with docTR's network.
 
     Args:
-        arch: A name of `ARCHS`; the path of a checkpoint (``.pt``), which may be a docTR state dict; or a model.
-        pretrained: Load weights from this machine; see `find_weights`. No package has the weights.
-        assume_straight_pages: Return straight boxes; otherwise return corners.
+        arch: A name from `ARCHS`, the path of a checkpoint (``.pt``), or a model. A checkpoint with docTR's state dict
+            is also accepted.
+        pretrained: Load weights that are stored on this machine; see `find_weights`. You must download them yourself,
+            because no package contains them.
+        assume_straight_pages: Return upright boxes; otherwise return the four corners of each cell.
         preserve_aspect_ratio: Scale both sides of an image equally, and pad.
         symmetric_pad: Pad on all sides; otherwise only on the right and below.
-        batch_size: Images in a batch.
+        batch_size: Number of images in a batch.
         **kwargs: ``mean`` and ``std``; ``pretrained_backbone`` is accepted and has no effect, as in docTR.
 
     Raises:

@@ -1,6 +1,7 @@
-"""Read the text of videos with its positions and times.
+"""Read the text shown in videos, with its positions and times.
 
-The luma frames of the codec are processed in one pass::
+All frames are processed once, in order, as the luma that the codec stores. Colours are computed only for frames in
+which text is searched or read::
 
     every frame ──────────► follow: is each known text still visible?          watching, tracking
     every 0.1 s ──────────► compare: are there new edges that stay still?      watching

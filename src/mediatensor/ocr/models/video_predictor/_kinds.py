@@ -47,13 +47,16 @@ SAME_TEXT = 0.8  # least similarity of a line's text before and after it rolls u
 
 @dataclass
 class TrackGroup:
-    """Lines that appear and disappear together."""
+    """A text: one or more lines that appear and disappear together."""
 
     lines: list[LineTrack]
 
     @property
     def first_frame(self) -> int:
-        """The first frame that shows any of the lines or, if the text was written word by word, its first word."""
+        """The first frame that shows any of the lines.
+
+        If the text was written word by word, this is the first frame of its first word.
+        """
         return min(line.root.first_frame for line in self.lines)
 
     @property
@@ -74,7 +77,7 @@ class TrackGroup:
 
     @property
     def box(self) -> Box:
-        """Left, top, right, bottom in pixels."""
+        """The box around all lines: left, top, right, bottom in pixels."""
         boxes = np.array([line.box for line in self.lines])
         left, top = boxes[:, :2].min(axis=0).tolist()
         right, bottom = boxes[:, 2:].max(axis=0).tolist()
@@ -94,12 +97,12 @@ class TrackGroup:
 
     @property
     def confidence(self) -> float:
-        """The probability that all lines are right."""
+        """The probability that all lines were read correctly."""
         return float(np.prod([line.confidence for line in self.lines]))
 
     @property
     def legibility(self) -> float:
-        """The probability that the letters of all lines are right, computed from all readings."""
+        """The probability that the letters of all lines were read correctly, computed from all their readings."""
         return float(np.prod([line.legibility for line in self.lines]))
 
     @property
@@ -108,7 +111,10 @@ class TrackGroup:
 
     @property
     def is_speech(self) -> bool:
-        """Whether the text looks like speech: several words that end with punctuation, in lines of equal height."""
+        """Whether the text looks like speech: several words that end with punctuation, in lines of equal height.
+
+        Only a text that was read with high confidence counts.
+        """
         text = " ".join(line.text for row in self.rows for line in row)
         sizes = [line.box[3] - line.box[1] for line in self.lines]
         is_even = max(sizes) < 1.25 * min(sizes)
@@ -116,7 +122,7 @@ class TrackGroup:
 
     @property
     def unsteadiness(self) -> float:
-        """The variation of the visible share of the strokes, without fades."""
+        """How much the visible share of the text's strokes varies while the text is shown. Fades are left out."""
         spreads = []
         for line in self.lines:
             shares = line.shares
@@ -129,7 +135,7 @@ class TrackGroup:
 
 
 def is_part_of(group: TrackGroup, track: LineTrack) -> bool:
-    """Return whether a line is next to or below the lines of a group, and appears and disappears with them."""
+    """Return whether a line is close to the lines of a group, and appears and disappears when they do."""
     # The lines of roll-up captions appear one after the other.
     if any(line.places or line.rolled_from is not None for line in (track, *group.lines)):
         return False
@@ -150,7 +156,10 @@ def is_part_of(group: TrackGroup, track: LineTrack) -> bool:
 
 
 class KindJudge:
-    """Determines the kind of text groups; it learns the usual height and position of the video's captions."""
+    """Determines the kind of each text in a video.
+
+    It learns the usual height and position of the video's captions from the texts that it has seen so far.
+    """
 
     def __init__(self, height: int, width: int, total_seconds: float) -> None:
         self._height, self._width, self._total_seconds = height, width, total_seconds
@@ -159,9 +168,10 @@ class KindJudge:
         self._scrolls = False
 
     def kind_of(self, group: TrackGroup, seconds: float, *, is_cut: bool) -> TextKind | None:
-        """Return the kind of a group, or ``None`` if it is not readable text.
+        """Return the kind of a text, or None if the text is not readable.
 
-        ``seconds`` is the duration of the group. ``is_cut`` is whether the group starts and ends at cuts of the video.
+        ``seconds`` is how long the text is shown. ``is_cut`` is whether the text appears at one cut of the video and
+        disappears at another.
         """
         left, top, right, bottom = group.box
         x, y = (left + right) / 2 / self._width, (top + bottom) / 2 / self._height
@@ -203,7 +213,10 @@ class KindJudge:
         return "caption"
 
     def _rolls(self, group: TrackGroup) -> bool:
-        """Return whether a text is a roll-up caption: it rolled up, or is where other texts rolled up."""
+        """Return whether a text is a roll-up caption, whose lines move up one line at a time as in live captions.
+
+        Such a text has rolled up itself, or it is at a position where recent roll-up captions appeared.
+        """
         stages = group.lines[0].stages
         self._scrolls |= group.has_rolled and len({stage.box[1] for stage in stages}) > MOST_ROWS
         middles = [(stage.box[1] + stage.box[3]) / 2 / self._height for stage in stages]
@@ -219,7 +232,7 @@ class KindJudge:
         )
 
     def _kind_of_moving(self, group: TrackGroup) -> TextKind:
-        """Distinguish a ticker, at the top or bottom of the frame, from text that moves with the scene."""
+        """Return "overlay" for a moving text that is a ticker at the top or bottom of the frame, else "scene"."""
         (line,) = group.lines
         boxes = np.array([box for _, box in line.places])
         middles = (boxes[:, 1] + boxes[:, 3]) / 2 / self._height
@@ -229,10 +242,10 @@ class KindJudge:
 
 
 def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Join tracks of the same text at one position without a pause; joined tracks are removed from ``ended``.
+    """Join tracks of the same text at the same position if there is no pause between them.
 
     A line that is invisible for a moment, for example over a bright background, is detected again and gets a second
-    track.
+    track. Each track in ``ended`` that was added to another track is removed from ``ended``.
     """
     for line in sorted(ended, key=lambda line: line.first_frame):
         for other in (*active, *ended):
@@ -247,7 +260,7 @@ def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> Non
 
 
 def tie_growing_texts(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Link each text to the longer text that continues it word by word."""
+    """Link each text in ``ended`` to the longer text that replaced it, if words are written one after the other."""
     for shorter in ended:
         if shorter.places or (shorter.continued_by is not None and shorter.continued_by.rolled_from is shorter):
             continue
@@ -269,7 +282,7 @@ def tie_growing_texts(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -
 
 
 def tie_rolling_lines(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Link each line to the track of the same line after it moved up one line, as in live captions."""
+    """Link each line in ``ended`` to the track that shows its text one line higher afterwards, as in live captions."""
     for lower in ended:
         if lower.continued_by is not None:
             continue
@@ -283,7 +296,7 @@ def tie_rolling_lines(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -
 
 
 def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
-    """Return whether ``upper`` appears one line above ``lower`` when ``lower`` disappears."""
+    """Return whether ``upper`` appears one line above the position of ``lower`` when ``lower`` disappears."""
     if lower is upper or lower.places or upper.places:
         return False
     size, own = lower.box[3] - lower.box[1], upper.box[3] - upper.box[1]
@@ -294,7 +307,10 @@ def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
 
 
 def is_better(other: LineTrack, line: LineTrack) -> bool:
-    """Return whether ``other`` is at the position of ``line`` in most frames, with clearly more or surer letters."""
+    """Return whether ``other`` is a clearly better reading of the place where ``line`` is.
+
+    It must be there in most frames of ``line``, and have clearly more letters or a clearly higher confidence.
+    """
     if other is line or other.places or line.places or not other.readings:
         return False
     together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1
@@ -309,20 +325,20 @@ def is_better(other: LineTrack, line: LineTrack) -> bool:
 
 
 def is_awaited(line: LineTrack, active: Sequence[LineTrack]) -> bool:
-    """Return whether the text that replaced a line is still active and was not read yet."""
+    """Return whether ``line.continued_by``, the text that replaced ``line``, is still shown and was not read yet."""
     longer = line.continued_by
     return longer is not None and not longer.readings and any(longer is other for other in active)
 
 
 def _stand_alike(one: Box, other: Box) -> bool:
-    """Return whether lines have the same vertical position and overlap horizontally."""
+    """Return whether the boxes of two lines have the same vertical position and overlap horizontally."""
     size = max(one[3] - one[1], other[3] - other[1])
     level = abs(one[1] + one[3] - other[1] - other[3]) / 2
     return level < 0.4 * size and min(one[2], other[2]) > max(one[0], other[0])
 
 
 def _begins_with(longer: str, shorter: str) -> bool:
-    """Return whether a text starts with the letters of a shorter text; punctuation and case are ignored."""
+    """Return whether ``longer`` starts with the letters of ``shorter``. Punctuation and case are ignored."""
     return bool(letters_of(shorter)) and letters_of(longer).startswith(letters_of(shorter))
 
 
@@ -332,7 +348,7 @@ def write_ellipses(text: str) -> str:
 
 
 def alternatives(group: TrackGroup) -> tuple[Alternative, ...]:
-    """Return alternative readings of a text; each differs in one line."""
+    """Return alternative readings of a text. Each differs from the chosen reading in one line."""
     rows = [line for row in group.rows for line in row]
     if len(rows) != len(group.rows):
         return ()

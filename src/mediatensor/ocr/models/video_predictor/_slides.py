@@ -1,8 +1,8 @@
-"""Detect still pages, such as slides, on downscaled luma frames, and confirm them by their lines.
+"""Detect pages that are shown without motion, such as slides, and use the lines of text on a page to confirm it.
 
-The ink of a page is its strong edges. A page is still shown while most of its initial ink and at least half of all its
-ink are visible, so that added bullet points do not start a new page. Regions that keep moving, such as a speaker's
-window, are excluded.
+Pages are detected on downscaled luma frames. The ink of a page is its strong edges. A page lasts as long as most of the
+ink that it had at first, and at least half of all its ink, are visible. Therefore bullet points that are added do not
+start a new page. Regions that keep moving, such as a speaker's window, are excluded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ TOGETHER_FRAMES = 3
 
 @dataclass(eq=False)
 class StillPage:
-    """A range of frames over which a page is shown; ``small`` and ``first_small`` are downscaled frames."""
+    """A page that is shown without motion, and its range of frames.
+
+    ``small`` and ``first_small`` are downscaled frames that show it. A page is established once it has been shown for
+    `FEWEST_SECONDS`.
+    """
 
     first_frame: int
     last_frame: int
@@ -59,7 +63,10 @@ class StillPage:
 
 
 class SlideWatch:
-    """Follows the page shown in successive frames; ``height`` is the frames' height in pixels."""
+    """Detects the pages of a video that are shown without motion. It must be given every frame.
+
+    ``height`` is the height of the frames in pixels.
+    """
 
     def __init__(self, height: int) -> None:
         self._step = max(1, round(height / SMALL_HEIGHT))
@@ -73,7 +80,10 @@ class SlideWatch:
         self.page: StillPage | None = None  # shown now, perhaps not for long enough
 
     def see(self, frame: int, seconds: float, luma: Gray) -> StillPage | None:
-        """Take the next frame; return an established page that is no longer shown."""
+        """Process the next frame. Return the previous page if this frame no longer shows it, else None.
+
+        A page that was shown for too short a time is not returned.
+        """
         small = luma[self._step // 2 :: self._step, self._step // 2 :: self._step].copy()
         before, self._before = self._before, small
         self._recent.append((frame, seconds, small))
@@ -104,7 +114,7 @@ class SlideWatch:
         return None
 
     def finish(self) -> StillPage | None:
-        """Return the page shown at the end, if it is established."""
+        """Return the page shown at the end of the video, or None if there is none or it was shown too briefly."""
         page, self.page = self.page, None
         return page if page is not None and page.is_established else None
 
@@ -116,7 +126,7 @@ class SlideWatch:
             self._activity += count_in_cells(changed) > 3
 
     def _pixels_at_rest(self, shape: tuple[int, ...]) -> Mask:
-        """Return a mask of the pixels without continuous motion nearby."""
+        """Return a mask of the pixels that are not in or near regions that keep moving."""
         if self._activity is None:
             return np.ones(shape, bool)
         calm = self._activity <= 1.5
@@ -136,7 +146,7 @@ class SlideWatch:
         return bool(kept >= MIN_SHOWN_CORE and (is_same & ink).sum() >= MIN_SHOWN_INK * ink.sum())
 
     def _is_at_rest(self, small: Gray, seconds: float) -> bool:
-        """Return whether the frame did not change for `REST_SECONDS`, except in regions that keep moving."""
+        """Return whether the video has not changed for `REST_SECONDS`, except in regions that keep moving."""
         earlier = next((one for _, shown_at, one in reversed(self._recent) if seconds - shown_at >= REST_SECONDS), None)
         if earlier is None:
             return False
@@ -144,7 +154,7 @@ class SlideWatch:
         return bool(unrest.sum() <= MAX_CHANGED_PIXELS)
 
     def _turn(self, frame: int, seconds: float, small: Gray) -> StillPage | None:
-        """Start a new page; return the previous page if it is established."""
+        """Start a new page. Return the previous page, or None if it was shown for too short a time."""
         ended = self.finish()
         if ended is not None:
             self._ended_at = ended.last_frame
@@ -154,7 +164,10 @@ class SlideWatch:
         return ended
 
     def _update(self, page: StillPage, small: Gray, seconds: float) -> None:
-        """Add changes that are at rest to the page, and find the first frame of an established page."""
+        """Add to the page what has changed in the video and no longer moves, such as new bullet points.
+
+        A page that has now been shown for long enough becomes established, and its first frame is searched.
+        """
         if self._rested is not None:
             at_rest = (_difference(small, self._rested) <= REST_DIFFERENCE) & self._pixels_at_rest(small.shape)
             state = np.where(at_rest, small, page.small)
@@ -179,9 +192,10 @@ class SlideWatch:
 
 
 def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int) -> bool:
-    """Return whether the lines on a page make it a slide: several or large lines that are not only captions.
+    """Return whether a page is a slide: it must have several lines or a large one, and not only captions.
 
-    ``height`` is the height of the whole frames in pixels. ``top`` is the first row of the region that is read.
+    ``top`` is the first pixel row of the region of the video that is read. ``height`` is the height of the whole frame
+    in pixels.
     """
     own = [line for line in lines if line.readings and not line.places and is_on_page(line, page)]
     rows = {round(((line.box[1] + line.box[3]) / 2 + top) / height, 2): line for line in own}
@@ -191,9 +205,9 @@ def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int)
 
 
 def is_on_page(line: LineTrack, page: StillPage) -> bool:
-    """Return whether a line appears with a page or stays to the page's end; captions do neither.
+    """Return whether a line belongs to a page: it appears when the page appears, or stays until the page disappears.
 
-    The page may be absent in the frames in which the line fades in or out.
+    Captions do neither. While the line fades in or out, the page need not be visible.
     """
     first, last = line.root.first_frame, line.last_frame
     if last < page.first_frame or first > page.last_frame:
@@ -205,7 +219,10 @@ def is_on_page(line: LineTrack, page: StillPage) -> bool:
 
 
 def is_part_of_page(page: StillPage, other: StillPage) -> bool:
-    """Return whether ``page`` is the same as ``other``, or an earlier state of ``other``."""
+    """Return whether ``page`` shows the same as ``other``, or only a part of it.
+
+    A slide without its last bullet point, for example, is a part of the complete slide.
+    """
     if page.small.shape != other.small.shape or page.ink.sum() < FEWEST_INK:
         return False
     is_same = _difference(page.small, other.small) <= MAX_INK_CHANGE

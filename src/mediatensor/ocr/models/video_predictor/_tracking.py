@@ -1,4 +1,4 @@
-"""Track lines of text from their first to their last frame, over successive frames."""
+"""Track each line of text in a video from the first to the last frame that shows it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Picture(NamedTuple):
 
 @dataclass(eq=False)
 class LineTrack:
-    """A line from its first frame to its last."""
+    """A line of text: the frames that show it, and everything that was read and measured in these frames."""
 
     box: Box  # for a moving text, the last position
     template: Template
@@ -109,12 +109,15 @@ class LineTrack:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the line stood still for at least `FEWEST_AT_REST` frames."""
+        """Whether the line stayed at one position for at least `FEWEST_AT_REST` frames."""
         return self.num_frames >= FEWEST_AT_REST
 
     @property
     def stages(self) -> list[LineTrack]:
-        """The lines with the shorter texts that this line continues, in order, and this line itself."""
+        """The earlier tracks that this line continues, in order, and then this line itself.
+
+        An earlier track has the first words of this text, or the same text before it rolled up one line.
+        """
         earlier = self.grew_from or self.rolled_from
         return [self] if earlier is None else [*earlier.stages, self]
 
@@ -125,20 +128,21 @@ class LineTrack:
 
     @property
     def text(self) -> str:
-        """The text with the most votes."""
+        """The text that got the most votes from the readings."""
         return self.vote()[0][0]
 
     @property
     def confidence(self) -> float:
-        """The greatest confidence among the readings with the winning text; 0 for an unreadable script."""
+        """The highest confidence of the readings whose text is `text`; 0 if its script cannot be read."""
         best = self.text
         return max(reading.confidence * reading.is_readable for reading in self.readings if reading.text == best)
 
     @property
     def legibility(self) -> float:
-        """The probability that the letters are right, assuming independent readings; punctuation is ignored.
+        """The probability that the letters of `text` are right, if its readings are independent of each other.
 
-        In long lines one letter may differ, because the recogniser reads music notes at the ends as letters.
+        Punctuation is ignored. Readings of long lines count as equal even if about one letter in ten differs, because
+        the recogniser reads music notes at the ends of lines as letters.
         """
         best = letters_of(self.text)
         wrong = [1 - one.confidence * one.is_readable for one in self.readings if _agree(letters_of(one.text), best)]
@@ -146,14 +150,15 @@ class LineTrack:
 
     @property
     def script(self) -> str | None:
-        """The unreadable script found by most readings, or ``None``."""
+        """The name of the script, if most readings found a script that the recogniser cannot read, else None."""
         scripts = [reading.script for reading in self.readings]
         return max(scripts, key=scripts.count, default=None)
 
     def vote(self) -> list[tuple[str, float]]:
-        """Return the texts of the readings with their shares of the votes; each vote is weighted by its confidence.
+        """Return the different texts that were read, each with its share of the votes. The best text comes first.
 
-        Texts are sorted by the votes for their letters and, if the letters are equal, by the votes for the whole text.
+        Each reading votes with its confidence as the weight. Texts are sorted by the votes for their letters. Texts
+        with the same letters are then sorted by the votes for the whole text.
         """
         votes: dict[str, float] = {}
         by_letters: dict[str, float] = {}
@@ -166,7 +171,7 @@ class LineTrack:
         return [(text, votes[text] / total) for text in ranked]
 
     def add(self, picture: Picture, share: float) -> None:
-        """Record a frame that shows the line, and the visible share of its strokes."""
+        """Extend the track by a frame that shows the line. ``share`` is the visible share of the line's strokes."""
         self.last_frame, self.num_missed = picture.frame, 0
         self.shares.append(share)
         if share > WHOLE_STROKES:
@@ -175,7 +180,7 @@ class LineTrack:
             self._num_summed += 1
 
     def note_brightness(self, picture: Picture) -> None:
-        """Record the brightness of the line's parts."""
+        """Record how bright each part of the line is in a frame, to find out whether the words change their colour."""
         if self.is_settled and not self.num_missed and len(self._course) < MOST_MOMENTS:
             self._gauge = self._gauge or self.template
             self._course.append(self._gauge.brightness(picture.luma))
@@ -186,7 +191,7 @@ class LineTrack:
         return is_sung(self._course)
 
     def absorb(self, other: LineTrack) -> None:
-        """Merge the frames and readings of another track of the same line into this track."""
+        """Add the frames and readings of another track of the same line to this track."""
         if other.first_frame < self.first_frame:
             self.first_frame, self.shares = other.first_frame, other.shares + self.shares
         else:
@@ -198,26 +203,29 @@ class LineTrack:
             other.grew_from.continued_by = self
 
     def take_mean(self) -> Gray | None:
-        """Return and discard the mean frame, which blurs a moving background; ``None`` if there were too few frames."""
+        """Return the mean of the frames that show the line, in which a moving background is blurred, and discard it.
+
+        Return None if too few frames show the line.
+        """
         total, self._sum = self._sum, None
         if total is None or self._num_summed < FEWEST_FOR_MEAN:
             return None
         return (total / self._num_summed).round().astype(np.uint8)
 
     def begin(self, frame: int) -> None:
-        """Move the start of the track to ``frame``, because a part of the line was not visible earlier."""
+        """Move the start of the track to ``frame``, because earlier frames do not show all words of the line."""
         del self.shares[: frame - self.first_frame]
         self.first_frame = self.earliest_frame = frame
 
     def show(self, template: Template, shares: Sequence[float], first_frame: int, last_frame: int) -> None:
-        """Replace the template of the line's strokes, and the shares and frames that were found with it."""
+        """Replace the template after the strokes were measured again, and the shares and frames that depend on it."""
         self.template, self.shares = template, list(shares)
         self.first_frame, self.last_frame, self.num_missed = first_frame, last_frame, 0
         self._sum, self._num_summed = None, 0
 
 
 class LineTracker:
-    """Tracks lines of text through the successive frames of a video."""
+    """Finds, reads and tracks the lines of text in a video. It must be given every frame."""
 
     def __init__(self) -> None:
         self._watch: ChangeWatch | None = None
@@ -231,11 +239,14 @@ class LineTracker:
 
     @property
     def remembered(self) -> range:
-        """Indices of the frames that must be passed to `remember` when a saved tracker is restored."""
+        """Indices of the frames that must be passed to `remember` again when a saved tracker is restored."""
         return range(self._recent[0].frame, self._recent[-1].frame + 1) if self._recent else range(0)
 
     def see(self, picture: Picture, reader: FrameReader) -> list[LineTrack]:
-        """Process the next frame, whose lines ``reader`` detects and reads; return the tracks that have ended."""
+        """Process the next frame. Return the tracks of lines that are no longer shown.
+
+        ``reader`` detects and reads new lines in this frame.
+        """
         self.remember(picture)
         self._note_cut(picture)
         ended = self._follow(picture, reader)
@@ -257,14 +268,17 @@ class LineTracker:
         return ended
 
     def finish(self, reader: FrameReader) -> list[LineTrack]:
-        """Return the tracks that are still active at the end of the video."""
+        """Return the tracks of the lines that are still shown at the end of the video."""
         for track in self.active:
             _read_mean(track, reader)
         ended, self.active, self.moving = self.active + self.moving, [], []
         return [track for track in ended if track.readings]
 
     def remember(self, picture: Picture) -> None:
-        """Buffer a frame. Buffered frames are searched for the first frame of texts that are detected later."""
+        """Keep a frame in a buffer.
+
+        A text is detected some frames after it appears. Its first frame is then searched in this buffer.
+        """
         recent = self._recent
         recent.append(picture)
         at_most = max(FEWEST_REMEMBERED, REMEMBERED_BYTES // max(picture.luma.nbytes, 1))
@@ -274,7 +288,7 @@ class LineTracker:
             recent.popleft()
 
     def _note_cut(self, picture: Picture) -> None:
-        """Record a cut if the frame differs from the previous frame by far more than usual."""
+        """Record a cut of the video if the frame differs from the previous frame by far more than usual."""
         step = max(1, len(picture.luma) // CUT_ROWS)
         before = self._brightness
         self._brightness = picture.luma[step // 2 :: step, min(step, picture.luma.shape[1]) // 2 :: step].copy()
@@ -287,7 +301,7 @@ class LineTracker:
         self._differences.append(difference)
 
     def _follow(self, picture: Picture, reader: FrameReader) -> list[LineTrack]:
-        """Match the known lines with the next frame; return the lines that have ended."""
+        """Check which of the known lines the next frame still shows. Return the tracks of lines that have ended."""
         gone = []
         for track in self.active:
             share = track.template.share(picture.luma)
@@ -315,7 +329,10 @@ class LineTracker:
         return [track for track in gone + lost if track.readings and track not in self.moving]
 
     def _renew(self, track: LineTrack, picture: Picture) -> bool:
-        """Measure the strokes of a text again after it has faded in; return whether the new strokes are usable."""
+        """Measure the strokes of a text again, because it may have been fading in when it was detected.
+
+        Return whether the new strokes can be used.
+        """
         recent = [one for one in self._recent if one.frame >= track.earliest_frame]
         # While one text fades into another, pixels that stay the same belong to both texts.
         others = [] if track.is_fading else [one.luma for one in recent[-NUM_BACKGROUNDS - 1 : -1]]
@@ -341,7 +358,10 @@ class LineTracker:
                 self._watch.forget((left / width, top / height, right / width, bottom / height))
 
     def _take_new(self, picture: Picture, boxes: Iterable[Box], reader: FrameReader) -> list[LineTrack]:
-        """Start tracks for detected lines without a track; return the tracks that these lines replace."""
+        """Start a track for each detected line that is not tracked yet.
+
+        Return the tracks of shorter texts that end because these lines replace them.
+        """
         ended: list[LineTrack] = []
         for box in boxes:
             beside = [track for track in self.active if not track.num_missed and _overlap(track.box, box)]
@@ -403,9 +423,9 @@ class LineTracker:
         )
 
     def _frame_of_growth(self, shorter: LineTrack, longer: LineTrack, picture: Picture) -> int:
-        """Return the frame in which a text that was already read grew into a longer text, or 0.
+        """Return the frame in which ``shorter``, after it was read, grew into ``longer``, or 0 if it did not.
 
-        The two texts share most strokes, so only the added part is compared.
+        The two texts share most strokes, so only the additional part of ``longer`` is searched in the frames.
         """
         left, top, right, bottom = longer.box
         end = max(shorter.box[2], left)
@@ -424,7 +444,7 @@ class LineTracker:
         return next((track for track in self.moving if _has_moved_to(track.box, box)), None)
 
     def _move(self, passed: LineTrack, picture: Picture) -> None:
-        """Extend the track of a moving text by ``passed``, a line that never stood still, or start a new track."""
+        """Add ``passed``, a line that never stayed at one position, to the track of a moving text, or start a track."""
         track = self._find_moved_line(passed.box)
         if track is None:
             track = passed
@@ -434,7 +454,7 @@ class LineTracker:
         track.read_seconds = picture.seconds
 
     def _read_again(self, picture: Picture, reader: FrameReader) -> None:
-        """Read still lines, and read them a second time shortly afterwards."""
+        """Read each line that has stayed at one position, and read it a second time shortly afterwards."""
         due = [
             track
             for track in self.active
@@ -452,13 +472,13 @@ class LineTracker:
 
 @lru_cache(maxsize=4096)  # votes call this repeatedly with few texts
 def letters_of(text: str) -> str:
-    """Return the letters and digits of a text, ignoring case."""
+    """Return only the letters and digits of a text, in lower case."""
     return re.sub(r"\W", "", text).casefold()
 
 
 @lru_cache(maxsize=4096)
 def _agree(one: str, other: str) -> bool:
-    """Return whether two readings have the same letters or, if they are long, nearly the same letters."""
+    """Return whether the letters of two readings are the same or, in long readings, nearly the same."""
     if min(len(one), len(other)) < FEWEST_LETTERS_TO_AGREE:
         return one == other
     return SequenceMatcher(None, one, other).ratio() >= MOSTLY_EQUAL
@@ -476,7 +496,10 @@ def _read_mean(track: LineTrack, reader: FrameReader) -> None:
 
 
 def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]:
-    """Return the visible share of a text in each of the recent frames since it appeared; short gaps are filled."""
+    """Return the visible share of a text in each buffered frame, from the frame in which it appeared to the last.
+
+    Short gaps, in which the text is hidden, get the share of the next frame.
+    """
     shares: list[float] = []
     shows = 0
     for one in reversed(recent):
@@ -492,9 +515,10 @@ def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]
 
 
 def _num_fading(template: Template, recent: Sequence[Picture], most_at_rest: int = 0) -> int:
-    """Return the number of recent frames over which a text faded steadily, or 0 if there was no fade.
+    """Return the number of buffered frames over which a text faded in steadily, or 0 if there was no fade.
 
-    The fade may have ended up to ``most_at_rest`` steps of `FADE_STEP_SECONDS` ago.
+    The count starts at the last frame. A fade is also found if it ended at most ``most_at_rest`` steps of
+    `FADE_STEP_SECONDS` before it.
     """
     step = next(
         (
@@ -526,7 +550,7 @@ def _num_fading(template: Template, recent: Sequence[Picture], most_at_rest: int
 
 
 def _has_moved_to(one: Box, other: Box) -> bool:
-    """Return whether a text may have moved from one position to another within a moment."""
+    """Return whether a moving text can have moved from box ``one`` to box ``other`` between two detections."""
     height, own = one[3] - one[1], other[3] - other[1]
     if not 0.7 < own / height < 1.4:
         return False
@@ -542,7 +566,7 @@ def _overlap(one: Box, other: Box) -> bool:
 
 
 def _is_within(inner: Box, outer: Box) -> bool:
-    """Return whether a line is contained in another line, with a tolerance of less than half a letter."""
+    """Return whether line ``inner`` is within line ``outer`` from left to right, give or take half a line height."""
     height, own = outer[3] - outer[1], inner[3] - inner[1]
     slack = 0.5 * height
     return 0.5 < own / height < 2 and inner[0] >= outer[0] - slack and inner[2] <= outer[2] + slack

@@ -1,13 +1,13 @@
 """Watch the frames of a video for text: check whether known texts are visible, find new text, and read it.
 
 The strokes of a text are brighter or darker than their surroundings. A `Template` stores the difference of each pixel
-from its surroundings where the text was detected. Correlating it with a frame gives the visible share of the text: 1
-for all, 0 for none or another text, a fraction during a fade. This is a matched filter (G. L. Turin, "An introduction
-to matched filters", 1960).
+from its surroundings where the text was detected. Correlating it with a frame gives the visible share of the text. The
+share is 1 if the whole text is visible, 0 if there is no text or another text, and in between during a fade. This is a
+matched filter (G. L. Turin, "An introduction to matched filters", 1960).
 
 Text overlaid on a video stays still over moving content. Its strokes are edges that stay the same from one moment to
-the next, and that were absent at the last detection. `ChangeWatch` ignores moving objects, because they do not stay
-still, and still content, because it does not change.
+the next, and that were not there when this part of the frame was last searched for text. `ChangeWatch` ignores moving
+objects, because they do not stay still, and still content, because it does not change.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Template:
     Args:
         luma: A frame (H, W) that shows the text.
         box: Left, top, right, bottom of the text's line, in pixels.
-        others: More frames that show the text. Pixels that change among the frames are not part of the text.
+        others: More frames that show the text. Pixels that differ between these frames are not part of the text.
     """
 
     def __init__(self, luma: Gray, box: Box, others: Sequence[Gray] = ()) -> None:
@@ -105,7 +105,10 @@ class Template:
         return luma[top:bottom, left:right]
 
     def change(self, difference: npt.NDArray[np.float32]) -> float:
-        """Return the mean change of the strokes, given the difference of two frames in the region of `part`."""
+        """Return how much the pixels of the strokes change on average between two frames.
+
+        ``difference`` is the difference of the frames in the region of `part`.
+        """
         return float(np.abs(difference[self._weights != 0]).mean())
 
     def share(self, luma: Gray) -> float:
@@ -113,7 +116,11 @@ class Template:
         return float(np.vdot(self._weights, self.part(luma)))
 
     def brightness(self, luma: Gray) -> Brightness:
-        """Return the mean brightness of bright and of dark strokes in each part of the text, from left to right."""
+        """Return the mean brightness of the strokes in each of `NUM_PARTS` parts of the text, from left to right.
+
+        The result is (2, NUM_PARTS): strokes brighter than their surroundings, then darker strokes; NaN in parts with
+        few.
+        """
         pixels = self.part(luma).ravel()
         means = np.full((2, NUM_PARTS), np.nan, np.float32)
         for mean, solid, parts in zip(means, self._solid, self._parts, strict=True):
@@ -129,7 +136,10 @@ def is_sung(course: Sequence[Brightness]) -> bool:
 
 
 def _steps_forward(course: Brightness) -> bool:
-    """Return whether each part of ``course`` (moments, parts) changes once, and not before the part to its left."""
+    """Return whether each part of the text changes its brightness once, and not before the part to its left.
+
+    ``course`` (moments, parts) is the brightness of the parts over time.
+    """
     course = course[:, ~np.isnan(course).any(axis=0)]
     change = course[-1] - course[0]
     changed = np.abs(change) >= LEAST_CHANGE
@@ -146,7 +156,7 @@ def _steps_forward(course: Brightness) -> bool:
 
 
 def _blur(picture: npt.NDArray[np.float32], reach: int) -> npt.NDArray[np.float32]:
-    """Return the mean over a square window that extends ``reach`` pixels in each direction."""
+    """Replace each pixel by the mean of a square window around it that extends ``reach`` pixels in each direction."""
     padded = np.pad(picture, reach + 1, mode="edge").astype(np.float64)
     sums = padded.cumsum(0).cumsum(1)
     side = 2 * reach + 1
@@ -165,7 +175,10 @@ class Band:
 
 
 class ChangeWatch:
-    """Compares each frame with the previous frame and with the frame at the last detection."""
+    """Finds the parts of a video in which new text may have appeared.
+
+    It compares each given frame with the previous one, and with the frames in which text was last searched.
+    """
 
     def __init__(self, height: int) -> None:
         self._step = max(1, round(height / SMALL_HEIGHT))
@@ -176,11 +189,12 @@ class ChangeWatch:
         self._searched: deque[list[tuple[slice, slice]]] = deque(maxlen=HESITANT_COMPARISONS)
 
     def see(self, luma: Gray, known: Sequence[Sequence[int]] = ()) -> list[Band]:
-        """Take the next frame; return the bands in which text may have appeared, from top to bottom.
+        """Process the next frame. Return the bands in which new text may have appeared, from top to bottom.
 
         Args:
-            luma: (H, W), some tenths of a second after the previous frame.
-            known: The known lines that are visible in the frame: left, top, right, bottom, in pixels.
+            luma: (H, W), the frame about 0.1 seconds after the previous one.
+            known: Boxes of the lines in the frame that are already tracked: left, top, right, bottom in pixels. They
+                are not new text.
         """
         small = luma[:: self._step, :: self._step].astype(np.int16)
         earlier, before = self._earlier, self._before
@@ -208,7 +222,10 @@ class ChangeWatch:
         return bands
 
     def forget(self, box: Sequence[float]) -> None:
-        """Mark a relative box to be searched again: its text has disappeared, and new text may already be there."""
+        """Search a region again in the next frame, because its text has disappeared and new text may already be there.
+
+        ``box`` is left, top, right, bottom, relative to the frame.
+        """
         if self._before is None or self._looked_at is None:
             return
         gone = _pixels(box, *self._before.shape)
@@ -244,7 +261,7 @@ class ChangeWatch:
 
 
 def count_in_cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """Return the number of marked pixels in each cell, (rows, columns); the last cells may be incomplete."""
+    """Count the marked pixels in each cell of a grid, (rows, columns). Cells are squares of `CELL_SIZE` pixels."""
     height, width = mask.shape
     rows, columns = -(-height // CELL_SIZE), -(-width // CELL_SIZE)
     padded = np.zeros((rows * CELL_SIZE, columns * CELL_SIZE), np.uint8)
@@ -254,7 +271,7 @@ def count_in_cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
 
 
 def _pixels(box: Sequence[float], height: int, width: int) -> tuple[slice, slice]:
-    """Return slices of the rows and columns of a relative box."""
+    """Return the rows and columns of an image that a box covers. The box is relative to the image."""
     left, top, right, bottom = box
     return (
         slice(int(top * height), int(np.ceil(bottom * height))),
@@ -267,7 +284,10 @@ def _overlap(one: slice, other: slice) -> bool:
 
 
 class Reading(NamedTuple):
-    """A reading of a line: text, probability, and the name of its script if the script is unreadable."""
+    """The result of reading a line once: its text, and the probability that it is right.
+
+    ``script`` is the name of the line's script if the recogniser cannot read this script.
+    """
 
     text: str
     confidence: float
@@ -276,9 +296,9 @@ class Reading(NamedTuple):
 
 
 class FrameReader:
-    """Detects and reads lines in successive frames; colours are decoded only if needed.
+    """Detects and reads lines of text in the current frame. Colours are decoded only if this is needed.
 
-    ``tallest`` is the greatest height of a line in pixels.
+    ``tallest`` is the greatest height of a line in pixels; taller lines are ignored.
     """
 
     def __init__(self, detector: DetectionPredictor, recogniser: RecognitionPredictor, tallest: float) -> None:
@@ -287,12 +307,12 @@ class FrameReader:
         self._picture: Tensor | None = None
 
     def show(self, colours: Callable[[], npt.NDArray[np.uint8]]) -> None:
-        """Take the next frame; ``colours`` returns it as (H, W, 3)."""
+        """Make the next frame the current one. ``colours`` is a function that decodes it as (H, W, 3)."""
         self._colours, self._picture = colours, None
 
     @torch.inference_mode()
     def find(self, bands: Sequence[Band]) -> list[Box]:
-        """Return the boxes of lines in bands of the frame, in pixels."""
+        """Detect lines of text in ``bands`` of the current frame. Return their boxes in pixels of the frame."""
         picture = self._seen()
         height = picture.shape[1]
         spans = [(math.floor(band.top * height), math.ceil(band.bottom * height)) for band in bands]
@@ -317,12 +337,12 @@ class FrameReader:
 
     @torch.inference_mode()
     def read(self, boxes: Sequence[Box], stretch: float) -> list[Reading]:
-        """Read lines of the frame, stretched horizontally by a factor."""
+        """Read the lines in ``boxes`` of the current frame, after stretching each line horizontally by a factor."""
         return self._read(self._seen(), boxes, stretch)
 
     @torch.inference_mode()
     def read_gray(self, line: Gray, stretch: float) -> Reading:
-        """Read an image (H, W) of one line, stretched horizontally by a factor."""
+        """Read one line, given as an image (H, W), after stretching it horizontally by a factor."""
         height, width = line.shape
         (reading,) = self._read(torch.from_numpy(line).expand(3, height, width), [(0, 0, width, height)], stretch)
         return reading
@@ -347,7 +367,10 @@ class FrameReader:
         ]
 
     def _read(self, picture: Tensor, boxes: Sequence[Box], stretch: float) -> list[Reading]:
-        """Read lines of a frame (3, H, W), stretched horizontally; stretching changes readings of doubtful lines."""
+        """Read the lines in ``boxes`` of a frame (3, H, W), after stretching each line horizontally by a factor.
+
+        Lines that are hard to read give other texts when stretched, so a second reading with another factor is a check.
+        """
         read = []
         for left, top, right, bottom in boxes:
             line = picture[:, top:bottom, left:right]

@@ -1,4 +1,4 @@
-"""The predictor of text in videos, and the stream of its results."""
+"""The predictor that reads the text in videos, and the stream that yields each text when it has ended."""
 
 from __future__ import annotations
 
@@ -65,14 +65,15 @@ class VideoTextPredictor(nn.Module):
     """Reads the text of videos; created by `video_text_predictor`.
 
     Args:
-        det_predictor: Finds lines of text.
-        reco_predictor: Reads lines.
+        det_predictor: Predictor that detects lines of text.
+        reco_predictor: Predictor that reads lines of text.
         region: xmin, ymin, xmax, ymax of the region to read, relative to the frame; ``None`` for the whole frame.
         kinds: The kinds of text to return; ``None`` for all kinds.
         min_confidence: Texts with a lower confidence are dropped.
 
     Raises:
-        InvalidArgumentError: An argument is not accepted, or the recogniser does not read lines.
+        InvalidArgumentError: An argument is invalid, or the detector or recogniser is for single words rather than
+            lines.
 
     Example:
         >>> from mediatensor.ocr import video_text_predictor
@@ -109,7 +110,7 @@ class VideoTextPredictor(nn.Module):
         def __call__(self, video: Any) -> VideoReading: ...
 
     def forward(self, video: Any) -> VideoReading:
-        """Read a video. On a terminal, a bar shows the progress.
+        """Read the text in a video. On a terminal, a bar shows the progress.
 
         Frames that cannot be decoded are skipped and listed in ``problems`` of the result. If a file is truncated, the
         texts up to the truncation are returned.
@@ -118,7 +119,7 @@ class VideoTextPredictor(nn.Module):
             video: A `VideoDecoder`, or a source: a path, a URL, bytes or an open file.
 
         Returns:
-            The texts, sorted by their start.
+            The texts, sorted by the time at which they appear, with data about the video.
 
         Raises:
             OpenError, StreamError: The video cannot be opened, or does not have any frames.
@@ -128,9 +129,13 @@ class VideoTextPredictor(nn.Module):
     def _read_on(
         self, video: Any, kept: Progress | None = None, keep: Callable[[Callable[[], Progress]], None] | None = None
     ) -> VideoReading:
-        """Read a video, or resume an interrupted call from its state ``kept``.
+        """Read the text in a video, or continue an interrupted reading.
 
-        ``keep`` is called after every frame with a function that returns the state for a later call.
+        Args:
+            video: The video, as for `forward`.
+            kept: Saved progress from which to continue.
+            keep: Function that is called after every frame. Its argument is a function that returns the progress so
+                far, to be saved and passed as ``kept`` later.
 
         Raises:
             InvalidArgumentError: ``kept`` belongs to another video.
@@ -156,14 +161,15 @@ class VideoTextPredictor(nn.Module):
             )
 
     def stream(self, video: Any, *, state: dict[str, Any] | None = None) -> TextStream:
-        """Yield each text of a video as soon as it has ended; suitable for long videos.
+        """Return an iterator that yields each text of a video as soon as it has ended. It is suitable for long videos.
 
         Args:
-            video: As for a call.
-            state: Result of ``state_dict`` of another stream of this video, from which to resume.
+            video: A `VideoDecoder`, or a source: a path, a URL, bytes or an open file.
+            state: Result of ``state_dict`` of an earlier stream of this video. The new stream continues where that
+                stream stopped.
 
         Returns:
-            An iterator of texts, which also has the times and problems of the video so far.
+            An iterator of texts. Its attributes have the times, slides and problems found so far.
 
         Example:
             >>> from mediatensor.ocr import video_text_predictor
@@ -176,7 +182,7 @@ class VideoTextPredictor(nn.Module):
 
 @dataclass(frozen=True)
 class _SlidePicture:
-    """Decodes the image of a slide, (H, W, 3), each time it is requested."""
+    """Function that decodes the image of a slide, (H, W, 3). The image is not kept, so each call decodes it again."""
 
     video: Any
     frame: int
@@ -196,22 +202,22 @@ class _SlidePicture:
 
 
 class TextStream(Iterator[TextTrack]):
-    """An iterator of the texts of a video in the order in which they end; created by `VideoTextPredictor.stream`.
+    """Yields the texts of a video in the order in which they end; created by `VideoTextPredictor.stream`.
 
     Args:
-        predictor: The predictor that reads the frames.
+        predictor: The predictor that reads the text.
         video: The video.
-        state: The state from which to resume.
+        state: State of an earlier stream from which to continue, or None to start at the first frame.
 
     Attributes:
         name: The name of the video.
-        height: Height of the upright video in pixels.
-        width: Width of the upright video in pixels.
+        height: Height in pixels of the video as displayed, after its rotation.
+        width: Width in pixels of the video as displayed, after its rotation.
         begin_seconds: The presentation time of the first frame.
-        end_seconds: The end time of the last frame that was read.
-        num_frames: The number of frames up to the last frame that was read.
-        problems: Decoding problems, one sentence each.
-        slides: The slides that are no longer shown; the list grows during iteration.
+        end_seconds: The time at which the last frame processed so far ends.
+        num_frames: The number of frames processed so far.
+        problems: Problems with the video found so far, one sentence each.
+        slides: The slides found so far, except the slide that is shown in the current frame.
     """
 
     def __init__(self, predictor: VideoTextPredictor, video: Any, state: dict[str, Any] | None) -> None:
@@ -260,10 +266,11 @@ class TextStream(Iterator[TextTrack]):
             self._load(state)
 
     def __next__(self) -> TextTrack:
-        """Return the next text that ended.
+        """Process frames until a text ends, and return the text.
 
         Raises:
-            ClosedError: An exception, such as KeyboardInterrupt, ended the stream while it processed a frame.
+            ClosedError: The stream cannot continue, because an exception such as KeyboardInterrupt was raised while it
+                processed a frame.
         """
         while (step := self._step()) is None:
             pass
@@ -272,7 +279,7 @@ class TextStream(Iterator[TextTrack]):
         raise StopIteration
 
     def _step(self) -> TextTrack | object | None:
-        """Process a frame: return a text that ended, ``None`` if there is none, or `_END` at the end."""
+        """Process one frame. Return a text that has ended, None if there is none, or `_END` at the end of the video."""
         self._check_whole()
         try:
             return next(self._tracks, _END)
@@ -300,10 +307,10 @@ class TextStream(Iterator[TextTrack]):
             self._decoder.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, which is picklable, to resume with ``stream(video, state=...)`` at the next text.
+        """Return a picklable state with which ``stream(video, state=...)`` continues at the next text.
 
         Raises:
-            ClosedError: An exception ended the stream while it processed a frame.
+            ClosedError: The stream cannot continue, because an exception was raised while it processed a frame.
         """
         self._check_whole()
         tracker = {name: value for name, value in vars(self._tracker).items() if name != "_recent"}
@@ -326,7 +333,10 @@ class TextStream(Iterator[TextTrack]):
         }
 
     def _identity(self) -> tuple[Any, ...]:
-        """Return values that identify the video and the predictor's settings, without decoding."""
+        """Return values that identify the video and the predictor's settings, to check whether a state belongs to them.
+
+        No frame is decoded.
+        """
         stated, predictor = self._decoder.metadata, self._predictor
         rates = (stated.codec, stated.average_fps_from_header, stated.num_frames_from_header)
         characters = hashlib.sha256(predictor.reco_predictor.model.vocab.encode()).hexdigest()
@@ -418,14 +428,15 @@ class TextStream(Iterator[TextTrack]):
             yield self._complete.pop(0)
 
     def _note(self, problem: str) -> None:
-        """Add a problem unless it is already listed: a stream that resumes at the end meets the same problem again."""
+        """Add a sentence to `problems`, unless it is there already, as when a stream resumes at the end of a video."""
         if problem not in self.problems:
             self.problems.append(problem)
 
     def _note_missing(self, seconds: float | None) -> None:
-        """Record the frames that are missing between the last decoded frame and a time, or the end of the file.
+        """Note in `problems` which frames could not be decoded between the last decoded frame and the time ``seconds``.
 
-        Frames are identified by their times, because frame numbers in damaged files leave out most missing frames.
+        With None, all frames up to the end of the file are checked, and whether the file is truncated. Frames are
+        identified by their times, because in damaged files most missing frames have no frame number.
         """
         times = self._promised
         here = after = len(times)
@@ -453,7 +464,7 @@ class TextStream(Iterator[TextTrack]):
             )
 
     def _take_slides(self, frame: int) -> None:
-        """Read the slides whose last frame is before ``frame``."""
+        """Check which of the pages that ended before ``frame`` are slides, and read the text of these slides."""
         while self._turned and self._turned[0].last_frame < frame:
             page = self._turned.pop(0)
             lines = (*self._ended, *self._tracker.active)
@@ -494,7 +505,7 @@ class TextStream(Iterator[TextTrack]):
         return _SlidePicture(self._video, frame, (self.height, self.width), self._part)
 
     def _forget_starts(self, frame: int) -> None:
-        """Discard frame times that are no longer needed, because a long video has too many to keep."""
+        """Discard the times of frames that no current text refers to, so that long videos do not fill the memory."""
         lines = (*self._tracker.active, *self._tracker.moving, *self._ended)
         kept = {stage.first_frame for line in lines for stage in line.stages}
         kept.update(frame for line in lines for frame, _ in line.places)
@@ -505,7 +516,7 @@ class TextStream(Iterator[TextTrack]):
         }
 
     def _join_lines(self, frame: int) -> None:
-        """Build the texts whose lines had all ended before ``frame``."""
+        """Combine lines into texts, and complete each text whose lines had all ended by ``frame``."""
         waiting, active = self._ended, self._tracker.active
         join_interrupted(waiting, active)
         tie_growing_texts(waiting, active)
@@ -593,7 +604,7 @@ class TextStream(Iterator[TextTrack]):
         )
 
     def _is_on_slide(self, group: TrackGroup) -> bool:
-        """Return whether the lines of a text are on a slide, including the slide shown now."""
+        """Return whether any line of a text is on a recent slide, including the slide that is shown now."""
         if any(line.places for line in group.lines):
             return False
         pages, page = self._pages[-4:], self._watch.page
@@ -610,7 +621,7 @@ class TextStream(Iterator[TextTrack]):
 
 
 def _rolled_places(line: LineTrack) -> list[tuple[int, Box]]:
-    """Return the positions of a line that rolls up, each with the frame in which the line reached it."""
+    """Return each position of a line that rolls up, after the first frame in which the line is there."""
     stages = line.stages
     return [
         (stage.first_frame, stage.box)
