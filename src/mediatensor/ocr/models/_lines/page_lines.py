@@ -1,4 +1,4 @@
-"""Read the words of a page with a recogniser of lines or of words."""
+"""Read the words of a page, with a recogniser that reads whole lines or one that reads single words."""
 
 from __future__ import annotations
 
@@ -56,11 +56,12 @@ class FoundLine:
     """A line or word box that was cropped and read.
 
     Attributes:
-        place: The box for `cut_words`, relative to the page that was read: corners (4, 2), the first at the start of
-            the text, or a straight box (4,).
+        place: The cropped box, in the form that `cut_words` accepts and relative to the page: four corners (4, 2), of
+            which the first is where the text starts, or a straight box (4,).
         value: The text.
         confidence: The probability that the text is right.
-        unread: If the page's text lacks all or part of this text, the reason, as in `UnreadLine`.
+        unread: The reason why all or part of the line is missing from the page's text, as in `UnreadLine`; ``None`` if
+            nothing is missing.
     """
 
     place: FloatingArray
@@ -71,17 +72,18 @@ class FoundLine:
 
 @dataclass
 class ClassWords:
-    """Words of one class on a page; all fields but ``unread`` and ``found`` have one item for each word.
+    """The words on a page that belong to one class of the text detector.
 
     Attributes:
-        boxes: Relative, (N, 4), or (N, 4, 2) with the first corner at the start of the text.
-        scores: Scores of the detector, (N,).
-        texts: Texts with their confidences.
-        orientations: The turn of each word, ``{"value": degrees, "confidence": ...}``.
+        boxes: Boxes relative to the page: straight (N, 4), or quads (N, 4, 2) whose first corner is where the text
+            starts.
+        scores: The detector's score for each word, (N,).
+        texts: The text of each word, with its confidence.
+        orientations: How far each word is turned, as ``{"value": degrees, "confidence": ...}``.
         line_ids: Number of the detected line that contains each word; ``None`` if the detector found words.
         characters: Characters of each word; ``None`` if the recogniser does not locate characters.
-        unread: Lines that were not read, or were read only in part.
-        found: All lines or word boxes that were cropped.
+        unread: Lines that were not read or only partly read. Unlike the fields above, not one item per word.
+        found: All lines or word boxes that were cropped, including those without text.
     """
 
     boxes: FloatingArray
@@ -99,7 +101,10 @@ def no_words(straight: bool = True) -> ClassWords:
 
 
 def characters_of(values: str, confidences: Sequence[float], quads: FloatingArray, straight: bool) -> list[Character]:
-    """Return `Character` elements for the quads (N, 4, 2) of characters."""
+    """Create a `Character` for each character in ``values``, with its confidence and position.
+
+    ``quads`` (N, 4, 2) are the positions. If ``straight``, they are replaced with the boxes that enclose them.
+    """
     if straight:
         geometries: list[Any] = [((a, b), (c, d)) for a, b, c, d in boxes_around(quads).tolist()]
     else:
@@ -117,9 +122,10 @@ def read_page_words(
     scores: npt.NDArray[np.floating],
     turns: IntArray,
 ) -> ClassWords:
-    """Return the words read in boxes; boxes without pixels are dropped.
+    """Crop the boxes of single words from a page, and read each crop.
 
-    ``boxes`` are relative: straight (N, 4), or (N, 4, 2), clockwise on the page. ``turns`` (N,) are in degrees.
+    Boxes that contain no pixels are dropped. ``boxes`` are relative to the page: straight (N, 4), or quads (N, 4, 2)
+    whose corners are clockwise from the top left of the page. ``turns`` (N,) are the turns of the words in degrees.
     """
     straight = boxes.ndim == 2
     places = boxes if straight else turn_quads(boxes.astype(np.float64), turns)
@@ -134,7 +140,10 @@ def read_page_words(
 def cut_lines_into_words(
     image: Tensor, quads: npt.NDArray[np.float64], scores: npt.NDArray[np.floating]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.floating]]:
-    """Return quads and scores of words, from lines cut at the gaps in their ink, for recognisers of words."""
+    """Cut boxes of lines into boxes of words at the gaps in their ink, for recognisers that read single words.
+
+    Return the quads of the words, and for each word the score of its line.
+    """
     height, width = image.shape[1:]
     seen = [
         (batch.indices, batch.widths, inks_of_lines(batch.data))
@@ -159,9 +168,9 @@ def join_sideways_letters(
 ) -> tuple[FloatArray, npt.NDArray[np.floating], list[Readings]]:
     """Join boxes of single letters that together form one line along a margin.
 
-    Detectors split such lines, for example stamped numbers, into letters. Each isolated column of boxes is read as one
-    line in both directions; if the confidence is high, the line replaces the boxes. Joined lines are last in the
-    result.
+    Detectors split such lines, for example stamped numbers, into letters. Each isolated column of such boxes is read as
+    one line, once upwards and once downwards. If the better reading has a high confidence, the line replaces the boxes
+    of its letters. Return the updated ``quads``, ``scores`` and ``readings``, with the new lines at the end.
     """
     shape = (page.shape[1], page.shape[2])
     pixels = scale_to_pixels(quads, shape)
@@ -202,7 +211,10 @@ def _letters_of(reading: LineReading) -> str:
 
 
 def _stacks_of_letters(boxes: npt.NDArray[np.floating]) -> list[IntArray]:
-    """Return columns of boxes (N, 4) in pixels that may be letters of one line: indices from top to bottom."""
+    """Find columns of boxes, each with the size of a letter, that are probably the letters of one line.
+
+    ``boxes`` (N, 4) are in pixels. For each column, return the indices of its boxes from top to bottom.
+    """
     widths, heights = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
     is_letter = (heights <= LETTER_ASPECT * widths) & (widths <= LETTER_ASPECT * heights)
     chosen = np.flatnonzero(is_letter)
@@ -252,21 +264,23 @@ def read_page_lines(
     report_scripts: bool = True,
     script_readers: Mapping[str, LineRecognizer] | None = None,
 ) -> ClassWords:
-    """Read lines and split them into words.
+    """Read the lines of a page and split them into words.
 
     Args:
         model: The recogniser.
-        page: (3, H, W).
-        quads: Relative (N, 4, 2), clockwise on the page.
-        scores: Scores of the detector, (N,).
+        page: The page, (3, H, W).
+        quads: The lines, (N, 4, 2), relative to the page, with corners clockwise from the top left of the page.
+        scores: The detector's score for each line, (N,).
         turns: The turn of each line, in degrees.
-        readings: Readings, by index, of the lines that were already read.
-        straight: Return enclosing boxes rather than quads.
-        second_chance: Also read lines upside down if their confidence is low.
-        min_confidence: Drop lines whose expected share of correct words is lower.
+        readings: For lines that were already read, the reading by index of the line. They are not read again.
+        straight: Whether to return straight boxes that enclose the words, rather than quads.
+        second_chance: Whether to read a line again, upside down, if the first reading has a low confidence.
+        min_confidence: Lines whose expected share of correct words is lower than this are left out of the words, and
+            listed as unread.
         split_after: Characters that end a word, in addition to spaces.
-        report_scripts: Drop lines in a script that the model cannot read.
-        script_readers: Recognisers for lines of other scripts, by script.
+        report_scripts: Whether to list lines in a script that the model cannot read as unread; otherwise they are
+            treated like all other lines.
+        script_readers: For some scripts that ``model`` cannot read, a recogniser for lines in that script.
     """
     shape = (page.shape[1], page.shape[2])
     known = dict(readings or {})
@@ -302,7 +316,7 @@ def read_page_lines(
 
 
 def _reason_unread(reading: LineReading, min_confidence: float) -> str | None:
-    """Return why the page's text lacks all or part of a line, or ``None`` if it lacks nothing."""
+    """Return why all or part of a line will be missing from the page's text, or ``None`` if nothing will be missing."""
     if reading.script is not None:
         return "script"
     if not reading.words:

@@ -1,10 +1,11 @@
-"""Read text lines of a page: crop them, recognise them in batches of equal width, and split them into words.
+"""Read the text lines of a page: crop them, recognise them in batches of equal width, and split them into words.
 
-A recogniser reads letters of an unknown script as similar letters, often with high confidence. A small classifier on
-the recogniser's features detects lines in such scripts. It was fitted on rendered lines
-(``benchmarks/calibration/scripts.py``) and is valid only for the published weights; see `script_classifier_for`.
-Scripts have names of ISO 15924, such as "Cyrillic", "Greek", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil",
-"Thai", "Hangul", "Georgian" and "Armenian". "Vietnamese" means Latin letters with two diacritics.
+A recogniser reads letters of an unknown script as similar letters, often with high confidence. Therefore a small
+classifier, whose input is the recogniser's features, detects lines in such scripts. It was fitted on rendered lines
+(``benchmarks/calibration/scripts.py``), and works only with the recogniser weights for which it was fitted; see
+`script_classifier_for`. Scripts have their ISO 15924 names, such as "Cyrillic", "Greek", "Arabic", "Hebrew",
+"Devanagari", "Bengali", "Tamil", "Thai", "Hangul", "Georgian" and "Armenian". One name is not from ISO 15924:
+"Vietnamese" means Latin letters with two diacritics.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ MAX_LINE_WIDTH = 4096
 
 
 class ScriptClassifier(nn.Module):
-    """Classifier of a line's script: one layer applied to each step, then one to the mean and maximum over steps.
+    """Classifier of the script of a line, from the features that the recogniser computes at each step along the line.
 
-    The first class, which has an empty name, means readable lines. The weights of the layers are (hidden, features) and
-    (classes, 2 x hidden).
+    A first layer is applied to the features of each step. Its outputs are reduced to their mean and maximum over all
+    steps, which are the input of a second layer. The weights of the two layers are (hidden, features) and
+    (classes, 2 x hidden). The first class, whose name is empty, stands for lines that the recogniser can read.
     """
 
     first: Tensor
@@ -70,9 +72,10 @@ class ScriptClassifier(nn.Module):
             self.register_buffer(name, values, persistent=False)
 
     def forward(self, features: Tensor, is_picture: Tensor) -> Tensor:
-        """Return log probabilities (N, classes), float32.
+        """Return the log probability of each script for N lines, float32 (N, classes).
 
-        ``features`` are (N, T, width); ``is_picture`` (N, T) is false for steps after the end of a line.
+        ``features`` (N, T, width) are the recogniser's features at T steps. ``is_picture`` (N, T) is true for the steps
+        of a line's image, and false for the padding after it.
         """
         hidden = torch.relu(features.float() @ self.first.float().T + self.first_bias.float())
         hidden = hidden * is_picture[..., None]
@@ -84,7 +87,13 @@ class ScriptClassifier(nn.Module):
 
 
 def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps: int, share_right: float) -> str | None:
-    """Return the script of an unreadable line from log probabilities (classes,); ``None`` if the line is readable."""
+    """Return the script of a line that the recogniser cannot read; ``None`` if it can read the line.
+
+    ``names`` and ``scores`` (classes,) are the classes of a `ScriptClassifier` and their log probabilities.
+    ``num_steps`` is the length of the line, and ``share_right`` its expected share of correct words. Short lines, and
+    lines with a high ``share_right``, count as unreadable only if the scores are clearer than for other lines. Lines of
+    a few characters never count as unreadable.
+    """
     if num_steps < FEWEST_STEPS:
         return None
     others = scores[1:]
@@ -96,7 +105,7 @@ def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps:
 
 
 def fingerprint(*parameters: Tensor) -> str:
-    """Return a checksum of float32 parameters, to identify published weights."""
+    """Return a checksum of a network's float32 parameters, by which published weights are recognised."""
     digest = hashlib.sha256()
     for parameter in parameters:
         digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
@@ -104,9 +113,9 @@ def fingerprint(*parameters: Tensor) -> str:
 
 
 def script_classifier_for(*parameters: Tensor) -> ScriptClassifier | None:
-    """Return the classifier that was fitted for a recogniser with exactly these parameters.
+    """Return the script classifier that was fitted for a recogniser with exactly these parameters.
 
-    Return ``None`` if there is none, for example after further training.
+    Return ``None`` if there is no such classifier, for example because the recogniser was trained further.
     """
     if any(parameter.dtype != torch.float32 or parameter.device.type == "meta" for parameter in parameters):
         return None
@@ -133,12 +142,12 @@ class LineRecognizer(Protocol):
     Attributes:
         cfg: Contains ``input_shape``, ``mean`` and ``std``.
         characters: The character of each class except class 0, the blank.
-        step_pixels: Number of pixel columns of a line that each step covers.
-        head: The last layer, whose device and dtype are those of the whole network.
+        step_pixels: Number of pixel columns of the line's image that each output step covers.
+        head: The last layer. The whole network has the same device and dtype as this layer.
         right_to_left: Whether the model returns right-to-left text in visual order, from left to right.
 
-    A model that detects unreadable scripts has a `ScriptClassifier` as ``script_classifier``, and returns its scores as
-    ``"scripts"`` in addition to the steps.
+    A model that can detect scripts that it cannot read has an additional attribute ``script_classifier``, a
+    `ScriptClassifier`. Its output contains the scores of this classifier as ``"scripts"``, in addition to ``"steps"``.
     """
 
     cfg: dict[str, Any]
@@ -157,11 +166,12 @@ class LineReading:
     """The recognised text of one line.
 
     Attributes:
-        words: Words with boxes in fractions of the line.
-        confidence: Mean confidence of the characters, 0 if there are none; used to compare several readings of a line.
-        has_gaps: Whether there is ink without a recognised character.
-        script: The script of a line that the recogniser cannot read, whose words then consist of similar letters;
-            otherwise ``None``.
+        words: The words. Their boxes are relative to the line's image.
+        confidence: Mean confidence of the characters, or 0 if there are none. It serves to compare several readings of
+            a line.
+        has_gaps: Whether the line has ink to which no recognised character belongs.
+        script: The name of the script if the recogniser cannot read it, otherwise ``None``. If it is set, ``words``
+            consist of letters that only look similar.
     """
 
     words: list[LineWord]
@@ -175,17 +185,17 @@ class LineReading:
 
     @property
     def share_right(self) -> float:
-        """The expected share of correct words; 0 if there are no words."""
+        """The share of the words that is expected to be correct; 0 if there are no words."""
         return sum(word.confidence for word in self.words) / max(len(self.words), 1)
 
 
 def read_lines(
     model: LineRecognizer, page: Tensor, quads: npt.NDArray[np.floating], split_after: str = ""
 ) -> list[LineReading]:
-    """Read lines of a page (3, H, W), uint8 or floats in [0, 1].
+    """Read lines of a page, and return one reading for each line.
 
-    ``quads`` (N, 4, 2) are in pixels; their corners follow the reading direction, from the top left of the text.
-    ``split_after`` are characters that end a word in addition to spaces. The result has one reading for each line.
+    ``page`` is (3, H, W), uint8 or floats in [0, 1]. ``quads`` (N, 4, 2) are the corners of the lines in pixels,
+    clockwise from the top left of the text. ``split_after`` are characters that end a word, in addition to spaces.
     """
     cuts = line_cuts(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH)
 
@@ -206,9 +216,10 @@ class SeenBatch:
     Attributes:
         indices: Index of each line among the lines of the page.
         widths: Width of each line in columns, without padding.
-        arrays: Three tensors of `CtcLineRecognizer.best_of_steps`, classes as int32; the ink from `inks_of_lines`; two
-            tensors of `CtcLineRecognizer.alternatives`, classes as int16 if possible, (N, T, 0) without alternatives;
-            and the log probabilities of the `ScriptClassifier`, (N, 0) without one.
+        arrays: Seven tensors. The first three are the result of `CtcLineRecognizer.best_of_steps`, with int32 classes.
+            The fourth is the ink from `inks_of_lines`. The next two are the result of `CtcLineRecognizer.alternatives`,
+            with int16 classes if these suffice, or (N, T, 0) if the model has no alternatives. The last has the log
+            probabilities of the `ScriptClassifier`, or is (N, 0) if the model has none.
     """
 
     indices: list[int]
@@ -217,7 +228,10 @@ class SeenBatch:
 
 
 def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
-    """Run the network on lines of equal padded width, without waiting for the device."""
+    """Run the network on a batch of lines that are padded to the same width.
+
+    The call returns before the device has computed the result.
+    """
     parameter = model.head.weight
     inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
     inputs = mark_open_sizes(model, inputs.contiguous(memory_format=torch.channels_last), 0, 3)
@@ -234,9 +248,9 @@ def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
 def readings_of(
     model: LineRecognizer, seen: Sequence[SeenBatch], number: int, split_after: str = ""
 ) -> list[LineReading]:
-    """Decode network outputs on the host, after one copy from the device.
+    """Copy the network outputs of all batches to the host in one transfer, and decode them.
 
-    ``number`` is the number of lines. A line that is in none of the batches has an empty reading.
+    ``number`` is the number of lines on the page. A line that is in none of the batches gets an empty reading.
     """
     readings: list[LineReading] = [LineReading([], 0.0)] * number
     arrays = iter(download(*(array for batch in seen for array in batch.arrays)))
@@ -263,7 +277,10 @@ def _texts_of(
     scores: npt.NDArray[np.floating],
     others: npt.NDArray[np.integer],
 ) -> list[str]:
-    """Return the characters of a line, with uncertain characters resolved by their neighbours."""
+    """Return the characters of a line; uncertain characters are corrected to fit the characters next to them.
+
+    ``found`` is the best path. ``others`` and ``scores`` are the alternative classes at each step, with their scores.
+    """
     values = [model.characters[label - 1] for label in found.labels]
     doubtful = np.flatnonzero(found.confidences < SURE_PROBABILITY) if scores.shape[-1] else ()
     alternatives = {

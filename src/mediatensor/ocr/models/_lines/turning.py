@@ -1,11 +1,12 @@
-"""Determine the turn of a page and of its lines, with a line classifier and the confidence of readings.
+"""Determine by how many degrees a page and its lines are turned.
 
-Angles have docTR's sign: the lines of a page that was turned clockwise by 90 degrees read from top to bottom, and the
-page becomes upright if it is rotated counter-clockwise by 90 degrees. Turns are 0, 90, 180 or 270 (docTR: -90).
+Turns are clockwise, as in docTR: 0, 90, 180 or 270 degrees (docTR uses -90 instead of 270). If a page was turned by 90
+degrees, its lines run from top to bottom, and rotating it counter-clockwise by 90 degrees makes it upright.
 
-The classifier is wrong for a few lines of every page. Therefore lines vote with likelihoods of the turns that allow for
-a line being completely wrong. Long lines have more weight in the vote. The turn of a single line is then determined
-given the page's turn.
+There are two sources of evidence: a classifier that detects upside-down lines, and the recogniser, which is more
+confident if it reads a line in the right direction. Both are wrong for a few lines of every page. Therefore the lines
+of a page vote on its turn, long lines with more weight. The vote assumes that some lines give completely wrong
+evidence. When the turn of the page is known, the turn of each single line is determined.
 """
 
 from __future__ import annotations
@@ -90,12 +91,14 @@ class LineEvidence:
     """Evidence from one line about the turn of its page.
 
     Attributes:
-        length: Length of the longer side, in the same unit for all lines of a page: the weight of the line's vote.
-        tall: Whether the crop was rotated by 90 degrees counter-clockwise (``np.rot90``) before classification.
-        aspect: Ratio of the sizes along and across the reading direction of the crop; below 1 if the reading direction
-            is probably wrong.
+        length: Length of the line's longer side, which determines the weight of its vote. All lines of a page must use
+            the same unit.
+        tall: Whether the line's crop was rotated by 90 degrees counter-clockwise (``np.rot90``) before it was
+            classified, because it is taller than wide.
+        aspect: Size of the crop along the direction in which it was read, divided by its size across that direction.
+            Below 1, the direction is probably wrong.
         upside_down: Probability that the crop, rotated if ``tall``, is upside down; ``None`` if unknown.
-        confidences: The recogniser's mean confidence on this line for each turn of the page that was tried.
+        confidences: The recogniser's mean confidence on this line, for each turn at which the line was read.
     """
 
     length: float
@@ -120,9 +123,11 @@ def line_evidence(
     upside_down: Sequence[float | None] | np.ndarray | None = None,
     confidences: Sequence[Mapping[int, float]] | None = None,
 ) -> list[LineEvidence]:
-    """Collect the evidence of lines from relative quads (N, 4, 2), clockwise on the page.
+    """Collect the evidence of each line about the page's turn.
 
-    Lines selected by `lines_are_tall` must have been rotated before classification and recognition.
+    ``quads`` (N, 4, 2) are the lines, relative to the page, with corners clockwise from the top left of the page.
+    ``upside_down`` and ``confidences`` are results for each line, as in `LineEvidence`. Before they are computed, the
+    crops of the lines that `lines_are_tall` selects must be rotated.
     """
     for name, argument in (("upside_down", upside_down), ("confidences", confidences)):
         if argument is not None and len(argument) != len(quads):
@@ -141,7 +146,7 @@ def line_evidence(
 
 
 def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
-    """Determine the turn of a page from some of its lines; ten to twenty long lines are enough.
+    """Determine the turn of a page by a vote of its lines; ten to twenty long lines are enough.
 
     >>> line = LineEvidence(length=300.0, tall=True, aspect=10.0, upside_down=0.1)
     >>> turn, confidence = vote_page_turn([line] * 5)
@@ -149,7 +154,7 @@ def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
     (90, True)
 
     Returns:
-        0, 90, 180 or 270, clockwise, and its probability; ``(0, 0.0)`` without evidence.
+        The turn in degrees clockwise (0, 90, 180 or 270) and its probability; ``(0, 0.0)`` without evidence.
     """
     weights = np.array([line.length for line in evidence])
     if not weights.any():
@@ -166,11 +171,11 @@ def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
 
 
 def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[int]:
-    """Determine the turn of each line, clockwise on the page, given the page's turn.
+    """Determine the turn of each line, in degrees clockwise, on a page whose turn is known.
 
-    A line across the page, such as a margin note, gets its own turn. Without evidence, such a line is assumed to read
-    from bottom to top of the upright page. A line along the page's axis has the page's turn unless its evidence clearly
-    contradicts.
+    Most lines are parallel to the text of the page. They get the page's turn, unless their evidence clearly indicates
+    that they are upside down. Lines perpendicular to the text, such as margin notes, get their own turn: if there is no
+    evidence, they are assumed to run from the bottom to the top of the upright page.
 
     >>> page, note = LineEvidence(300.0, False, 12.0, 0.9), LineEvidence(200.0, True, 8.0)
     >>> decide_line_turns([page, note], page_turn=0)
@@ -198,7 +203,7 @@ def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[
 
 
 def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
-    """Return float64 (N, 4): the likelihood of each turn for each line; rows sum to 1."""
+    """Return the likelihood of each line's evidence for each of the four turns, float64 (N, 4); rows sum to 1."""
     tall = np.array([line.tall for line in evidence])
     aspects = np.array([line.aspect for line in evidence]) ** _ASPECT_POWER
     own_axis = (aspects / (1 + aspects)).clip(1 - _MAX_BELIEF, _MAX_BELIEF)
@@ -219,9 +224,9 @@ def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
 def upside_down_probabilities(
     classifier: LineClassifier, page: Tensor, quads: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Return the probability (N,) that each line is upside down; tall lines are rotated first.
+    """Return the probability (N,) that each line is upside down; tall lines are rotated before they are classified.
 
-    ``page`` is (3, H, W). ``quads`` are relative (N, 4, 2), clockwise on the page.
+    ``page`` is (3, H, W). ``quads`` (N, 4, 2) are relative to the page, with corners clockwise from its top left.
     """
     height, width = page.shape[1:]
     tall = lines_are_tall(quads, (height, width))
@@ -239,7 +244,7 @@ def upside_down_probabilities(
 
 
 def upside_down_crops(classifier: LineClassifier, crops: Sequence[Tensor], batch_size: int) -> npt.NDArray[np.float64]:
-    """Return the probability (N,) that each crop (3, H, W) of a line is upside down."""
+    """Return the probability (N,) that each line is upside down; ``crops`` are images (3, H, W) of single lines."""
     rows, columns = classifier.cfg["input_shape"][1:]
     found = []
     for start in range(0, len(crops), batch_size):
@@ -260,7 +265,10 @@ def upside_down_crops(classifier: LineClassifier, crops: Sequence[Tensor], batch
 
 
 def _compute_upside_down(classifier: LineClassifier, lines: Tensor) -> Tensor:
-    """Return probabilities (N,), float32 on the device, for lines (N, 3, H, W) of equal padded width."""
+    """Return the probability (N,) that each line is upside down, float32 on the device of the lines.
+
+    ``lines`` (N, 3, H, W) are padded to the same width.
+    """
     columns = classifier.cfg["input_shape"][2]
     parameter = next(classifier.parameters())
     data = network_input(lines, classifier.cfg["mean"], classifier.cfg["std"], parameter)[..., :columns]
@@ -274,9 +282,12 @@ def read_straight_lines(
 ) -> list[Readings]:
     """Read the lines of a page that is probably upright.
 
-    A box taller than wide may be a line along a margin or a single character such as a 1. Such boxes are read at 0, 90
-    and 270 degrees together with all other lines, so that the host waits only once per page. ``quads`` are relative
-    (N, 4, 2), clockwise on the page. The result has readings at 0 degrees, and for tall lines also at 90 and 270.
+    A box that is taller than wide contains either a line along a margin or a single character such as a 1. Such boxes
+    are therefore read three times, at 0, 90 and 270 degrees. This happens in one call with all other lines, so that the
+    host waits for the device only once per page.
+
+    ``quads`` (N, 4, 2) are relative to the page, with corners clockwise from its top left. The result has a dictionary
+    for each line: the reading at 0 degrees, and for tall boxes also the readings at 90 and 270 degrees.
     """
     shape = (page.shape[1], page.shape[2])
     is_tall = lines_are_tall(quads, shape)
@@ -293,9 +304,10 @@ def read_straight_lines(
 def turns_of_straight_lines(
     readings: Sequence[Readings], quads: FloatArray, shape: tuple[int, int]
 ) -> tuple[IntArray, dict[int, LineReading]]:
-    """Return the turns (N,), clockwise, and the readings of the lines of an upright page.
+    """Choose the best of the readings of each line of an upright page; only lines along a margin are turned.
 
-    Only text along a margin is turned.
+    ``readings`` are the result of `read_straight_lines`. Return the turn of each line in degrees clockwise (N,), and
+    its reading at this turn by index of the line.
     """
     turns = np.zeros(len(quads), dtype=np.int64)
     widths, heights = line_sizes(scale_to_pixels(quads, shape))
@@ -309,9 +321,9 @@ def turns_of_straight_lines(
 
 
 def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:
-    """Return turn and probability of a page whose text is mostly in tall boxes; (0, 0.0) for other pages.
+    """Return the turn of a page whose text is mostly in tall boxes, and its probability; (0, 0.0) for other pages.
 
-    Only a few lines are read, to avoid reading every tall box at three turns.
+    Only a few lines are read, because reading every tall box at three turns would take long.
     """
     shape = (page.shape[1], page.shape[2])
     lengths = np.maximum(*line_sizes(scale_to_pixels(quads, shape)))
@@ -325,11 +337,11 @@ def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray
 def turn_of_read_page(
     model: LineRecognizer, page: Tensor, quads: FloatArray, readings: Sequence[Readings]
 ) -> tuple[int, float]:
-    """Return turn and probability of a page whose lines were read as upright, from the confidences of the readings.
+    """Return the turn of a page whose lines were read as if it were upright, and the probability of this turn.
 
-    The readings show whether the page is turned by 90 or 270 degrees. If confidences are low, the page may also be
-    upside down, and a few of its lines are read that way. The turn is 0 unless turned readings are good and clearly
-    better.
+    ``readings`` are the result of `read_straight_lines`. Their confidences show whether the page is turned by 90 or 270
+    degrees. If they are low, a few lines are also read upside down. The result is 0 unless readings at another turn
+    have high confidences that clearly exceed the rest.
     """
     shape = (page.shape[1], page.shape[2])
     sample = longest_lines(quads, shape)
@@ -371,9 +383,10 @@ def turn_of_read_page(
 
 
 def legibility(reading: LineReading) -> float:
-    """Return the confidence of a reading; 0 if the reading has no words or an unreadable script.
+    """Return the confidence of a reading, or 0 if it has no words or its script is not readable.
 
-    Without this rule, a line that the network confidently reads as spaces would count as legible.
+    The confidence of a reading without words is not meaningful: a network can be very sure that a line consists of
+    spaces.
     """
     return reading.confidence if reading.words and reading.script is None else 0.0
 
@@ -381,7 +394,10 @@ def legibility(reading: LineReading) -> float:
 def _mean(
     confidences: Mapping[int, Mapping[int, float]], weights: Mapping[int, float], chosen: Sequence[int], turn: int
 ) -> float:
-    """Return the mean confidence of lines at a turn, weighted by their lengths."""
+    """Return the mean of ``confidences`` at one ``turn`` over the ``chosen`` lines, weighted with ``weights``.
+
+    Keys of ``confidences`` are the index of a line and then a turn; keys of ``weights`` are indices of lines.
+    """
     total = sum(weights[index] for index in chosen)
     return sum(weights[index] * confidences[index][turn] for index in chosen) / max(total, 1e-9)
 
@@ -389,10 +405,10 @@ def _mean(
 def page_turn(
     model: LineRecognizer | None, classifier: LineClassifier, page: Tensor, quads: FloatArray
 ) -> tuple[int, float]:
-    """Return turn and probability of a page from a vote of its longest lines; (0, 0.0) if there are no lines.
+    """Return the turn of a page and its probability, by a vote of its longest lines; (0, 0.0) if there are no lines.
 
-    The recogniser is used if the classifier is uncertain, and to confirm that a page is turned. If ``model`` is
-    ``None``, only the classifier is used.
+    ``classifier`` detects upside-down lines. If its evidence is uncertain, or indicates that the page is turned,
+    ``model`` also reads a few lines in both directions. If ``model`` is ``None``, only the classifier is used.
     """
     shape = (page.shape[1], page.shape[2])
     sample = quads[longest_lines(quads, shape)]
@@ -412,7 +428,10 @@ def page_turn(
 
 
 def turns_on_turned_page(classifier: LineClassifier, page: Tensor, quads: FloatArray, turn: int) -> IntArray:
-    """Return the turn (N,) of each line on a page of known turn; lines across the page are classified."""
+    """Return the turn (N,) of each line of a page whose own turn is known.
+
+    Only lines perpendicular to the text of the page are classified.
+    """
     shape = (page.shape[1], page.shape[2])
     across = np.flatnonzero(lines_are_tall(quads, shape) != bool(turn % 180))
     known: list[float | None] = [None] * len(quads)

@@ -1,19 +1,20 @@
-"""Split the characters of a line into words, with tight boxes around the ink of the line.
+"""Split the characters of a line into words, and compute a box around the ink of each word.
 
-The recogniser gives the position of each character with an accuracy of about half a character. The ink gives exact
-edges, but does not show which character they belong to. Spaces end words, the cut is at the widest ink gap between two
-words, and the ink on each side determines the boxes. Boxes of detectors are not used because they are about 1.5 times
-as high as the ink.
+The recogniser gives the position of each character with an accuracy of about half a character. The ink of the line has
+exact edges, but does not show to which character an edge belongs. Both are combined: the recognised spaces separate the
+words, the line is cut at the widest ink gap near each space, and the ink on both sides of the cut determines the boxes.
+The boxes of detectors are not used, because they are about 1.5 times as high as the ink.
 
-Missed spaces are added. A logistic function decides where, from two numbers: the greatest probability of a space
-between two characters, which rarely exceeds 0.001 inside words, and the ink gap between them. The gap is scaled so that
-0 is the line's usual gap between letters and 1 its usual gap between words. The weights were fitted on rendered lines
-in fourteen languages and about fifty fonts.
+Recognisers miss some spaces, which are added here. A logistic function decides whether a space is missing between two
+characters. Its inputs are the greatest probability of a space between them, which rarely exceeds 0.001 inside words,
+and the ink gap between them. The gap is scaled so that 0 is the line's usual gap between letters and 1 its usual gap
+between words. The weights were fitted on rendered lines in fourteen languages and about fifty fonts.
 
 The confidence of a word is computed from its characters. Networks are overconfident (Guo et al., "On Calibration of
-Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599), so a logistic function maps confidences to the share
-of correct words (Platt, "Probabilistic Outputs for Support Vector Machines", 1999).
-``python -m benchmarks.calibration.confidences --fit`` fits the parameters of this function and shows its accuracy.
+Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599). Therefore a second logistic function maps the
+confidences of characters to the share of words that are correct (Platt, "Probabilistic Outputs for Support Vector
+Machines", 1999). The command ``python -m benchmarks.calibration.confidences --fit`` fits this function and shows its
+accuracy.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ _LEFT_TO_RIGHT = re.compile(r"[a-zA-Z0-9:*./%+-]")
 
 
 def word_confidence(confidences: Sequence[float]) -> float:
-    """Return the probability that a word is correct, from the confidences of its characters (at least one).
+    """Return the probability that a word is correct, given the confidences of its characters.
 
     >>> round(word_confidence([0.999, 0.998, 0.999]), 2), round(word_confidence([0.999, 0.6, 0.999]), 2)
     (0.97, 0.56)
@@ -109,9 +110,9 @@ class LineCharacters:
     """Characters of one line, including spaces.
 
     Attributes:
-        values: The text of each character.
-        starts: Start of each character, as a fraction of the width of the line's image.
-        stops: Stop of each character.
+        values: The characters, in the order of their position.
+        starts: Where each character starts, as a fraction of the width of the line's image.
+        stops: Where each character ends, in the same unit.
         confidences: The probability of each character, in [0, 1].
     """
 
@@ -123,7 +124,7 @@ class LineCharacters:
 
 @dataclass(frozen=True)
 class LineWord:
-    """One word of a line: text, box, and the box and confidence of each character."""
+    """One word of a line: its text and box, and the box and confidence of each of its characters."""
 
     value: str
     box: Box
@@ -137,9 +138,9 @@ class LineWord:
 
 
 def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
-    """Split a line into words at recognised spaces, and after the characters ``split_after``.
+    """Split a line into words at recognised spaces, at very wide ink gaps, and after the characters ``split_after``.
 
-    ``ink`` (H, W) is the ink of the line's image, see `ink_map`. A line of only spaces yields no words.
+    ``ink`` (H, W) is true where the line's image has ink, see `ink_map`. A line that contains only spaces has no words.
     """
     groups = _split_at_spaces(characters.values, split_after)
     if not groups:
@@ -163,9 +164,10 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
 
 
 def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
-    """Return boxes of words from ink gaps, for lines that are cut before they are read.
+    """Return the boxes of the words in a line that was not read yet, by cutting the line at its wide ink gaps.
 
-    If there is no ink, the result is one box of the whole line.
+    Boxes are left, top, right and bottom, as fractions of the line's image. If there is no ink, one box covers the
+    line.
     """
     ink = remove_rules(ink)
     height, width = ink.shape
@@ -186,9 +188,9 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
 
 
 def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> bool:
-    """Return whether a line has ink too far from all characters to belong to any of them.
+    """Return whether a line has ink that is too far from all recognised characters to belong to one of them.
 
-    A recogniser skips unknown letters and may still be confident about the rest of the line.
+    Such ink shows that the recogniser skipped letters, which its confidence about the rest of the line does not show.
     """
     groups = _split_at_spaces(characters.values, "")
     kept = [index for group in groups for index in group]
@@ -214,7 +216,7 @@ def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> b
 
 
 def _check_boxes(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return start and stop column of each empty check box (a square frame)."""
+    """Find the empty check boxes (square frames) in a line, and return their first and end columns, (N, 2)."""
     found = []
     for start, stop in runs_of_true(np.asarray(ink.any(axis=0))).tolist():
         rows = np.flatnonzero(ink[:, start:stop].any(axis=1))
@@ -254,7 +256,10 @@ def _split_at_gaps(
     height: int,
     pitch: float,
 ) -> list[list[int]]:
-    """Split words at wide ink gaps; a full stop stays with its word."""
+    """Split groups of characters at wide ink gaps, but never before a comma, full stop or semicolon.
+
+    Each group is a word, given by the indices of its characters.
+    """
     empty = runs_of_true(~inside)
     wide = empty[empty[:, 1] - empty[:, 0] > max(WIDE_GAP * height, WIDER_THAN_LETTERS * pitch)]
     if not len(wide):
@@ -275,13 +280,16 @@ def _split_at_gaps(
 
 
 def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
-    """Return the usual distance between characters in pixels."""
+    """Return the usual distance between the centers of adjacent characters of a word, in pixels."""
     distances = np.concatenate([np.diff(middles[group]) for group in groups])
     return float(np.median(distances)) if len(distances) else 0.4 * height
 
 
 def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
-    """Return start and stop of the widest ink gap between two positions, or the column with least ink as both."""
+    """Return the first and end column of the widest ink gap between the columns ``left`` and ``right``.
+
+    If there is no gap, return the column with the least ink twice.
+    """
     # A network may place a character in the padding after the end of the line.
     start, stop = min(int(left), ink.shape[1] - 1), int(right) + 1
     empty = ~inside[start:stop]
@@ -334,7 +342,13 @@ def _make_word(
 
 @dataclass(frozen=True)
 class MissingSpace:
-    """A space missing in the best path: index of the character after it, and step and probability of the space."""
+    """A space that the recogniser missed in a line.
+
+    Attributes:
+        index: Index of the character before which the space belongs.
+        step: Step of the recogniser's output at which a space is most probable.
+        probability: Probability that there is a space.
+    """
 
     index: int
     step: int
@@ -344,10 +358,11 @@ class MissingSpace:
 def find_missing_spaces(
     values: Sequence[str], peaks: IntArray, middles: FloatArray, spaces: npt.NDArray[np.floating], ink: BoolArray
 ) -> list[MissingSpace]:
-    """Find the spaces missing in the best path of a line, in the order of the line.
+    """Find the spaces that the recogniser missed in a line, from left to right.
 
-    ``values`` are the characters, including spaces, ``peaks`` the steps at which they are most probable, and
-    ``middles`` their centers in columns of ``ink`` (H, W). ``spaces`` are the probabilities of a space at each step.
+    ``values`` are the recognised characters, including spaces. ``peaks`` are the steps at which they are most probable,
+    and ``middles`` are their centers, as columns of ``ink`` (H, W). ``spaces`` is the probability of a space at each
+    step.
     """
     letters = np.array([index for index, value in enumerate(values) if not value.isspace()], dtype=np.int64)
     if len(letters) < 3:
@@ -386,10 +401,11 @@ def find_missing_spaces(
 
 
 def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Find the widest blank gap between each pair of positions.
+    """Find the widest ink gap between each of the columns ``lefts`` and the column with the same index in ``rights``.
 
-    Return the widths of these gaps (0 if a pair has none), and their indices among all blank gaps of the line. Two
-    pairs with the same index share a gap; pairs without a gap have distinct negative indices.
+    Return the widths of these gaps (0 if there is none), and the number of each gap among all gaps of the line, from
+    left to right. Two pairs of columns that share a gap have the same number. Pairs without a gap have different
+    negative numbers.
     """
     top, bottom = ink_band(ink)
     runs = runs_of_true(~np.asarray(ink[top:bottom].any(axis=0)))
@@ -403,7 +419,7 @@ def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tupl
 
 
 def _scale_gaps(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatArray:
-    """Scale gaps so that 0 is the line's usual gap between letters and 1 its usual gap between words."""
+    """Scale the widths of gaps so that 0 is the usual gap between letters of this line, and 1 between its words."""
     top, bottom = ink_band(ink)
     height, num_spaces = bottom - top, int(is_space.sum())
     letter = float(np.median(gaps[~is_space])) if num_spaces < len(gaps) else USUAL_GAP * height
@@ -419,8 +435,9 @@ def _scale_gaps(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatA
 def sort_words(words: Sequence[LineWord]) -> list[LineWord]:
     """Return the words of a line, and their characters, in reading order.
 
-    PaddleOCR's networks are trained on reversed right-to-left lines, in which runs of Latin letters, digits and number
-    signs keep their order. A line without right-to-left letters is not changed.
+    PaddleOCR's networks return the characters of right-to-left scripts from left to right, in the order in which they
+    appear in the image. This function reverses them, except runs of Latin letters, digits and number signs, which are
+    read from left to right. A line without right-to-left letters is not changed.
     """
     if not any(is_right_to_left(character) for word in words for character in word.value):
         return list(words)
@@ -434,7 +451,7 @@ def sort_words(words: Sequence[LineWord]) -> list[LineWord]:
 
 
 def _reverse_order(are_kept: Sequence[bool]) -> list[int]:
-    """Return indices from right to left, with runs of true values in ``are_kept`` left to right."""
+    """Return the reversed indices of ``are_kept``, except that runs of true values keep their order."""
     order: list[int] = []
     run: list[int] = []
     for index in reversed(range(len(are_kept))):
