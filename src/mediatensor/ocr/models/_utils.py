@@ -1,4 +1,4 @@
-"""Utilities for programs written for docTR: page orientation, layout of predictions, and masks of boxes."""
+"""Utilities for programs that were written for docTR: page orientation, masks of boxes, and conversion of results."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def estimate_orientation(
 ) -> int:
     """Estimate by how many degrees a page is turned, from its lines of text.
 
-    ``general_page_orientation``, if given, determines the quarter turn. The most elongated shapes determine the angle
-    within that quarter.
+    If ``general_page_orientation`` is given, it determines whether the page is turned by about 0, 90, 180 or 270
+    degrees. The most elongated shapes on the page, which are usually lines of text, determine the exact angle.
 
     >>> import numpy as np
     >>> page = np.zeros((400, 400, 1), np.uint8)
@@ -47,13 +47,14 @@ def estimate_orientation(
         img: Either the binary map of a detector, uint8 ``(H, W, 1)``, nonzero where there is text; or an RGB image
             ``(H, W, 3)``.
         general_page_orientation: The turn of the page, a multiple of 90 degrees, and its confidence.
-        n_ct: Number of shapes used for the estimate.
-        ratio_threshold_for_lines: Shapes with at least this ratio of length to width are lines of text.
+        n_ct: Maximum number of shapes used for the estimate.
+        ratio_threshold_for_lines: Shapes whose ratio of length to width is greater than this count as lines of text.
         min_confidence: ``general_page_orientation`` is used only if its confidence is at least this.
-        lower_area: Shapes up to this area, in pixels, are ignored.
+        lower_area: Shapes whose area in pixels is at most this are ignored.
 
     Returns:
-        Degrees in (-180, 180], clockwise: turn the page counter-clockwise by this angle to set it upright.
+        The turn of the page in degrees clockwise, in (-180, 180]. Rotating the page counter-clockwise by this angle
+        makes it upright.
 
     Raises:
         InvalidArgumentError: The array has another shape, or the turn is not a multiple of 90.
@@ -82,7 +83,7 @@ def estimate_orientation(
 
 
 def _binarised(img: np.ndarray) -> np.ndarray:
-    """Return bool ``(H, W)``, true for pixels darker than Otsu's threshold of the smoothed image."""
+    """Return bool ``(H, W)``: true for pixels that are not brighter than Otsu's threshold of the smoothed image."""
     gray = np.asarray(Image.fromarray(img.astype(np.uint8)).convert("L").filter(ImageFilter.MedianFilter(5)))
     counts = np.bincount(gray.reshape(-1), minlength=256).astype(np.float64)
     below = np.cumsum(counts)
@@ -95,7 +96,10 @@ def _binarised(img: np.ndarray) -> np.ndarray:
 
 
 def _words_merged(inked: np.ndarray) -> np.ndarray:
-    """Dilate the map by a hundredth of its size, so that words of a line merge into one shape."""
+    """Enlarge the shapes in a map ``(H, W)`` so that the words of a line touch and become one shape.
+
+    The maximum is taken over rectangles of a hundredth of the map's height and width.
+    """
     height, width = inked.shape
     size = (max(1, height // 100), max(1, width // 100))
     try:
@@ -121,10 +125,13 @@ def rectify_crops(crops: Sequence[np.ndarray], orientations: Sequence[int]) -> l
 
 
 def rectify_loc_preds(page_loc_preds: np.ndarray, orientations: Sequence[int]) -> np.ndarray | None:
-    """Reorder corners of quads ``(N, 4, 2)`` to start at the top left of their text; ``None`` for an empty input.
+    """Reorder the corners of quads so that each quad starts at the top left of its text.
+
+    If there are no quads, return ``None``.
 
     Args:
-        page_loc_preds: ``(N, 4, 2)``, the corners as they appear on the page: TL, TR, BR, BL.
+        page_loc_preds: The quads, ``(N, 4, 2)``. Their corners have the order top left, top right, bottom right, bottom
+            left, as they appear on the page.
         orientations: Number of counter-clockwise quarter turns of the text of each quad.
 
     Raises:
@@ -139,15 +146,16 @@ def rectify_loc_preds(page_loc_preds: np.ndarray, orientations: Sequence[int]) -
 
 
 def mask_boxes(img: np.ndarray, boxes: np.ndarray, fill_value: int = 255) -> np.ndarray:
-    """Fill regions of a copy of an image with a value.
+    """Return a copy of an image in which boxes are filled with one value.
 
     >>> import numpy as np
     >>> int(mask_boxes(np.zeros((4, 4), np.uint8), np.array([[0.0, 0.0, 0.5, 0.5]])).sum()) // 255
     9
 
     Args:
-        img: ``(H, W)`` or ``(H, W, C)``.
-        boxes: Relative; straight ``(N, 4)`` or quads ``(N, 4, 2)``. Pixels on the border of a box are also filled.
+        img: The image, ``(H, W)`` or ``(H, W, C)``. If there are no boxes, it is returned itself.
+        boxes: The boxes relative to the image: straight ``(N, 4)`` or quads ``(N, 4, 2)``. Pixels on the border of a
+            box are also filled.
         fill_value: The value of the filled pixels.
 
     Raises:

@@ -1,11 +1,13 @@
-"""Layers that several networks share: PP-OCR's convolutions in their fused form, and docTR's transformers.
+"""Layers that several networks share: the convolutions of PP-OCR and the transformers of docTR.
 
-The backbone of PP-OCR is PPLCNetV4 of PaddleOCR (Apache-2.0): a depthwise convolution, squeeze-and-excitation in every
-second block, and a pointwise mixer. Parallel branches and batch norms used in training are fused into one convolution.
+The backbone of PP-OCR is PPLCNetV4 of PaddleOCR (Apache-2.0). Each of its blocks has a depthwise convolution and a
+pointwise mixer, and every second block also has squeeze-and-excitation. PaddleOCR trains this network with parallel
+branches and batch norms. Here they are already fused into single convolutions.
 
-On a CPU, `convolve` and `multiply` are one oneDNN call each. For 1 x 1 convolutions PyTorch often chooses the slower of
-oneDNN and a plain matrix product, and it reads and writes the whole map again for each activation and sum. Calls that
-need gradients or cannot be fused run the ordinary layers.
+On a CPU, `convolve` and `multiply` each make a single call of oneDNN, which is faster than PyTorch's layers for two
+reasons. For 1 x 1 convolutions, PyTorch often chooses the slower of oneDNN and an ordinary matrix product. In addition,
+it reads and writes the whole feature map again for each activation and each sum. If gradients are needed or a call
+cannot be fused, both functions call the ordinary layers.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ _WITH_PARAMETERS = (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear, nn
 
 
 def convolve(layer: nn.Conv2d, x: Tensor, activation: Activation = "none", added: Tensor | None = None) -> Tensor:
-    """Return either ``activation(layer(x))`` or ``layer(x) + added``; fusing these calls changes only the rounding."""
+    """Return ``activation(layer(x))``, or ``layer(x) + added`` if ``added`` is given.
+
+    On a CPU this is one fused call if possible. Fusing changes the result only by rounding.
+    """
     # Hooks, and layers that replace the convolution, must be called.
     is_plain = type(layer) is nn.Conv2d and not layer._forward_hooks and not layer._forward_pre_hooks
     is_plain = is_plain and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
@@ -44,7 +49,10 @@ def convolve(layer: nn.Conv2d, x: Tensor, activation: Activation = "none", added
 
 
 def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return ``rows @ weight.T + bias``, equal to `torch.nn.functional.linear` except for rounding."""
+    """Return ``rows @ weight.T + bias``, like `torch.nn.functional.linear`; on a CPU it is one oneDNN call if possible.
+
+    The result may differ from PyTorch's by rounding.
+    """
     if not _is_plain(rows, weight) or not len(rows):
         return F.linear(rows, weight, bias)
     product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
@@ -52,7 +60,10 @@ def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _is_plain(x: Tensor, weight: Tensor) -> bool:
-    """Return whether oneDNN may be called: floats on a CPU without gradients or tracing."""
+    """Return whether a layer can be run as a fused oneDNN call.
+
+    Both tensors must be float32 on a CPU, without gradients, autocast, compilation or tracing.
+    """
     return (
         x.dtype is weight.dtype is torch.float32
         and x.device.type == weight.device.type == "cpu"
@@ -67,7 +78,7 @@ def _is_plain(x: Tensor, weight: Tensor) -> bool:
 
 @lru_cache(maxsize=1)
 def _has_fused_calls() -> bool:
-    """Return whether this build of PyTorch has the fused calls, which are private, and their results are right."""
+    """Return whether this build of PyTorch has the private oneDNN calls, and passes a small test of their results."""
     x, weight, bias = torch.linspace(-3, 3, 64).view(1, 4, 4, 4), torch.linspace(-1, 1, 16).view(4, 4), torch.ones(4)
     kernel = weight.view(4, 4, 1, 1)
     shape = ([0, 0], [1, 1], [1, 1], 1)
@@ -88,7 +99,7 @@ def _has_fused_calls() -> bool:
 
 
 class ConvNorm(nn.Module):
-    """Convolution and batch norm without activation; only the stride changes the size."""
+    """A convolution followed by batch norm, without activation. Only the stride changes height and width."""
 
     def __init__(
         self,
@@ -109,9 +120,9 @@ class ConvNorm(nn.Module):
 
 
 class SqueezeExcitation(nn.Module):
-    """Channel gates computed from the mean over the image (Hu et al., 2018), with a hard sigmoid.
+    """Multiplies each channel by a gate in [0, 1], computed from the means of all channels (Hu et al., 2018).
 
-    ``slope`` is the slope of the hard sigmoid, ``clamp(slope * x + 0.5, 0, 1)``. ``residual`` adds the input to the
+    The gates are hard sigmoids, ``clamp(slope * x + 0.5, 0, 1)``. If ``residual`` is true, the input is added to the
     result.
     """
 
@@ -129,7 +140,11 @@ class SqueezeExcitation(nn.Module):
 
 
 class Block(nn.Module):
-    """Depthwise 3x3, optional gates, pointwise, GELU, pointwise; with a residual connection if shapes match."""
+    """A block of PPLCNetV4: a 3 x 3 depthwise convolution, and two pointwise convolutions with a GELU between them.
+
+    If ``gated`` is true, gates follow the depthwise convolution. If input and output have the same shape, the input is
+    added to the output.
+    """
 
     def __init__(
         self, in_channels: int, out_channels: int, stride: int | tuple[int, int] = 1, gated: bool = False
@@ -149,7 +164,11 @@ class Block(nn.Module):
 
 
 class Stem(nn.Module):
-    """Two strided convolutions with a pooling branch and a convolution branch between them; reduces the size to 1/4."""
+    """The first layers of PPLCNetV4, which reduce height and width to a quarter.
+
+    Between two convolutions with stride 2, one branch pools and another branch convolves; their outputs are
+    concatenated.
+    """
 
     def __init__(self, middle_channels: int, out_channels: int) -> None:
         super().__init__()
@@ -171,13 +190,19 @@ def _pad_after(x: Tensor) -> Tensor:
 
 
 def _pool(x: Tensor) -> Tensor:
-    """Return the maximum of 2x2 pixels; twice as fast as ``max_pool2d``, which also computes indices."""
+    """Return the maximum of every 2 x 2 square of pixels, with stride 1.
+
+    This is twice as fast as ``max_pool2d``, which also computes the indices of the maxima.
+    """
     rows = torch.maximum(x[:, :, :-1], x[:, :, 1:])
     return torch.maximum(rows[..., :-1], rows[..., 1:])
 
 
 def make_stage(in_channels: int, channels: int, stride: int | tuple[int, int], gated: Sequence[bool]) -> list[Block]:
-    """Return blocks of which only the first has the stride; ``gated`` has one item for each block."""
+    """Return blocks that follow each other; only the first has the given ``stride`` and changes the number of channels.
+
+    For each block, ``gated`` says whether it has squeeze-and-excitation gates.
+    """
     return [
         Block(channels if index else in_channels, channels, 1 if index else stride, has_gates)
         for index, has_gates in enumerate(gated)
@@ -185,12 +210,15 @@ def make_stage(in_channels: int, channels: int, stride: int | tuple[int, int], g
 
 
 def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
-    """Return the layers in ``modules`` that have parameters, in the order of registration."""
+    """Return the layers in ``modules`` that have parameters, in the order in which they were registered."""
     return [layer for module in modules for layer in module.modules() if isinstance(layer, _WITH_PARAMETERS)]
 
 
 def initialize_convolutions(network: nn.Module, zero_bias: bool = False) -> None:
-    """Initialise the weights of convolutions as He et al. (2015) do; with ``zero_bias``, set their biases to zero."""
+    """Initialise the weights of all convolutions in a network as He et al. (2015) do for ReLU.
+
+    If ``zero_bias`` is true, also set their biases to zero.
+    """
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -199,7 +227,10 @@ def initialize_convolutions(network: nn.Module, zero_bias: bool = False) -> None
 
 
 def initialize_truncated(network: nn.Module, *kinds: type[nn.Module]) -> None:
-    """Initialise layers of these kinds: weights from a truncated normal distribution, biases with zero."""
+    """Initialise all layers in a network that are of one of the types ``kinds``.
+
+    Weights are drawn from a truncated normal distribution with standard deviation 0.02. Biases are set to zero.
+    """
     for module in network.modules():
         if isinstance(module, kinds):
             nn.init.trunc_normal_(module.get_parameter("weight"), std=0.02)
@@ -222,7 +253,7 @@ def conv_sequence_pt(
         out_channels: Output channels.
         act: Add an activation at the end.
         bn: Add batch normalization; the convolution then has no bias by default.
-        activation: The activation; by default a new in-place ReLU.
+        activation: The activation to add if ``act`` is true; by default a new in-place ReLU.
         **kwargs: Arguments of `torch.nn.Conv2d`, such as ``kernel_size``.
 
     Returns:
@@ -253,9 +284,10 @@ class MultiHeadAttention(nn.Module):
         self.output_linear = nn.Linear(d_model, d_model)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the attention-weighted values (N, K, D) for queries (N, Q, D).
+        """Return the mean of the values for each query, weighted by attention, (N, Q, D).
 
-        ``mask`` is bool and broadcasts to (N, heads, Q, K): True where a query may attend to a key.
+        ``query`` is (N, Q, D); ``key`` and ``value`` are (N, K, D). ``mask`` is bool, broadcasts to (N, heads, Q, K),
+        and is True where a query attends to a key.
         """
         heads = [
             linear(features).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -267,7 +299,10 @@ class MultiHeadAttention(nn.Module):
 
 
 class PositionwiseFeedForward(nn.Sequential):
-    """Two linear layers with an activation between them, applied to each position; ``ffd`` is the inner width."""
+    """Two linear layers with an activation between them, applied to each position separately.
+
+    ``d_model`` is the width of input and output, and ``ffd`` the width between the two layers.
+    """
 
     def __init__(self, d_model: int, ffd: int, dropout: float, activation: nn.Module) -> None:
         super().__init__(
@@ -302,7 +337,10 @@ class EncoderBlock(nn.Module):
 
 
 class DropPath(nn.Module):
-    """Drops a residual branch for some images of a batch in training (Huang et al., "Stochastic Depth", 2016)."""
+    """In training, sets the output of a residual branch to zero for randomly chosen images of a batch.
+
+    See Huang et al., "Stochastic Depth", 2016.
+    """
 
     def __init__(self, probability: float) -> None:
         super().__init__()
@@ -318,9 +356,10 @@ class DropPath(nn.Module):
 
 
 class FeatureExtractor(nn.ModuleDict):
-    """The named layers of a backbone, up to the last one whose output is requested.
+    """Runs a backbone and returns the outputs of some of its layers.
 
-    ``layers`` are names of children of ``backbone``, which must be a sequence of layers.
+    ``layers`` are the names of these layers, in order. They must be children of ``backbone``, which must run its
+    children one after the other. Layers after the last name are dropped.
 
     >>> from torch import nn
     >>> import torch
@@ -336,7 +375,7 @@ class FeatureExtractor(nn.ModuleDict):
         self.wanted = tuple(layers)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Return the outputs of the requested layers for images (N, 3, H, W)."""
+        """Return the output of each requested layer for images (N, 3, H, W)."""
         features = []
         for name, layer in self.items():
             x = layer(x)
@@ -346,7 +385,7 @@ class FeatureExtractor(nn.ModuleDict):
 
     @torch.no_grad()
     def shapes(self, size: int = 64) -> list[tuple[int, int, int]]:
-        """Return channels, height and width of the outputs for a square image of ``size`` pixels."""
+        """Return channels, height and width of each requested output, for an image of ``size`` by ``size`` pixels."""
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         features = self(torch.zeros(1, 3, size, size))

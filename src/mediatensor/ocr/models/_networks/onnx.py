@@ -1,7 +1,7 @@
-"""Read weights from ONNX files with NumPy: tensors, the order of the layers, and metadata.
+"""Read tensors, the order of layers, and metadata from ONNX files, with NumPy only.
 
 An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in the file is executed.
-Its parameters are copied to PyTorch modules in the order in which its graph uses them.
+The parameters are copied into PyTorch modules. Parameters and modules are matched by their order in the network.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PARAMETERS = ("weight", "bias", "running_mean", "running_var")
 
 
 class OnnxNode(NamedTuple):
-    """An operation: its type, the names of its inputs, and the name of its first output."""
+    """An operation of a graph: its type, the names of its inputs, and the name of its first output."""
 
     op: str
     inputs: tuple[str, ...]
@@ -50,10 +50,13 @@ class OnnxNode(NamedTuple):
 
 @dataclass(frozen=True)
 class OnnxGraph:
-    """The content of a file: tensors by name, nodes in the order of execution (``Identity`` resolved), and metadata.
+    """The content of an ONNX file.
 
     Attributes:
-        inputs: Names of the inputs, except inputs whose tensors the file contains.
+        tensors: The tensors that the file contains, by name.
+        nodes: The operations in the order of execution. ``Identity`` operations are removed.
+        metadata: The metadata that the file's author added.
+        inputs: Names of the inputs that the caller of the network must provide.
         outputs: Names of the outputs.
     """
 
@@ -65,7 +68,7 @@ class OnnxGraph:
 
 
 def read_onnx(path: Path) -> OnnxGraph:
-    """Read an ONNX file that contains all its tensors; the arrays are views of the file's bytes."""
+    """Read an ONNX file, which must contain all its tensors. The returned arrays are views of the file's bytes."""
     if path.stat().st_size > MAX_FILE_BYTES:
         raise WeightsError(f"{path} is larger than an ONNX file can be ({MAX_FILE_BYTES} bytes).")
     try:
@@ -75,9 +78,9 @@ def read_onnx(path: Path) -> OnnxGraph:
 
 
 def add_output(data: bytes, name: str) -> bytes:
-    """Return the content of an ONNX file with an inner tensor as an additional output.
+    """Return the content of an ONNX file, changed so that the network also returns its inner tensor ``name``.
 
-    Protocol buffers merge repeated messages, so it is enough to append a graph that contains only the output.
+    Protocol buffers merge repeated messages. Therefore it is enough to append a graph that contains only this output.
     """
     message = name.encode()
     for number in (1, 12, 7):  # nested fields: name of a value, output of a graph, graph of a model
@@ -86,7 +89,7 @@ def add_output(data: bytes, name: str) -> bytes:
 
 
 def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
-    """Copy a graph's parameters into ``layers``, listed in the order in which the graph uses them."""
+    """Copy the parameters in ``graph`` into ``layers``, which must be in the order in which the graph uses them."""
     try:
         found = list(_layers_of(graph))
     except LookupError as error:
@@ -108,10 +111,11 @@ def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
 
 
 def _clear_denormals(array: Array) -> npt.NDArray[np.float32]:
-    """Return a copy with denormal numbers set to 0.
+    """Return a float32 copy with denormal numbers set to 0.
 
-    Training moves unused weights towards 0, and arithmetic with denormals is slow: the 250,000 denormals in PP-OCRv6's
-    detector more than double its time without affecting its output.
+    Denormal numbers are those too close to 0 for full precision. Training moves unused weights there, and arithmetic
+    with such numbers is slow: the 250,000 denormals in PP-OCRv6's detector more than double its time without affecting
+    its output.
     """
     values = np.array(array, dtype=np.float32)
     values[np.abs(values) < np.finfo(np.float32).tiny] = 0
@@ -119,10 +123,11 @@ def _clear_denormals(array: Array) -> npt.NDArray[np.float32]:
 
 
 def _layers_of(graph: OnnxGraph) -> Iterator[list[Array]]:
-    """Yield the arrays of each layer, in the order of `_PARAMETERS`; layers are in the order of execution.
+    """Yield the parameters of each layer, in the order in which the graph executes the layers.
 
-    Exporters write the bias of a convolution or linear layer as a separate addition. They write a layer norm as basic
-    operations: its weight is the vector of a multiplication, and its bias the vector of an addition.
+    The parameters of a layer have the order of `_PARAMETERS`. Exporters often write the bias of a convolution or linear
+    layer as a separate addition. They write a layer norm as basic operations: its weight is the vector of a
+    multiplication, and its bias the vector of an addition.
     """
     tensors = graph.tensors
     addends = {node.inputs[0]: node.inputs[1] for node in reversed(graph.nodes) if node.op == "Add"}
@@ -188,7 +193,7 @@ def _parse_model(data: memoryview) -> OnnxGraph:
 
 
 def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:
-    """Return a node, and its value if it is a constant."""
+    """Return an operation and, if the operation is a constant, its value."""
     fields = _fields(data)
     node = OnnxNode(_last_text(fields[4]), tuple(map(_text, fields[1])), _text(fields[2][0]))
     values = map(_parse_attribute, map(_message, fields[5])) if node.op == "Constant" else ()
@@ -196,7 +201,7 @@ def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:
 
 
 def _parse_attribute(data: memoryview) -> Array | None:
-    """Return the value of an attribute if it is a number, a tensor or a list of numbers, otherwise ``None``."""
+    """Return the value of an attribute if it is a number, a list of numbers or a tensor, otherwise ``None``."""
     fields = _fields(data)
     if fields[8]:
         return np.array([number for value in fields[8] for number in _integers(value)])
@@ -244,7 +249,7 @@ def _message(value: FieldValue) -> memoryview:
 
 
 def _fields(data: memoryview) -> defaultdict[int, list[FieldValue]]:
-    """Return the values of the fields of a protocol-buffer message by field number, in the order of the message."""
+    """Return the fields of a protocol-buffer message: for each field number, the list of its values."""
     fields: defaultdict[int, list[FieldValue]] = defaultdict(list)
     position, size, count = 0, len(data), 0
     while position < size:
@@ -290,7 +295,7 @@ def _write_varint(number: int) -> bytes:
 
 
 def _integers(value: FieldValue) -> list[int]:
-    """Return signed integers from one integer or a packed list."""
+    """Return the signed integers in a field's value, which is either a single integer or a packed list."""
     if isinstance(value, int):
         return [value - (1 << 64) if value >> 63 else value]
     numbers, position = [], 0

@@ -1,4 +1,4 @@
-"""The registry of architectures: their modules, cards and factories."""
+"""The registry of network architectures: the module, the description and the factory of each architecture."""
 
 from __future__ import annotations
 
@@ -82,16 +82,17 @@ class ModelCard:
     Attributes:
         name: The name of the architecture, for the ``arch`` arguments of predictors.
         task: ``"detection"``, ``"recognition"``, ``"classification"``, ``"layout"`` or ``"table_structure"``.
-        input_shape: Channels, height and width for which the model was made; some models accept other sizes.
+        input_shape: Channels, height and width of the images for which the model was made. Some models accept other
+            sizes.
         vocab: The characters of a recogniser; empty if they are listed in the weights file.
         license: The licence of the weights.
-        source: Where the weights are published.
-        sha256: The SHA-256 of the weights file in packages, or the start of the SHA-256 that is part of the file's
-            name.
-        file_names: Possible names of the weights file in the folder ``MEDIATENSOR_MODELS``.
-        package_files: Packages that contain the weights file, with its path inside each package.
-        accuracy: Scores in percent by measure, from ``python -m benchmarks.text.ocr`` with the default predictor, or as
-            published by docTR.
+        source: The address at which the weights are published.
+        sha256: The SHA-256 of the weights file if packages contain it. Otherwise the first digits of the SHA-256, if
+            they are part of the published file's name.
+        file_names: Names under which the weights file is searched in the folder ``MEDIATENSOR_MODELS``.
+        package_files: The packages that contain the weights file, each with the path of the file inside the package.
+        accuracy: Accuracy in percent, by name of the measure. It was measured with ``python -m benchmarks.text.ocr``
+            and the default predictor, or is quoted from docTR.
 
     Example:
         >>> from mediatensor.ocr.models import model_card
@@ -117,8 +118,8 @@ def list_models(pattern: str = "*") -> list[str]:
 
     Args:
         pattern: A shell pattern, such as ``"db_*"``. Names match with or without a prefix for the task: ``"det_*"``
-            matches detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that find
-            regions, ``"table_*"`` networks that find the cells of tables.
+            matches detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that find the
+            regions of a page, ``"table_*"`` networks that find the cells of tables.
 
     Example:
         >>> from mediatensor.ocr.models import list_models
@@ -135,7 +136,7 @@ def list_models(pattern: str = "*") -> list[str]:
 
 
 def model_card(name: str) -> ModelCard:
-    """Return the card of an architecture of `list_models`, with the source of its published weights.
+    """Return the description of an architecture listed by `list_models`, and of its published weights.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
@@ -168,27 +169,31 @@ def model_card(name: str) -> ModelCard:
 
 
 def network_factory(arch: str) -> Callable[..., Any]:
-    """Return the function that makes the network of an architecture."""
+    """Return the function that creates the network of an architecture."""
     factory: Callable[..., Any] = getattr(importlib.import_module(f"mediatensor.ocr.models.{_MODULES[arch]}"), arch)
     return factory
 
 
 def register_predictor(task: str, factory: Callable[..., Any]) -> None:
-    """Register the factory of a task's predictors for `make_predictor`."""
+    """Register the function that creates predictors for a task, so that `make_predictor` can call it."""
     _PREDICTORS[task] = factory
 
 
 def make_predictor(task: str, **options: Any) -> Any:
-    """Create a predictor of another task without importing its package.
+    """Create a predictor for a task without importing the package of this task.
 
-    This avoids an import cycle: the orientation of a page needs a line detector, and detectors need classifiers as
-    backbones, so classification must not import detection.
+    This avoids an import cycle. The predictor of page orientation, in the classification package, needs a line
+    detector. Detectors need classifiers as backbones, so the detection package already imports the classification
+    package.
     """
     return _PREDICTORS[task](**options)
 
 
 def refuse_unknown(kwargs: dict[str, Any]) -> None:
-    """Raise an error if arguments of a factory are left over, for example because a name is misspelled."""
+    """Raise an error if ``kwargs``, the arguments that a factory did not use, are not empty.
+
+    Such arguments are often misspelled names.
+    """
     if kwargs:
         raise InvalidArgumentError(f"unknown arguments: {', '.join(sorted(kwargs))}.")
 

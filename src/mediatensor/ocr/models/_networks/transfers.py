@@ -1,13 +1,14 @@
-"""Transfers between host and device (few and large), and work distributed over threads.
+"""Copy data between host and device in few large transfers, and distribute work over threads.
 
-The host runs ahead of the device until the host reads a value. It then waits until the device has done all its work,
-and the device is idle until it gets new work. Therefore every stage of a predictor uploads its whole input, runs on the
-device to the end, and downloads small results together:
+The host can queue work for the device without waiting, until it reads a value from the device. Then it has to wait
+until the device has done all its work, and the device is idle until it gets new work. Therefore every stage of a
+predictor uploads its whole input first, computes everything on the device, and finally downloads all its small results
+in one transfer:
 
 ===================  ==============================================  ================================================
-stage                up                                              down, at once
+stage                uploaded                                        downloaded, in one transfer
 ===================  ==============================================  ================================================
-pages                pages on the CPU, in one piece                  least and greatest value of floating pages
+pages                pages that are on the CPU, in one transfer      least and greatest value of floating-point pages
 detection            nothing                                         probability maps and grey pages of a batch; then,
                                                                      once for each page with letters outside all
                                                                      boxes, the maps of windows around these letters
@@ -20,14 +21,15 @@ reading words        corners of rotated words; crops on the CPU      for each st
                                                                      probability, batch by batch
 ===================  ==============================================  ================================================
 
-If a page was given as an array and is straightened, the result contains the straightened page, which is downloaded
-once. Hooks get the boxes of all pages before the first page is read, so pages on the CPU are uploaded twice. Networks
-that decode character by character check every few characters whether all words have ended (`have_all_ended`). On the
-CPU nothing is copied.
+There are a few more transfers. If a page was given as an array and is straightened, the result contains the
+straightened page, which is downloaded once. Hooks get the boxes of all pages before the first page is read; therefore,
+if there are hooks, pages on the CPU are uploaded twice. Networks that decode character by character check every few
+characters whether all words have ended (`have_all_ended`). If the device is the CPU, nothing is copied.
 
-`spread` runs pages and batches of lines in Python threads. PyTorch would divide each call among the cores, and cores
-that finish early spin until the call ends. With hundreds of small calls for each page, spinning is expensive; if other
-programs use the cores, it takes ten times as long as the work itself.
+On the CPU, `spread` processes pages and batches of lines in parallel Python threads. Without it, PyTorch would divide
+each single call among the cores, and cores that finish early would spin until the call ends. Each page needs hundreds
+of small calls, so spinning is expensive: if other programs use the cores, it takes ten times as long as the work
+itself.
 """
 
 from __future__ import annotations
@@ -60,12 +62,12 @@ _starting = ForkSafeLock()
 
 
 def upload(values: npt.NDArray[Any], device: torch.device) -> Tensor:
-    """Copy an array to a device; with CUDA the host does not wait."""
+    """Copy an array to a device. If this is a CUDA device, the host does not wait for the copy."""
     return on_device(pinned_for(device, torch.from_numpy(values)), device)
 
 
 def upload_images(images: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """Copy images of any shapes to a device; CPU images of one type are copied in one transfer."""
+    """Copy images of any shapes to a device. All images on the CPU that have the same type share one transfer."""
     placed = [image if image.device.type == "cpu" else image.to(device) for image in images]
     if device.type == "cpu":
         return placed
@@ -81,7 +83,10 @@ def upload_images(images: Sequence[Tensor], device: torch.device) -> list[Tensor
 
 
 def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
-    """Return tensors of one device as arrays, with only one transfer and one wait; on the CPU nothing is copied."""
+    """Return tensors of one device as NumPy arrays, with a single transfer for all of them.
+
+    The host waits only once. Tensors on the CPU are not copied.
+    """
     tensors = tuple(tensor.detach() for tensor in tensors)
     if all(tensor.device.type == "cpu" for tensor in tensors):
         return [tensor.numpy() for tensor in tensors]
@@ -102,43 +107,46 @@ def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
 
 @lru_cache(maxsize=256)
 def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Return numbers as a float32 tensor on a device; the tensor is cached and must not be modified."""
+    """Return numbers as a float32 tensor on a device. The tensor is cached, so callers must not modify it."""
     # An inference tensor could not be used in a computation with gradients.
     with torch.inference_mode(False):
         return torch.tensor(values, dtype=torch.float32, device=device)
 
 
 def have_all_ended(ended: Tensor, step: int) -> bool:
-    """Return whether all words of a batch have ended; except on the CPU, most steps return False without checking."""
+    """Return whether all words of a batch have ended, for networks that decode words character by character.
+
+    On devices other than the CPU, asking makes the host wait. There, the answer is False without a check at most steps.
+    """
     if ended.device.type != "cpu" and (step + 1) % STEPS_BETWEEN_QUESTIONS:
         return False
     return bool(ended.all())
 
 
 def uncompiled_module(model: Any) -> Any:
-    """Return the original module of a module compiled by ``torch.compile``; return other modules unchanged.
+    """Return the original module if ``model`` is the result of ``torch.compile``; return other modules unchanged.
 
-    Attributes other than layers, such as class names, must be read and set on the original module.
+    Attributes that are not layers, such as class names, must be read and set on the original module.
     """
     return getattr(model, "_orig_mod", model)
 
 
 def is_compiled(model: Any) -> bool:
-    """Return whether calls are compiled, by ``torch.compile(model)`` or ``model.compile()``."""
+    """Return whether a model was compiled, either by ``torch.compile(model)`` or by ``model.compile()``."""
     return uncompiled_module(model) is not model or getattr(model, "_compiled_call_impl", None) is not None
 
 
 def compile_network(model: nn.Module | None, *args: Any, **kwargs: Any) -> None:
-    """Compile a network in place, unless it is ``None`` or already compiled."""
+    """Compile a network in place. Do nothing if it is ``None`` or already compiled."""
     if model is not None and not is_compiled(model):
         model.compile(*args, **kwargs)
 
 
 def not_compiled(method: Callable[ParametersT, ResultT]) -> Callable[ParametersT, ResultT]:
-    """Exclude a method from compiled graphs, as `torch.compiler.disable` does.
+    """Decorate a method so that ``torch.compile`` does not compile it, like `torch.compiler.disable`.
 
-    `torch.compiler.disable` imports the compiler at once, which takes more than a second; this decorator imports it
-    only when a model is compiled.
+    `torch.compiler.disable` imports the compiler immediately, which takes more than a second. This decorator uses the
+    compiler only if it was already imported, which is the case when a model is compiled.
     """
 
     @wraps(method)
@@ -155,9 +163,10 @@ def not_compiled(method: Callable[ParametersT, ResultT]) -> Callable[ParametersT
 
 
 def mark_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:
-    """If the model is compiled, mark dimensions of an input as dynamic, because their sizes differ between calls.
+    """If the model is compiled, mark ``dimensions`` of the input ``data`` as dynamic; return ``data``.
 
-    A dimension of size 1 is never marked; a separate graph is compiled for it.
+    The sizes of these dimensions differ between calls, and without the mark each new size could cause a new
+    compilation. A dimension of size 1 is never marked: a separate graph is compiled for it.
     """
     if is_compiled(model):
         # Imported here because the import takes a second.
@@ -175,7 +184,10 @@ def widen_floats(values: Tensor) -> Tensor:
 
 
 def spreads(*models: Any) -> bool:
-    """Return whether these networks may run in threads: on the CPU, not compiled, without gradients or autocast."""
+    """Return whether networks can run in several threads of `spread`.
+
+    They must be on the CPU and not compiled, gradients and autocast must be off, and PyTorch must have several threads.
+    """
     return (
         torch.get_num_threads() > 1
         and not torch.is_grad_enabled()
@@ -186,9 +198,10 @@ def spreads(*models: Any) -> bool:
 
 
 def spread(work: Callable[[ItemT], ResultT], items: Iterable[ItemT], num_workers: int) -> Iterator[ResultT]:
-    """Yield the results of ``work`` in the order of the items, from workers that divide PyTorch's threads evenly.
+    """Call ``work`` for each item in ``num_workers`` threads, and yield the results in the order of the items.
 
-    ``work`` runs in inference mode. Items are taken in the calling thread, at most two per worker in advance.
+    Each worker gets an equal share of PyTorch's threads, and runs in inference mode. ``items`` is iterated in the
+    calling thread, at most two items per worker ahead of the result that is yielded.
     """
 
     @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Find, check and load the weights of a model without running code from files and without downloads.
+"""Find, check and load the weights of a model. Code in files is never run, and nothing is downloaded.
 
 A checkpoint is a file with a trained network: its architecture, its characters, and facts about its training.
 """
@@ -63,14 +63,14 @@ class _TakesGraph(Protocol):
 
 
 def find_weights(arch: str) -> Path:
-    """Return the file with the weights of an architecture of `list_models`.
+    """Return the path of the weights file for an architecture listed by `list_models`.
 
-    The folder ``MEDIATENSOR_MODELS`` is searched first, then installed packages, which are not imported.
+    The folder named by the environment variable ``MEDIATENSOR_MODELS`` is searched first, and then the installed
+    packages. These packages are not imported.
 
     Raises:
         InvalidArgumentError: ``arch`` is unknown.
-        WeightsNotFoundError: The file is not on this machine; the message says what to install, or which file to put
-            where.
+        WeightsNotFoundError: The file was not found; the message says what to install, or where to put which file.
 
     Example:
         >>> from mediatensor.ocr.models import find_weights
@@ -100,7 +100,8 @@ def load_weights(
         model: The model.
         arch: The architecture of the model.
         path: The file; ``None`` finds it with `find_weights`.
-        ignore_keys: Names in the state dict that are not loaded, such as those of a head with other classes.
+        ignore_keys: Names of parameters that are not loaded, for example those of the last layer if the model has other
+            classes than the file.
     """
     if path is not None:
         file = check_file(path)
@@ -122,7 +123,7 @@ def load_pretrained_params(
     hash_prefix: str | None = None,
     ignore_keys: Collection[str] | None = None,
 ) -> None:
-    """Load a state dict file written by `torch.save` or docTR into a model.
+    """Load a state dict, from a file written by `torch.save` or published by docTR, into a model.
 
     No code from the file is run. If the file's name contains a checksum, as in docTR's ``crnn_vgg16_bn-0417f351.pt``,
     the content is checked against it first.
@@ -131,12 +132,12 @@ def load_pretrained_params(
         model: The model, on any device.
         path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
         hash_prefix: The beginning of the file's SHA-256 in hexadecimal; by default the checksum in the file's name.
-        ignore_keys: Names in the state dict that are not loaded, such as those of a new head.
+        ignore_keys: Names of parameters that are not loaded, for example those of a last layer with new classes.
 
     Raises:
         InvalidArgumentError: ``path_or_url`` is a URL.
         WeightsNotFoundError: The file does not exist.
-        WeightsError: The file is damaged, is another file, is not a state dict, or does not fit the model.
+        WeightsError: The file is damaged, has another checksum, is not a state dict, or does not fit the model.
 
     Example:
         >>> import torch
@@ -162,7 +163,7 @@ def _candidates(card: ModelCard) -> Iterator[Path]:
 
 
 def is_file(name: str) -> bool:
-    """Return whether there is a regular file of this name; names may have any length."""
+    """Return whether there is a regular file of this name. Names that are too long for the file system are allowed."""
     try:
         return Path(name).is_file()
     except OSError:
@@ -170,7 +171,7 @@ def is_file(name: str) -> bool:
 
 
 def check_file(path: str | os.PathLike[str]) -> Path:
-    """Check that a path is an existing file, and return it."""
+    """Check that a path is an existing file, not a URL, and return it."""
     name = path_text("the weights file", path)
     if _URL.match(name):
         raise InvalidArgumentError(f"{name}: nothing is downloaded here. Save the file and give its path.")
@@ -180,10 +181,10 @@ def check_file(path: str | os.PathLike[str]) -> Path:
 
 
 def compare_checksum(file: Path, expected: str | None = None) -> None:
-    """Check that a file's SHA-256 begins with ``expected``, in hexadecimal.
+    """Raise an error unless the file's SHA-256, in hexadecimal, begins with ``expected``.
 
-    By default, ``expected`` is the checksum in the file's name, as in docTR's names; if there is none, nothing is
-    checked.
+    By default, ``expected`` is the checksum in the file's name, as in the names of docTR's files. If the name contains
+    no checksum, nothing is checked.
     """
     if expected is None:
         found = _CHECKSUM_IN_NAME.search(file.name)
@@ -197,10 +198,11 @@ def compare_checksum(file: Path, expected: str | None = None) -> None:
 
 
 def _check_container(file: Path) -> None:
-    """Reject files that would need more memory than their own size, before anything is loaded.
+    """Reject files that would need more memory than their own size, before they are loaded.
 
-    Compressed archives may need more memory; torch does not write them. Files from torch before 1.6 are not archives;
-    in these, tensor sizes are numbers, which may exceed the size of the file.
+    Such a file is either a compressed archive, which torch never writes, or has the format that torch used before
+    version 1.6. That format is not an archive, and contains the sizes of its tensors as numbers, which can exceed the
+    size of the file.
     """
     with file.open("rb") as stream:
         if stream.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
@@ -217,7 +219,7 @@ def _check_container(file: Path) -> None:
 
 
 def _check_old_format(file: Path, stream: BinaryIO) -> None:
-    """Reject a file in the format of torch before 1.6 that contains a number greater than the size of the file."""
+    """Reject a file in the format of torch before 1.6 if it mentions a size greater than the size of the file."""
     size = file.stat().st_size
     try:
         for number in range(_TENSOR_PICKLE + 1):
@@ -231,7 +233,7 @@ def _check_old_format(file: Path, stream: BinaryIO) -> None:
 
 
 def _check_tensors(file: Path, value: Any) -> None:
-    """Reject sparse tensors, tensors that need more memory than the file, and numbers that are not finite."""
+    """Reject sparse tensors, tensors that need much more memory than the file's size, and NaN or infinite numbers."""
     tensors = list(_tensors_in(value))
     if any(tensor.layout is not torch.strided for tensor in tensors):
         raise WeightsError(f"{file} has sparse tensors, which no network here has. Save them dense.")
@@ -243,7 +245,7 @@ def _check_tensors(file: Path, value: Any) -> None:
 
 
 def check_network(network: nn.Module) -> nn.Module:
-    """Check that the parameters of a network are finite, and return the network."""
+    """Raise an error if a parameter of a network is NaN or infinite; otherwise return the network."""
     for name, value in uncompiled_module(network).state_dict().items():
         is_number = isinstance(value, Tensor) and value.is_floating_point() and not value.is_meta
         if is_number and not value.isfinite().all():
@@ -267,7 +269,10 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def read_safely(file: Path) -> Any:
-    """Read a file of ``torch.save`` that contains only tensors and plain values, without running code."""
+    """Read a file that was written by ``torch.save``, without running code from it.
+
+    The file must contain only tensors, numbers, strings and containers of these.
+    """
     _check_container(file)
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
@@ -280,7 +285,7 @@ def read_safely(file: Path) -> Any:
 
 
 def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[str]) -> None:
-    """Load a state dict of ``torch.save`` into a model, except ``ignore_keys``."""
+    """Load a state dict that was written by ``torch.save`` into a model, except the parameters ``ignore_keys``."""
     loaded = read_safely(file)
     if not isinstance(loaded, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in loaded.items()
@@ -304,15 +309,16 @@ def _list_names(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The content of a checkpoint file: a trained network.
+    """The content of a checkpoint file: a trained network and facts about its training.
 
     Attributes:
-        arch: The architecture, a name of `list_models`.
-        state_dict: The parameters by name.
+        arch: The architecture, one of the names listed by `list_models`.
+        state_dict: The parameters of the network, by name.
         characters: The characters of a recogniser's classes, in order; empty for other networks.
-        options: Further arguments of the network's factory, such as ``class_names``.
-        input_shape: Channels, height and width of the inputs of predictors; empty for the default of the architecture.
-        card: Plain values about the training: data, scores and settings.
+        options: Further arguments of the function that creates the network, such as ``class_names``.
+        input_shape: Channels, height and width of the images that predictors give to the network. If empty, predictors
+            use the default of the architecture.
+        card: Facts about the training, such as data, scores and settings, as strings, numbers, lists and dictionaries.
     """
 
     arch: str
@@ -323,7 +329,7 @@ class Checkpoint:
     card: Mapping[str, Any] = field(default_factory=dict)
 
     def network(self) -> Any:
-        """Return the network in evaluation mode."""
+        """Create the network with the parameters of the checkpoint, in evaluation mode."""
         if self.arch not in list_models():
             raise WeightsError(
                 f"The checkpoint is of the architecture {shown(self.arch)}; there are {', '.join(list_models())}."
@@ -353,12 +359,12 @@ class Checkpoint:
 
 
 def is_checkpoint(name: str | os.PathLike[str]) -> bool:
-    """Return whether the argument of an ``arch`` parameter is the path of a checkpoint."""
+    """Return whether ``name``, the value of an ``arch`` argument, is the path of a checkpoint file."""
     return isinstance(name, os.PathLike) or (isinstance(name, str) and name.lower().endswith(_SUFFIXES))
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a checkpoint atomically."""
+    """Write a checkpoint to a file, atomically: an existing file is either replaced completely or left as it is."""
     state = {name: value.detach().cpu().contiguous() for name, value in checkpoint.state_dict.items()}
     fields = {name: type_(getattr(checkpoint, name)) for name, type_ in _FIELD_TYPES.items()}
     head = {"format": _FORMAT, "version": _VERSION, "sha256": _checksum(state)}
@@ -368,7 +374,7 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint that contains only tensors and plain values, without running code."""
+    """Read a checkpoint file without running code from it."""
     return _as_checkpoint(*_read_stored(path))
 
 
@@ -404,21 +410,23 @@ def _as_checkpoint(file: Path, stored: Any) -> Checkpoint:
 
 
 def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs: Sequence[str] = ()) -> Any:
-    """Load the network of a checkpoint file, in evaluation mode.
+    """Load the network in a checkpoint file, in evaluation mode.
 
     Args:
-        path: A file written by training.
-        task: The required task: ``"recognition"``, ``"detection"``, ``"classification"``, ``"layout"`` or
-            ``"table_structure"``; ``None`` for any.
-        archs: Architectures, with default options, to try if the file is a bare state dict, the form in which docTR
-            publishes weights.
+        path: The checkpoint, a file written by one of the training commands.
+        task: The task for which the network must be made: ``"recognition"``, ``"detection"``, ``"classification"``,
+            ``"layout"`` or ``"table_structure"``; ``None`` for any.
+        archs: Names of architectures to try if the file contains only a state dict, as the files published by docTR do.
+            Such a file does not name its architecture. The first architecture whose parameters have the same names and
+            shapes is used.
 
     Returns:
-        The network as created by the factory of its architecture.
+        The network, of the class that belongs to its architecture.
 
     Raises:
         WeightsNotFoundError: The file does not exist.
-        WeightsError: The file is damaged, is not a checkpoint, or has an unknown architecture or another task.
+        WeightsError: The file is damaged, is not a checkpoint, or has an unknown architecture, or its network is made
+            for another task.
 
     Example:
         >>> from mediatensor.ocr.models import load_checkpoint, ocr_predictor
@@ -442,10 +450,10 @@ def choose_network(
     kind: type[nn.Module] = nn.Module,
     **options: Any,
 ) -> Any:
-    """Return a network, given a name from ``archs``, a path to a checkpoint, or the network itself.
+    """Return the network for ``arch``: one of the names ``archs``, the path of a checkpoint, or the network itself.
 
-    If ``kind`` is given, a network passed as ``arch`` must be of this type, and a file may be a bare state dict.
-    ``options`` are further arguments of the factory that is called if ``arch`` is a name.
+    If ``arch`` is a name, the network is created with ``options``. If ``kind`` is given, a network passed as ``arch``
+    must be of this type. In that case a file is also accepted if it contains only a state dict; see `load_checkpoint`.
     """
     if isinstance(arch, nn.Module):
         if not isinstance(uncompiled_module(arch), kind):
@@ -459,7 +467,7 @@ def choose_network(
 
 
 def _bare_network(file: Path, stored: dict[Any, Any], archs: Sequence[str]) -> Any:
-    """Return a network of the first architecture in ``archs`` that the state dict fits."""
+    """Return a network of the first architecture in ``archs`` that a state dict fits, with the state dict loaded."""
     shapes = {name: getattr(value, "shape", None) for name, value in stored.items()}
     for arch in archs:
         model = network_factory(arch)(pretrained=False)

@@ -1,4 +1,4 @@
-"""Convert the input of predictors to page tensors and network batches, and detect the language of text."""
+"""Convert the input of predictors to page tensors and network inputs, and detect the language of a text."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ mislead detectors.
 
 
 def page_sources(pages: Any) -> Sequence[Any]:
-    """Return the pages of a predictor's input as a sequence that loads pages on access; see `OCRPredictor.forward`."""
+    """Return the pages of a predictor's input as a sequence; see `OCRPredictor.forward` for the accepted inputs.
+
+    Pages of documents are loaded only when they are accessed.
+    """
     if isinstance(pages, Pages):
         return pages
     if isinstance(pages, _FILES):
@@ -59,7 +62,7 @@ def page_sources(pages: Any) -> Sequence[Any]:
 
 
 def single_images(images: Any) -> Iterator[Image]:
-    """Yield the images of a list, a batch or a `FrameBatch`; documents are read page by page."""
+    """Yield the images in a list, a batch, a `FrameBatch` or a document. Pages of a document are loaded one by one."""
     if isinstance(images, FrameBatch):
         images = images.data
     if isinstance(images, Frame) or (isinstance(images, Tensor | np.ndarray) and images.ndim == 3):
@@ -77,16 +80,16 @@ def single_images(images: Any) -> Iterator[Image]:
 
 
 def as_images(images: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]) -> list[Tensor]:
-    """Return all images of a list or batch as tensors with valid values; see `as_tensor`."""
+    """Return the images of a list or batch as tensors (3, H, W), like `as_tensor`, and check their values."""
     tensors = [as_tensor(image) for image in single_images(images)]
     check_values(tensors)
     return tensors
 
 
 def as_tensor(image: Image) -> Tensor:
-    """Return an image as a tensor (3, H, W) on the image's device, without a copy if possible; values are not checked.
+    """Return an image as a tensor (3, H, W) on the device of the image, without a copy if possible.
 
-    Arrays (3, H, W) are accepted if the last dimension is not 3.
+    Arrays must be (H, W, 3), or (3, H, W) with a width other than 3. The range of the values is not checked.
     """
     if isinstance(image, Frame):
         image = image.data
@@ -116,7 +119,10 @@ def as_tensor(image: Image) -> Tensor:
 
 
 def check_values(images: Sequence[Tensor]) -> None:
-    """Check that floats are approximately in [0, 1]; the host waits for the device only once for all images."""
+    """Raise an error if an image of floats has values far outside [0, 1].
+
+    For all images on one device, the host waits for the device only once.
+    """
     floating = [image for image in images if image.is_floating_point()]
     for device in {image.device for image in floating}:
         own = [image for image in floating if image.device == device]
@@ -135,7 +141,10 @@ def _wrong_type(dtype: Any) -> InvalidArgumentError:
 
 @lru_cache(maxsize=1)
 def _language_profiles() -> Any:
-    """Load langdetect's profiles into a separate factory, because seeding the shared one would affect other callers."""
+    """Load langdetect's language profiles into a separate factory.
+
+    Changing langdetect's shared factory would affect other code that uses it.
+    """
     try:
         from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
     except ImportError:
@@ -148,11 +157,11 @@ def _language_profiles() -> Any:
 
 
 def get_language(text: str) -> tuple[str, float]:
-    """Detect the language of a text; the result is deterministic.
+    """Detect the language of a text. The same text always gives the same result.
 
     Returns:
-        ISO 639 code and confidence in [0, 1]; ``("unknown", 0.0)`` for a text without letters, a single character, or
-        a few characters without a likely language.
+        The ISO 639 code of the language, and its confidence in [0, 1]. The result is ``("unknown", 0.0)`` if the text
+        has no letters or only one character, or if it is short and no language is likely.
 
     Raises:
         MissingDependencyError: langdetect is not installed.
@@ -174,7 +183,11 @@ def get_language(text: str) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class Placement:
-    """Position of an image in the network's input: offsets and sizes as fractions of the input."""
+    """The position of an image within the padded input of a network.
+
+    All values are fractions of the input's width or height: the offsets ``left`` and ``top``, and the size of the
+    image.
+    """
 
     left: float
     top: float
@@ -182,10 +195,11 @@ class Placement:
     height: float
 
     def restore(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        """Convert boxes relative to the input to boxes relative to the image, clipped to [0, 1].
+        """Convert boxes relative to the network's input to boxes relative to the image, and clip them to [0, 1].
 
         Args:
-            boxes: (N, 4), (N, 5) with a score last, (N, 4, 2), or (N, 5, 2) with a score in the last row.
+            boxes: Straight boxes (N, 4) or quads (N, 4, 2). Boxes with scores are also accepted: (N, 5) or (N, 5, 2),
+                where the score is in the last column or row. Scores do not change.
 
         Returns:
             Boxes of the same shape.
@@ -199,14 +213,20 @@ class Placement:
 
 @dataclass(frozen=True)
 class PageBatch:
-    """Network inputs of one size: data (N, 3, H, W), the indices of the images, and the placement of each image."""
+    """A batch of network inputs that have the same size.
+
+    Attributes:
+        data: The inputs, (N, 3, H, W).
+        indices: The index of each image in the list from which the batch was made.
+        placements: The position of each image within its input.
+    """
 
     data: Tensor
     indices: list[int]
     placements: list[Placement]
 
     def padding_masks(self) -> Tensor:
-        """Return bool (N, H, W) on the device of the data, False in the padding."""
+        """Return masks (N, H, W), bool on the device of the data: True in the image, False in the padding."""
         height, width = self.data.shape[-2:]
         masks = torch.zeros(len(self.data), height, width, dtype=torch.bool, device=self.data.device)
         for mask, place in zip(masks, self.placements, strict=True):
@@ -216,7 +236,10 @@ class PageBatch:
 
 
 def normalize_pixels(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
-    """Normalise uint8 in [0, 255] or floats in [0, 1], (N, 3, H, W), with the mean and deviation of each channel."""
+    """Subtract the mean of each channel and divide by its standard deviation.
+
+    ``data`` (N, 3, H, W) is uint8 in [0, 255] or floats in [0, 1]. ``mean`` and ``std`` refer to values in [0, 1].
+    """
     scale = 255.0 if data.dtype == torch.uint8 else 1.0
     shape = (1, len(mean), 1, 1)
     factor = constant(tuple(1 / (scale * value) for value in std), data.device).view(shape)
@@ -225,7 +248,7 @@ def normalize_pixels(data: Tensor, mean: Sequence[float], std: Sequence[float], 
 
 
 class Normalize(nn.Module):
-    """Normalise batches by mean and standard deviation of each channel, for values in [0, 1]."""
+    """Subtracts the mean of each channel and divides by its standard deviation; both refer to values in [0, 1]."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
@@ -243,12 +266,12 @@ class PreProcessor(nn.Module):
 
     Args:
         output_size: Height and width of the network's input, or one number for both.
-        batch_size: Images in a batch.
+        batch_size: Maximum number of images in a batch.
         mean: Mean of each channel, for values in [0, 1].
         std: Standard deviation of each channel.
-        preserve_aspect_ratio: Scale both sides equally, and pad with black.
-        symmetric_pad: Pad on all sides; otherwise only on the right and below.
-        return_padding_mask: Also return masks of the padding.
+        preserve_aspect_ratio: Scale both sides of an image equally, and pad it with black; otherwise stretch it.
+        symmetric_pad: Pad equally on opposite sides; otherwise only on the right and below.
+        return_padding_mask: Also return masks that are False in the padding.
 
     Raises:
         InvalidArgumentError: A size is not a positive integer.
@@ -284,15 +307,15 @@ class PreProcessor(nn.Module):
     def forward(
         self, x: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]
     ) -> list[Tensor] | tuple[list[Tensor], list[Tensor]]:
-        """Return all batches.
+        """Resize and normalise images, and return them in batches.
 
         Args:
-            x: Images, see `ocr_predictor`. An array (N, H, W, 3) is already a batch; it is stretched to the output size
-                without padding.
+            x: The images, in the forms that `ocr_predictor` accepts. A NumPy array (N, H, W, 3) becomes a single batch
+                of all its images, which are stretched to the output size without padding.
 
         Returns:
-            Float tensors (N, 3, H, W), N at most ``batch_size``. With ``return_padding_mask``, also bool tensors
-            (N, H, W), False in the padding.
+            A list of float tensors (N, 3, H, W). With ``return_padding_mask``, also a list of masks: bool tensors
+            (N, H, W) that are False in the padding.
 
         Raises:
             InvalidArgumentError: ``x`` is a single image, or an item is not an image.
@@ -312,7 +335,8 @@ class PreProcessor(nn.Module):
         """Resize one image without normalising it.
 
         Returns:
-            float32 (3, H, W), in [0, 1]; with ``return_padding_mask`` also the mask, bool (H, W).
+            The image, float32 (3, H, W) in [0, 1]. With ``return_padding_mask``, also its mask: bool (H, W), False in
+            the padding.
 
         Raises:
             InvalidArgumentError: ``x`` is not an image.
@@ -331,10 +355,11 @@ class PreProcessor(nn.Module):
     def batch_inputs(
         self, samples: Sequence[Tensor] | Sequence[tuple[Tensor, Tensor]]
     ) -> list[Tensor] | tuple[list[Tensor], list[Tensor]]:
-        """Stack samples of one shape, or pairs of a tensor and a mask, into batches.
+        """Stack tensors of the same shape into batches, or stack pairs of a tensor and a mask.
 
         Returns:
-            Batches of at most ``batch_size`` samples; for pairs, batches of tensors and batches of masks.
+            A list of batches with at most ``batch_size`` samples each. For pairs, two lists: the batches of tensors and
+            the batches of masks.
 
         Example:
             >>> import torch
@@ -351,7 +376,10 @@ class PreProcessor(nn.Module):
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
-        """Yield normalised batches with the placement of each image, which converts boxes back to the image."""
+        """Yield normalised batches of images, each with the positions that the images have in the network's input.
+
+        With these positions, boxes that the network finds can be converted to boxes of the images.
+        """
         letterbox = self._letterbox()
         full_height, full_width = letterbox.size
         for start in range(0, len(images), self.batch_size):
@@ -382,10 +410,12 @@ class FlexiblePreProcessor(nn.Module):
     """Scales pages, without padding, and batches them for a network that takes any size.
 
     Args:
-        shorter_side: Minimum length of a page's shorter side in pixels; smaller pages are enlarged, but at most
-            twofold.
-        longer_side: Maximum length of the longer side, which takes precedence over ``shorter_side``.
-        batch_size: Maximum number of pages, all scaled to one size, in a batch; on the CPU, batches have one page.
+        shorter_side: Minimum length in pixels of the shorter side of a scaled page. Smaller pages are enlarged, but at
+            most twofold.
+        longer_side: Maximum length in pixels of the longer side of a scaled page. This limit takes precedence over
+            ``shorter_side``.
+        batch_size: Maximum number of pages in a batch. All pages of a batch have the same size after scaling. On the
+            CPU, every batch has one page.
         mean: Mean of each channel, for values in [0, 1].
         std: Standard deviation of each channel.
         multiple: Both sides are rounded to multiples of this number.
@@ -412,19 +442,19 @@ class FlexiblePreProcessor(nn.Module):
         self.mean, self.std, self.multiple = tuple(mean), tuple(std), multiple
 
     def extra_repr(self) -> str:
-        """Return the sizes."""
         return f"shorter_side={self.shorter_side}, longer_side={self.longer_side}, batch_size={self.batch_size}"
 
     def size_for(self, height: int, width: int) -> tuple[int, int]:
-        """Return height and width of the input for a page of this size."""
+        """Return the height and width to which a page of the given ``height`` and ``width`` is scaled."""
         scale = min(max(1.0, self.shorter_side / min(height, width)), MAX_ENLARGEMENT)
         scale = min(scale, self.longer_side / max(height, width))
         return self._round_length(height * scale), self._round_length(width * scale)
 
     def tiles_for(self, height: int, width: int) -> list[tuple[int, int]]:
-        """Return start and stop of the tiles of a long strip along its longer side, in pixels; empty for other pages.
+        """Divide a long strip into overlapping tiles along its longer side; return an empty list for other pages.
 
-        The limit on the longer side would make the letters of a strip too small to detect.
+        Each tile is given by its start and stop in pixels of the page. Without tiles, the limit on the longer side
+        would make the letters of a strip too small to detect.
         """
         shorter, longer = min(height, width), max(height, width)
         is_long = longer * self.shorter_side > 2 * shorter * self.longer_side
@@ -439,7 +469,7 @@ class FlexiblePreProcessor(nn.Module):
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
-        """Yield batches of pages that share a size."""
+        """Scale and normalise pages, and yield them in batches of pages that have the same size after scaling."""
         # Batches are not faster on one CPU core, and need more memory.
         at_once = 1 if device is None or device.type == "cpu" else self.batch_size
         groups: dict[tuple[int, int], list[int]] = {}
@@ -467,10 +497,12 @@ def part_of_page(
     preprocessor: FlexiblePreProcessor,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Return a part of a page (3, H, W) as a network input (1, 3, h, w), enlarged by ``scale``.
+    """Cut a part out of a page (3, H, W), and return it as a network input (1, 3, h, w).
 
-    ``size`` is the height and width of the whole page as a network input; ``box`` is the part in pixels of that input.
-    The two values in ``levels``, in [0, 1], are mapped to 0 and 1; values outside this range are clipped.
+    ``size`` is the height and width of the network input for the whole page. ``box`` is the part to cut, in pixels of
+    that input: left, top, right, bottom. In the result, the part is larger by the factor ``scale``. The contrast is
+    stretched: ``levels`` are two brightness values in [0, 1], which become 0 and 1. Values outside this range are
+    clipped.
     """
     down, right = page.shape[1] / size[0], page.shape[2] / size[1]
     x0, x1 = int(box[0] * right), max(math.ceil(box[2] * right), int(box[0] * right) + 1)
@@ -489,7 +521,10 @@ def part_of_page(
 def make_pre_processor(
     cfg: Mapping[str, Any], batch_size: int, preserve_aspect_ratio: bool, symmetric_pad: bool, scales: Mapping[str, Any]
 ) -> PreProcessor:
-    """Create a preprocessor from ``cfg``; ``mean`` and ``std`` in ``scales`` take precedence over those in ``cfg``."""
+    """Create a preprocessor for a network with the configuration ``cfg``.
+
+    If ``scales`` contains ``mean`` or ``std``, these take precedence over the values in ``cfg``.
+    """
     mean, std = scales.get("mean"), scales.get("std")
     return PreProcessor(
         cfg["input_shape"][1:],
@@ -502,7 +537,7 @@ def make_pre_processor(
 
 
 def check_positive(name: str, value: int) -> int:
-    """Check that a value is an integer of at least 1, and return it."""
+    """Return ``value`` if it is an integer of at least 1; otherwise raise an error that mentions ``name``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidArgumentError(f"{name}={value!r}: give an integer of at least 1.")
     return value

@@ -1,6 +1,7 @@
-"""Rotate pages upright, and transform boxes in both directions with matrices on relative coordinates.
+"""Rotate pages upright, and convert boxes between the original and the upright page.
 
-Angles are clockwise, as in docTR: a page turned by 90 degrees is rotated counter-clockwise to make it upright.
+Boxes have relative coordinates, and are converted with matrices. Angles are clockwise, as in docTR: a page turned by 90
+degrees is rotated counter-clockwise by 90 degrees to make it upright.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ _EVEN = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Straightening:
-    """The transform that makes a page upright. The matrices map relative points (x, y, 1)."""
+    """The transform that makes a page upright.
+
+    The matrix ``forward`` maps points (x, y, 1) relative to the page to points relative to the upright page, and
+    ``back`` maps them in the other direction.
+    """
 
     angle: float  # the clockwise turn of the page in degrees
     page_shape: tuple[int, int]  # height and width in pixels
@@ -43,10 +48,11 @@ class Straightening:
 
 
 def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool = True) -> Straightening:
-    """Plan the transform to the upright page for a page that is turned clockwise by ``angle`` degrees.
+    """Compute the transform that makes a page upright, if the page is turned clockwise by ``angle`` degrees.
 
-    With ``expand`` the upright page is large enough for the whole page; otherwise it has the page's size and may lose
-    corners. Multiples of 90 degrees never lose pixels, and 90 and 270 degrees always swap the sides.
+    If ``expand`` is true, the upright page is large enough for the whole rotated page. Otherwise it has the same size
+    as the page, so that the corners of the rotated page can be cut off. For multiples of 90 degrees ``expand`` has no
+    effect: no pixels are lost, and 90 and 270 degrees swap height and width.
 
     >>> plan = plan_straightening((100, 200), 90)
     >>> plan.shape
@@ -70,7 +76,10 @@ def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool =
 
 
 def _turn_matrix(angle: float, start: tuple[int, int], end: tuple[int, int]) -> Matrix:
-    """Return the matrix (3, 3) from relative points on a page of shape ``start`` to a turned page of shape ``end``."""
+    """Return the matrix (3, 3) that rotates a page counter-clockwise by ``angle`` degrees around its center.
+
+    The matrix maps points relative to a page of shape ``start`` to points relative to a page of shape ``end``.
+    """
     (height, width), (rows, columns) = start, end
     return (
         np.diag([1 / columns, 1 / rows, 1.0])
@@ -82,10 +91,10 @@ def _turn_matrix(angle: float, start: tuple[int, int], end: tuple[int, int]) -> 
 
 
 def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
-    """Map relative boxes with ``forward`` or ``back`` of a `Straightening`, and clip them to [0, 1].
+    """Convert relative boxes with a matrix of a `Straightening`, ``forward`` or ``back``, and clip them to [0, 1].
 
-    Straight boxes (N, 4) become straight boxes around their mapped corners. Quads (N, P, 2) keep the order of their
-    corners, which preserves the reading direction.
+    A straight box (N, 4) becomes the straight box that encloses its four converted corners. Quads (N, P, 2) keep the
+    order of their corners, so that the first corner is still where the text starts.
     """
     if boxes.ndim == 2:
         mapped = map_boxes(boxes_to_polygons(boxes), matrix)
@@ -95,9 +104,10 @@ def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
 
 
 def straighten(page: torch.Tensor, plan: Straightening, fill: int = 0) -> torch.Tensor:
-    """Rotate a page (C, H, W) upright, with the same dtype and device; pixels outside the page become ``fill``.
+    """Rotate a page (C, H, W) upright; the result has the same dtype and device.
 
-    Rotations by multiples of 90 degrees are exact; other angles use bilinear interpolation.
+    Parts of the upright page that are outside the original page get the value ``fill``. Rotations by multiples of 90
+    degrees are exact. Other rotations use bilinear interpolation.
     """
     if page.ndim != 3 or tuple(page.shape[1:]) != plan.page_shape:
         raise InvalidArgumentError(f"page has shape {tuple(page.shape)}, the plan is for (C, {plan.page_shape})")
@@ -122,7 +132,7 @@ def _tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -> None:
-    """Fill one tile by sampling the page; ``matrix`` maps pixels of the tile to pixels of the page."""
+    """Compute the pixels of one tile of the upright page; ``matrix`` maps pixels of the tile to pixels of ``page``."""
     rows, columns = tile.shape[1:]
     ends = matrix[:2, :2] @ np.array([[0, columns, 0, columns], [0, 0, rows, rows]]) + matrix[:2, 2:]
     left, top = (max(int(np.floor(low)) - 1, 0) for low in ends.min(axis=1))
@@ -144,11 +154,11 @@ def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -
 
 
 def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Measure the most elongated connected shapes of a map, bool (H, W).
+    """Measure the most elongated connected shapes in a map ``inked``, bool (H, W).
 
-    At most ``number`` shapes are measured. Shapes up to ``lower_area`` pixels and shapes without width are ignored.
-    Return, by descending elongation, the angles of the long sides in (-90, 90] (degrees clockwise), and the lengths and
-    widths in pixels.
+    At most ``number`` shapes are measured. Shapes whose area is at most ``lower_area`` pixels, and shapes of a single
+    row of pixels, are ignored. Return three arrays, in the order of descending elongation: the angles of the long sides
+    in degrees clockwise, in (-90, 90], and the lengths and the widths in pixels.
     """
     try:
         from scipy import ndimage
@@ -182,7 +192,10 @@ def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple
 
 
 def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return each shape's elongation from the second moments of its rim. ``own`` has the shape of each point."""
+    """Estimate the elongation of each shape from the second moments of the points on its rim.
+
+    ``own`` is the number of the shape to which each point belongs.
+    """
     _, index, sizes = np.unique(own, return_inverse=True, return_counts=True)
     x, y = (points[:, axis].astype(np.float64) for axis in (0, 1))
     x, y = (values - (np.bincount(index, values) / sizes)[index] for values in (x, y))
@@ -195,7 +208,10 @@ def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 
 def quad_angles(quads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the angles (degrees clockwise) and the lengths of the long sides of quads (N, 4, 2) in pixels."""
+    """Return the angle of the long side of each quad in degrees clockwise, and the length of this side.
+
+    ``quads`` (N, 4, 2) are in pixels.
+    """
     if not np.isfinite(quads).all():
         raise InvalidArgumentError(f"quads must be finite and (N, 4, 2), got shape {quads.shape}")
     quads = quads.astype(np.float64)
@@ -207,10 +223,11 @@ def quad_angles(quads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
-    """Return the weighted median of angles modulo a quarter turn, in [-45, 45).
+    """Return the weighted median of angles in degrees, in [-45, 45).
 
-    Angles are compared by their differences from the mean direction modulo a quarter turn, so that 44 and -44 degrees
-    are 2 degrees apart. If no weight is positive, the result is 0.0.
+    Angles that differ by 90 degrees count as equal, so 44 and -44 degrees are only 2 degrees apart. Therefore the
+    median is taken over the differences of the angles from their mean direction. If no weight is positive, the result
+    is 0.0.
     """
     kept = weights > 0
     angles, weights = angles[kept], weights[kept]
@@ -228,10 +245,10 @@ def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
 
 
 def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = None) -> float:
-    """Estimate the skew of a page's lines, a small angle in [-45, 45).
+    """Estimate by how many degrees the lines of a page are tilted clockwise, in [-45, 45).
 
-    The result is the median of the clockwise angles of the lines' long sides, weighted by length; 0.0 if there are no
-    lines. Vertical lines count like horizontal lines.
+    The result is the median angle of the long sides of the lines, weighted by their length, or 0.0 if there are no
+    lines. A vertical line counts like a horizontal line: its tilt is measured from the vertical.
 
     >>> import numpy as np
     >>> quad = np.array([[[0.1, 0.10], [0.9, 0.17], [0.9, 0.22], [0.1, 0.15]]])
@@ -239,10 +256,10 @@ def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = N
     5.0
 
     Args:
-        lines: Relative quads of lines, float ``(N, 4, 2)``; or the binary map of a detector, ``(H, W)`` or
-            ``(H, W, 1)``, nonzero where there is text, with the aspect ratio of the page.
-        page_shape: Height and width of the page to which the quads are relative; if ``None``, x and y have the same
-            unit.
+        lines: Either the quads of lines relative to the page, float ``(N, 4, 2)``; or the map of a detector, ``(H, W)``
+            or ``(H, W, 1)``, which is positive where there is text and has the aspect ratio of the page.
+        page_shape: Height and width of the page to which the quads are relative. If ``None``, the x and y coordinates
+            of the quads must have the same unit.
 
     Raises:
         InvalidArgumentError: The array has another shape or is not finite.
