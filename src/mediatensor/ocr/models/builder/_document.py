@@ -1,4 +1,4 @@
-"""Build documents from the words of pages: elements, lines, blocks, tables and fields."""
+"""Build documents from the words of pages: lines, blocks, tables, fields and other elements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,13 @@ from ._structure import fields_of, found_tables, layout_of, tables_of_grids
 
 @dataclass(frozen=True)
 class Structured:
-    """Structure of a page: ``found`` by rules, and ``regions`` and ``grids`` (tables) found by networks."""
+    """The structure of a page.
+
+    Attributes:
+        found: Regions, tables and fields that rules found, or ``None``.
+        regions: Regions that a layout network found, or ``None``.
+        grids: Tables that a network found, or ``None``.
+    """
 
     found: PageStructure | None = None
     regions: Mapping[str, Any] | None = None
@@ -43,10 +49,11 @@ class Structured:
 
 @dataclass
 class PageWords:
-    """All recognition results for a page.
+    """All recognition results for a page, from which its part of the document is built.
 
-    Text documents have a single class of ``words`` with any name. Boxes are relative to an image of ``shape`` (height,
-    width). ``straightened`` is the transform from ``image`` to that image, if they differ.
+    ``words`` are grouped by class. For a text document there is only one class, whose name does not matter. All boxes
+    are relative to an upright image of the page, with the height and width in ``shape``. If ``image`` is not that
+    upright image, ``straightened`` is the transform from ``image`` to it.
     """
 
     image: Any
@@ -93,9 +100,9 @@ class BuilderSettings:
 class DocumentBuilder(BuilderSettings):
     """Arranges the words of pages into lines and blocks.
 
-    Words at about the same height form a row. A row is split into lines at gaps wider than the usual gap between words
-    of the page, and at every gap wider than ``paragraph_break``. The order of the input words does not affect the
-    result.
+    Words at about the same height form a row. A row is split into lines at gaps that are clearly wider than most gaps
+    between words on the page, and at every gap of at least ``paragraph_break``. The order of the input words does not
+    affect the result.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.models.builder import DocumentBuilder
@@ -117,12 +124,13 @@ class DocumentBuilder(BuilderSettings):
         paragraph_break: Two words of a row are in different lines if the gap between them is at least this share of the
             page's width.
         export_as_straight_boxes: Whether to replace rotated boxes with their enclosing straight boxes.
-        keep_reading_order: Whether to put each page into reading order. Blocks are then paragraphs or rows of cells,
-            regardless of ``resolve_blocks``, and words are in reading order.
-        line_break: With ``resolve_blocks``, the widest gap between two lines of a block, in line heights.
+        keep_reading_order: Whether to put the blocks, lines and words of each page into reading order. Blocks are then
+            paragraphs or rows of cells, regardless of ``resolve_blocks``.
+        line_break: If ``resolve_blocks`` is true, the widest gap allowed between two lines of a block, as a multiple of
+            the line height.
 
     Raises:
-        InvalidArgumentError: if a break is negative or not a number.
+        InvalidArgumentError: if ``paragraph_break`` or ``line_break`` is negative or not a number.
     """
 
     def __call__(
@@ -147,32 +155,34 @@ class DocumentBuilder(BuilderSettings):
 
         Args:
             pages: The images of the pages.
-            boxes: For each page, relative boxes of its N words: ``(N, 4)``, or ``(N, 4, 2)`` with corners in reading
-                direction.
-            objectness_scores: For each page, N scores of the detector.
-            text_preds: For each page, N texts with their confidences.
+            boxes: For each page, the boxes of its N words relative to the page: straight ``(N, 4)``, or quads
+                ``(N, 4, 2)`` whose corners start at the top left of the text.
+            objectness_scores: For each page, the detector's score for each of the N words.
+            text_preds: For each page, the text and the confidence of each of the N words.
             page_shapes: For each page, height and width in pixels.
-            crop_orientations: For each page, N dictionaries ``{"value": degrees, "confidence": ...}``.
+            crop_orientations: For each page, the turn of each of the N words:
+                ``{"value": degrees, "confidence": ...}``.
             orientations: For each page, its orientation as ``{"value": degrees, "confidence": ...}``.
-            languages: For each page, a dictionary ``{"value": code, "confidence": ...}``.
+            languages: For each page, its language as ``{"value": code, "confidence": ...}``.
             regions: For each page, its layout ``{"boxes": ..., "class_names": [...], "scores": [...]}``, or None.
-            tables: For each page, None, or its tables as ``{"cells": [{"geometry", "score", "row_start", "row_end",
-                "col_start", "col_end"}, ...]}``. Words whose center lies in a cell belong to the cell and not to a
-                block.
-            line_ids: For each page, N integers: the number of the detected line that each word was cut from, or a
-                negative number for none. Words of one detected line stay together unless the gap between them is at
-                least two line heights, as between form fields.
+            tables: For each page, None, or its tables as
+                ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}``. Words whose
+                center lies in a cell or close to it belong to the cell and not to a block.
+            line_ids: For each page, N integers: for each word, the number of the detected line from which it was cut,
+                or a negative number if it was detected as a word. Words of one detected line stay together, unless
+                there is a gap of at least two line heights between them, as between form fields.
             characters: For each page, the characters of its N words.
             errors: For each page, the reason why it could not be read, or None.
-            structures: For each page, the regions, tables and fields found by rules, or None. If there are regions, the
-                blocks of the page are these regions, in the same order.
+            structures: For each page, the regions, tables and fields that rules found, or None. If there are regions
+                and ``keep_reading_order`` is set, the words of each region form their own blocks, in the order of the
+                regions.
 
         Returns:
             The document.
 
         Raises:
-            InvalidArgumentError: if arguments do not describe the same pages and words, or boxes are not finite or
-                have another shape.
+            InvalidArgumentError: if arguments do not describe the same pages and words, or boxes are not finite or have
+                another shape.
         """
         given = locals()
         number = _check_lengths(given)
@@ -195,7 +205,7 @@ class DocumentBuilder(BuilderSettings):
 
 
 class KIEDocumentBuilder(BuilderSettings):
-    """Arranges the words of pages by class (key information extraction). Takes the arguments of `DocumentBuilder`.
+    """Arranges the words of pages by class, for key information extraction. Takes the arguments of `DocumentBuilder`.
 
     Only ``export_as_straight_boxes`` has an effect, because predictions are not grouped into lines or blocks.
     """
@@ -217,18 +227,18 @@ class KIEDocumentBuilder(BuilderSettings):
         errors: Sequence[str | None] | None = None,
         structures: Sequence[PageStructure | None] | None = None,
     ) -> KIEDocument:
-        """Build a document of predictions.
+        """Build a document of predictions, which are words that belong to a class.
 
         Args:
             boxes, objectness_scores, text_preds, crop_orientations, characters: As for `DocumentBuilder`, but as a
                 dictionary by class for each page.
             pages, page_shapes, orientations, languages, regions, errors: As for `DocumentBuilder`.
             tables: Must be None, or None for each page: tables are not supported.
-            structures: For each page, the regions and fields found by rules in the words of all classes, or None.
-                Fields with a name also become predictions of the class with that name.
+            structures: For each page, the regions and fields that rules found in the words of all classes, or None.
+                Each field that has a name is also added to the predictions, in the class with this name.
 
         Returns:
-            The document; predictions of a class are sorted from top to bottom and from left to right.
+            The document. On each page, the predictions of a class are sorted from top to bottom and from left to right.
 
         Raises:
             InvalidArgumentError: as for `DocumentBuilder`.
@@ -262,7 +272,10 @@ _SAME_LENGTHS = ("boxes", "pages", "text_preds", "crop_orientations", "objectnes
 
 
 def _check_lengths(given: Mapping[str, Any]) -> int:
-    """Return the number of pages; raise an error if the arguments of a builder have different lengths."""
+    """Return the number of pages.
+
+    Raise an error if not all required arguments of a builder, given by name, have one item for each page.
+    """
     lengths = {name: len(given[name]) for name in _SAME_LENGTHS}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
@@ -271,7 +284,10 @@ def _check_lengths(given: Mapping[str, Any]) -> int:
 
 
 def _per_page(argument: Sequence[Any] | None, number: int, name: str) -> Sequence[Any]:
-    """Return an optional argument as a list with one item for each page, all None if the argument is None."""
+    """Return the optional argument ``name`` of a builder as a list with one item for each of ``number`` pages.
+
+    If the argument is None, all items are None.
+    """
     if argument is None:
         return [None] * number
     if len(argument) != number:
@@ -363,7 +379,7 @@ def _common_arguments(
 
 
 def _check_words(words: ClassWords, place: str) -> None:
-    """Check that every array of a class has one item for each word."""
+    """Raise an error unless every field of ``words`` has one item for each word; the error mentions ``place``."""
     _check_boxes(
         words.boxes,
         place,
@@ -389,7 +405,7 @@ def _check_boxes(boxes: np.ndarray, page: str, **arguments: Sequence[Any] | np.n
 
 
 def _layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
-    """Return layout elements for regions in the format of `DocumentBuilder`; names and scores are optional."""
+    """Convert regions in the format of `DocumentBuilder` to layout elements. Names and scores may be missing."""
     if regions is None or len(regions.get("boxes", ())) == 0:
         return []
     boxes = np.asarray(regions["boxes"], dtype=np.float64)
@@ -404,7 +420,7 @@ def _layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
 
 
 def _geometries(boxes: np.ndarray) -> list[tuple[tuple[float, float], ...]]:
-    """Return boxes as geometries of elements: two corners for a straight box, four points for a quad."""
+    """Convert boxes to geometries of document elements: two corners for a straight box, four points for a quad."""
     corners = boxes if boxes.ndim == 3 else boxes[:, :4].reshape(-1, 2, 2)
     return [tuple((x, y) for x, y in points) for points in corners.tolist()]
 
@@ -456,7 +472,10 @@ def _build_blocks(
 def _build_lines(
     settings: BuilderSettings, words: list[Word], upright: np.ndarray, aspect: float, line_ids: np.ndarray | None = None
 ) -> tuple[list[Line], np.ndarray]:
-    """Return the lines, and their upright boxes ``(L, 4)``."""
+    """Group the words of a page or region into lines; return the lines and their boxes ``(L, 4)`` on the upright page.
+
+    ``upright`` and ``aspect`` are the result of `upright_boxes` for the words.
+    """
     order, numbers = line_numbers(upright, aspect, settings.paragraph_break, line_ids)
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     lines = [
@@ -469,7 +488,10 @@ def _build_lines(
 
 
 def _arrange(settings: BuilderSettings, page: Page) -> None:
-    """Put the content of a page into reading order: paragraphs, or single words if ``resolve_lines`` is off."""
+    """Put the content of a page into reading order, in place.
+
+    If ``resolve_lines`` is false, single words are ordered, otherwise paragraphs.
+    """
     if not page.blocks:
         return
     if not settings.resolve_lines:
@@ -487,7 +509,10 @@ def _arrange(settings: BuilderSettings, page: Page) -> None:
 
 
 def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.ndarray]:
-    """Return the words of each region, then the words outside all regions. Words in tables are excluded."""
+    """Return the indices of the words in each region, and then of the words outside all regions.
+
+    Words for which ``is_used`` is true, which belong to tables, are left out.
+    """
     is_free, groups = ~is_used, []
     for region in structure.regions:
         region_words = np.array(region.words, dtype=np.int64)
@@ -498,7 +523,10 @@ def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.n
 
 
 def _sort_in_reading_direction(words: list[Word]) -> list[Word]:
-    """Sort words of a line, given left to right, into reading direction if they are turned text in straight boxes."""
+    """Sort the words of a line, which are given from left to right, into the direction in which the line is read.
+
+    The order only changes if the words are turned but their boxes are straight.
+    """
     turns = {word.crop_orientation.get("value") for word in words}
     direction = _READING_DIRECTIONS.get(turns.pop()) if len(turns) == 1 else None
     if direction is None or len(words[0].geometry) != 2:

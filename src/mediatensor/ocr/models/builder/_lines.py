@@ -1,4 +1,4 @@
-"""Group words into lines, and lines into blocks. All inputs and outputs are arrays."""
+"""Group words into lines, and lines into blocks. All functions take and return arrays."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _PAIRS_AT_ONCE = 1 << 20
 
 
 def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tuple[np.ndarray, float]:
-    """Rotate the page upright; return straight boxes ``(N, 4)`` of words, and the ratio of page height to page width.
+    """Convert the boxes of words to straight boxes on the upright page.
 
-    The angle is the most common reading angle of the quads, including 90 and 180 degrees. Detectors report straight
-    quads for short words of a turned page; such quads are moved but not rotated.
+    The page is rotated by the most common reading angle of the quads, which is sometimes as large as 90 or 180 degrees.
+    For short words of a tilted page, detectors report quads that are not tilted; these are moved but not rotated.
+    Return the boxes ``(N, 4)``, and the ratio of the height of the upright page to its width.
     """
     height, width = _UNKNOWN_SHAPE if shape is None else shape
     if boxes.ndim == 2:
@@ -47,7 +48,7 @@ def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tu
 
 
 def _deskew(quads: np.ndarray, angle: float) -> np.ndarray:
-    """Rotate quads by a small angle; quads that are already straight are only moved to their rotated centers."""
+    """Rotate quads by a small angle. Quads that are already straight are not rotated, only moved with the page."""
     turned = quads @ rotation_matrix(angle).T
     tops = quads[:, 1] - quads[:, 0]
     level = np.abs(np.degrees(np.arctan2(-tops[:, 1], tops[:, 0]))) < abs(angle) / 2
@@ -57,7 +58,11 @@ def _deskew(quads: np.ndarray, angle: float) -> np.ndarray:
 
 
 def frame_order(boxes: np.ndarray) -> np.ndarray:
-    """Return the order of words from top to bottom; crossing the page counts like half the median word height."""
+    """Return the indices of words in the order from top to bottom, and within a row approximately from left to right.
+
+    Words are sorted by their bottom edges. A word is treated as lower the farther right it is: at the right edge of the
+    page by half the median word height.
+    """
     return np.argsort(boxes[:, 0] + 2 * boxes[:, 3] / _median_height(boxes), kind="stable")
 
 
@@ -66,11 +71,11 @@ def line_numbers(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Group words at about the same height into rows, and split the rows into lines at gaps wider than usual.
 
-    Any gap of at least ``paragraph_break`` page widths splits a row. Words with the same nonnegative ``line_ids``
-    belong to one detected line and stay together unless the gap between them is at least two line heights.
+    Any gap of at least ``paragraph_break`` page widths splits a row. Words with the same nonnegative number in
+    ``line_ids`` belong to one detected line, and are separated only by a gap of at least two line heights.
 
-    Return the indices of the words, sorted by line from the top and from left to right within a line, and the line
-    number of each sorted word.
+    Return two arrays: the indices of the words, sorted by line from top to bottom and within a line from left to right;
+    and the line number of each word in this order.
     """
     order = frame_order(boxes)
     units = _units(len(boxes), line_ids)
@@ -93,11 +98,12 @@ def line_numbers(
 
 
 def block_numbers(boxes: np.ndarray, aspect: float, line_break: float) -> np.ndarray:
-    """Return the block index of each line, int64 ``(L,)``; blocks are numbered in order of their first line.
+    """Group lines into blocks, and return the number of the block of each line, int64 ``(L,)``.
 
     A line joins the block of the line above it if the two overlap horizontally, are close, and have similar heights. In
-    addition they must be aligned at the left, right or center, unless the line has no other candidate. ``boxes`` are
-    upright. ``line_break`` is the widest gap between two lines of a block, in line heights.
+    addition, the two must be aligned at the left, right or center. This is not required if no other line is close above
+    or below the two. Blocks are numbered in the order of their first line. ``boxes`` are on the upright page.
+    ``line_break`` is the widest gap allowed between two lines of a block, as a multiple of the line height.
     """
     try:
         from scipy.sparse import coo_array
@@ -125,7 +131,10 @@ def _median_height(boxes: np.ndarray) -> float:
 
 
 def _units(number: int, line_ids: np.ndarray | None) -> np.ndarray:
-    """Return row units, int64 ``(N,)``: words with the same unit are assigned to a row together."""
+    """Return the unit of each word, int64 ``(N,)``. All words of a unit are put into the same row.
+
+    Words of one detected line form a unit. All other words are units of their own.
+    """
     if line_ids is None:
         return np.arange(number)
     ids = line_ids.astype(np.int64)
@@ -134,10 +143,11 @@ def _units(number: int, line_ids: np.ndarray | None) -> np.ndarray:
 
 
 def _rows(boxes: np.ndarray, rank: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """Return row numbers, int64 ``(N,)``; a word joins a row if it is within half a word height of the row's mean.
+    """Return the number of the row of each word, int64 ``(N,)``.
 
-    The mean of the centers in a row changes with each added word, so words are processed one by one, in order of
-    ``rank``.
+    A word joins the current row if its center is at most half a word height above or below the mean center of the words
+    already in the row; otherwise it starts a new row. Words are processed one by one, in the order of ``rank``, because
+    each added word changes the mean. Words of the same unit in ``units`` are processed together.
     """
     sizes = np.bincount(units)
     middles = np.bincount(units, (boxes[:, 1] + boxes[:, 3]) / 2) / sizes
@@ -165,9 +175,10 @@ def _rows(boxes: np.ndarray, rank: np.ndarray, units: np.ndarray) -> np.ndarray:
 
 
 def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> float:
-    """Return the gap at which a row is split into two lines, by docTR's rule; at most ``paragraph_break``.
+    """Return the gap between two words at which a row is split into two lines, by docTR's rule.
 
-    ``height`` is the median height of words, relative to the width of the page.
+    ``gaps`` are the gaps in all rows of the page, and ``height`` is the median height of words. Both are relative to
+    the width of the page, as is the result, which is at most ``paragraph_break``.
     """
     open_gaps = gaps[gaps > 0]
     if len(open_gaps) >= _ENOUGH_GAPS and 2 * len(open_gaps) >= len(gaps):
@@ -176,7 +187,7 @@ def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> 
 
 
 def _stacked_pairs(boxes: np.ndarray, line_break: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return indices of upper and lower lines of similar heights with a small vertical gap between them."""
+    """Find all pairs of lines of similar height, one close below the other; return the upper and the lower lines."""
     tops = np.argsort(boxes[:, 1], kind="stable")
     heights = boxes[:, 3] - boxes[:, 1]
     sorted_tops = boxes[tops, 1]

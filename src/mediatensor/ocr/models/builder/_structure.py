@@ -1,4 +1,4 @@
-"""Convert the regions, tables and fields found on a page to document elements."""
+"""Convert the regions, tables and fields that were found on a page to elements of a document."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _ROW_SHARE = 0.5
 
 
 def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]:
-    """Return layout elements for the regions, in reading order. Geometries have four points if ``is_rotated``."""
+    """Convert the regions of a page to layout elements, in reading order.
+
+    If ``is_rotated``, their geometries have four points, otherwise two corners.
+    """
     place = _relative_geometry(structure, is_rotated)
     return [
         LayoutElement(region.kind, region.confidence, place(region.box), level=region.level)
@@ -29,7 +32,10 @@ def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]
 
 
 def found_tables(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Table]:
-    """Return table elements; ``words`` must have the order to which the indices in ``structure`` refer."""
+    """Convert the tables of a page to table elements.
+
+    ``structure`` refers to the words of cells by their index in ``words``.
+    """
     place = _relative_geometry(structure, is_rotated)
     tables = []
     for table in structure.tables:
@@ -48,7 +54,10 @@ def found_tables(structure: PageStructure, words: Sequence[Word], is_rotated: bo
 
 
 def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Field]:
-    """Return field elements; ``words`` must have the order to which the indices in ``structure`` refer."""
+    """Convert the fields of a page to field elements.
+
+    ``structure`` refers to the words of fields by their index in ``words``.
+    """
 
     def around(indices: Sequence[int]) -> Any:
         points = np.concatenate([np.asarray(words[index].geometry).reshape(-1, 2) for index in indices])
@@ -69,7 +78,7 @@ def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool)
 
 
 def _relative_geometry(structure: PageStructure, is_rotated: bool) -> Callable[[Sequence[float]], Any]:
-    """Return a function that converts pixel boxes on a page to relative geometries."""
+    """Return a function that converts a box in the unit of ``structure`` to a geometry relative to the page."""
     size = np.array([structure.width, structure.height] * 2, dtype=np.float64)
     return lambda box: _geometry((np.asarray(box) / size).clip(0, 1), is_rotated)
 
@@ -83,7 +92,10 @@ def _geometry(box: np.ndarray, is_rotated: bool) -> Any:
 def _cell(
     words: Sequence[Word], score: float, geometry: Any, spans: tuple[int, int, int, int], *, is_header: bool = False
 ) -> TableCell:
-    """Return a cell with the mean confidence of its words, or with ``score`` if the cell is empty."""
+    """Return the element for a table cell.
+
+    Its confidence is the mean confidence of its words, or ``score`` if the cell is empty.
+    """
     confidence = float(np.mean([word.confidence for word in words])) if words else score
     text = " ".join(word.value for word in words)
     return TableCell(text, confidence, geometry, *spans, is_header=is_header, words=words)
@@ -95,14 +107,16 @@ def tables_of_grids(
     words: Sequence[Word],
     shape: tuple[int, int],
 ) -> tuple[list[Table], np.ndarray]:
-    """Return elements for tables in docTR's format, and a mask (N,) of the words whose center lies in a cell.
+    """Convert tables in docTR's format to table elements, and assign words to their cells.
 
-    A grid is ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}``. Geometries
-    are (xmin, ymin, xmax, ymax) or four points, relative to the page. Row and column numbers may start at any integer.
-    ``boxes`` are the relative boxes of the words, (N, 4) or (N, 4, 2).
+    In docTR's format, a table is
+    ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}``. Geometries are
+    (xmin, ymin, xmax, ymax) or four points, relative to the page. The first row and the first column can have any
+    number. ``boxes`` are the boxes of the words relative to the page, (N, 4) or (N, 4, 2). Return the table elements,
+    and a mask (N,) that is true for the words in cells.
 
     Raises:
-        InvalidArgumentError: if a grid has another form.
+        InvalidArgumentError: if a table has another format.
     """
     is_used = np.zeros(len(boxes), dtype=bool)
     given = [grids] if isinstance(grids, Mapping) else list(grids or ())
@@ -145,7 +159,11 @@ def tables_of_grids(
 def _words_in_cells(
     quads: np.ndarray, boxes: np.ndarray, is_free: np.ndarray, shape: tuple[int, int]
 ) -> list[list[int]]:
-    """For each cell, return the unassigned words whose center is in or near the cell, in reading order."""
+    """Return the indices of the words in each cell of a table, in reading order.
+
+    A word belongs to a cell if its center is in the cell, or near the cell and in no other. Words for which ``is_free``
+    is false, which belong to other tables, are ignored.
+    """
     words = boxes[:, :4] if boxes.ndim == 3 else boxes_to_polygons(boxes[:, :4])
     # Coordinates along the sides of the table, in page widths.
     to_width = np.array([1.0, shape[0] / shape[1] if all(shape) else 1.0])

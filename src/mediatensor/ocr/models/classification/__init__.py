@@ -1,4 +1,4 @@
-"""Classifiers: backbones of detectors and recognisers, and the orientation of crops, lines and pages."""
+"""Classifiers: backbones of detectors and recognisers, and classifiers of the turn of crops, lines and pages."""
 
 from .magc_resnet import MAGC, magc_resnet31
 from .mobilenet import (

@@ -1,4 +1,4 @@
-"""Base class of the classification networks, with their configuration and construction."""
+"""The base class of the classification networks, and functions that create these networks and their configurations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Classifier", "build_classifier", "classifier_cfg"]
 
 
 class Classifier(nn.Module):
-    """A network that maps images (N, 3, H, W) to scores (N, classes), with its configuration ``cfg``."""
+    """A network that maps images (N, 3, H, W) to scores (N, classes). Its attribute ``cfg`` is its configuration."""
 
     cfg: dict[str, Any]
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file with `load_pretrained_params`."""
+        """Load the parameters of this network from a file, with `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
 
@@ -29,9 +29,10 @@ ClassifierT = TypeVar("ClassifierT", bound=Classifier)
 def classifier_cfg(
     url: str, size: int = 32, classes: Sequence[str | int] = tuple(VOCABS["french"]), *, release: bool = False
 ) -> dict[str, Any]:
-    """Return the configuration of a network for square images of ``size`` pixels; the default classes are characters.
+    """Return the configuration of a classifier for images of ``size`` by ``size`` pixels, by default of characters.
 
-    ``url`` is the path of the weights on docTR's server or, with ``release``, in a release of docTR's repository.
+    ``url`` is the last part of the address of the published weights. They are on docTR's server or, if ``release`` is
+    true, in a release of docTR's repository.
     """
     server = (
         "https://github.com/mindee/doctr/releases/download/"
@@ -56,11 +57,13 @@ def build_classifier(
     kwargs: dict[str, Any],
     takes_input_shape: bool = False,
 ) -> ClassifierT:
-    """Build a network with its ``cfg``, and load its weights if requested.
+    """Create a classifier with its configuration, and load its weights if ``pretrained`` is true.
 
-    ``network`` is called with ``num_classes`` and the rest of ``kwargs``. ``head`` is the state-dict name of the last
-    layers, which are not loaded if the number of classes differs. If ``takes_input_shape`` is true, the network is
-    built for one image size; otherwise it accepts any size.
+    ``cfgs`` has the default configuration of the architecture ``arch``. ``kwargs`` are the options of the user.
+    ``classes``, ``num_classes`` and ``input_shape`` are taken out of them, and ``network`` is called with the rest and
+    ``num_classes``. ``head`` is the name of the last layers in the state dict; they are not loaded if the number of
+    classes is not the default. If ``takes_input_shape`` is true, ``network`` also gets ``input_shape``, because it is
+    built for one image size.
     """
     kwargs, default_cfg = dict(kwargs), cfgs[arch]
     classes = list(kwargs.pop("classes", default_cfg["classes"]))

@@ -1,4 +1,4 @@
-"""ResNet-31 with global context attention; this ResNet preserves more of the width of text than usual ones."""
+"""ResNet-31 with global context attention. It reduces the width of text less than most residual networks do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MAGC(nn.Module):
 
     Args:
         channels: Number of input and output channels.
-        heads: Number of channel groups with separate attention.
+        heads: Number of groups of channels. Each group has its own attention weights.
     """
 
     def __init__(self, channels: int, heads: int = 8) -> None:
@@ -40,7 +40,10 @@ class MAGC(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add to features (N, C, H, W) the context that each head gathers over all positions."""
+        """Add global context to features (N, C, H, W).
+
+        Each head computes a weighted mean over all positions. The means are transformed, and added to every position.
+        """
         split = x.unflatten(1, (self.heads, -1)).flatten(0, 1)  # type: ignore[no-untyped-call]
         places = split.flatten(2)
         weights = (self.conv_mask(split).flatten(2) / math.sqrt(split.shape[1])).softmax(dim=-1)
@@ -50,6 +53,6 @@ class MAGC(nn.Module):
 
 
 def magc_resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Return a ResNet-31 with global context attention, MASTER's backbone. Takes the arguments of `resnet31`."""
+    """Return a ResNet-31 with global context attention, the backbone of MASTER. Takes the arguments of `resnet31`."""
     network = partial(ResNet, **RESNET31, attn_module=MAGC)
     return build_classifier(default_cfgs, "magc_resnet31", network, "13", pretrained, kwargs)

@@ -1,4 +1,4 @@
-"""MobileNetV3: a small backbone, a character classifier, and the two orientation classifiers."""
+"""MobileNetV3: small backbones, a character classifier, and docTR's classifiers of the turn of crops and pages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class _Block(NamedTuple):
-    """An inverted residual block: a row of the tables in the paper on MobileNetV3."""
+    """The settings of an inverted residual block: one row of the tables of the network in the MobileNetV3 paper."""
 
     kernel: int
     expanded: int
@@ -90,8 +90,8 @@ class MobileNetV3(Classifier):
         hidden: Width of the second to last layer.
         num_classes: Number of classes.
         dropout: Dropout probability of the hidden layer.
-        rectangular: After the first strided block, strides reduce only the height, so that adjacent letters stay
-            separate.
+        rectangular: Whether all strided blocks except the first reduce only the height of features, not the width, so
+            that adjacent letters stay separate.
 
     Example:
         >>> import torch
@@ -134,7 +134,7 @@ class MobileNetV3(Classifier):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return (N, classes) scores of (N, 3, H, W) images."""
+        """Return scores (N, classes) for images (N, 3, H, W)."""
         scores: torch.Tensor = self.classifier(self.avgpool(self.features(x)).flatten(1))
         return scores
 
@@ -207,17 +207,19 @@ def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
 
     Args:
         pretrained: Load docTR's weights from a file on this machine.
-        **kwargs: ``num_classes``, ``classes`` (the names in ``cfg``), ``dropout``, and ``input_shape``: channels,
-            height and width of the inputs of predictors.
+        **kwargs: ``num_classes`` and ``dropout`` of the network. ``classes``, the names of the classes, and
+            ``input_shape``, the channels, height and width of the images that predictors give to the network, are only
+            stored in ``cfg``.
 
     Raises:
-        WeightsNotFoundError: Weights are requested but not on this machine; the message says where to put them.
+        WeightsNotFoundError: Weights are requested, but the file is not on this machine; the message says where to put
+            it.
     """
     return _mobilenet("mobilenet_v3_small", pretrained, kwargs)
 
 
 def mobilenet_v3_small_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a MobileNetV3-Small that reduces the width less. Takes the arguments of `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Small with ``rectangular=True``, for text. Takes the arguments of `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_small_r", pretrained, kwargs)
 
 
@@ -227,12 +229,14 @@ def mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
 
 
 def mobilenet_v3_large_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a MobileNetV3-Large that reduces the width less. Takes the arguments of `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Large with ``rectangular=True``, for text. Takes the arguments of `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_large_r", pretrained, kwargs)
 
 
 def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a classifier of the turn of 256 x 256 word crops: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
+    """Return a network that classifies how a word is turned, in a crop of 256 x 256 pixels.
+
+    The classes are 0, -90, 180 and 90 degrees, as listed in ``cfg["classes"]``.
 
     Takes the arguments of `mobilenet_v3_small`.
     """
@@ -240,7 +244,9 @@ def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any)
 
 
 def mobilenet_v3_small_page_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a classifier of the turn of 512 x 512 pages: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
+    """Return a network that classifies how a page is turned, in an image of 512 x 512 pixels.
+
+    The classes are 0, -90, 180 and 90 degrees, as listed in ``cfg["classes"]``.
 
     Takes the arguments of `mobilenet_v3_small`.
     """

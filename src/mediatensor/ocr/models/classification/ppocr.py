@@ -1,7 +1,7 @@
-"""PP-OCR's small classifier of upside-down text lines.
+"""PP-OCR's small network that detects upside-down text lines.
 
-This is PaddleOCR's network (Apache-2.0): MobileNetV3 small (Howard et al., 2019, https://arxiv.org/abs/1905.02244) with
-0.35 of the channels. Its strides reduce the height of a line but not the width.
+This is PaddleOCR's network (Apache-2.0): a MobileNetV3-Small (Howard et al., 2019, https://arxiv.org/abs/1905.02244)
+with 35 % of the usual number of channels. The strides of its blocks reduce the height of a line but not the width.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class LineOrientationClassifier(nn.Module):
     """Classifies a text line as upright or upside down.
 
     Args:
-        cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``, ``classes``.
+        cfg: How predictors use the network: ``mean``, ``std``, ``input_shape``, ``color_order`` and ``classes``.
 
     Example:
         >>> import torch
@@ -92,10 +92,10 @@ class LineOrientationClassifier(nn.Module):
         self.head = nn.Linear(200, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits (N, 2) for 0 and 180 degrees.
+        """Return logits (N, 2) for the two classes, upright and upside down.
 
         Args:
-            x: Lines, (N, 3, 48, 192), normalised with the mean and std in ``cfg``.
+            x: Images of lines, (N, 3, 48, 192), normalised with the mean and std in ``cfg``.
         """
         x = F.hardswish(self.stem(x))
         x = F.hardswish(self.widen(self.blocks(x)))
@@ -103,18 +103,18 @@ class LineOrientationClassifier(nn.Module):
         return logits
 
     def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: PaddleOCR's ONNX export, or a state dict of this module."""
+        """Load weights from a file: an ONNX file exported by PaddleOCR, or a state dict of this network."""
         load_weights(self, "ppocr_mobile_v2_line_orientation", path=path, **kwargs)
 
     def load_graph(self, graph: OnnxGraph) -> None:
-        """Copy the parameters of the exported network."""
+        """Copy the parameters from an ONNX graph exported by PaddleOCR."""
         fill_layers(parameter_layers(self), graph)
 
 
 def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) -> LineOrientationClassifier:
-    """Return PP-OCR mobile v2, a classifier of lines into 0 or 180 degrees with 0.13 million parameters.
+    """Return PP-OCR mobile v2, a network with 0.13 million parameters that detects upside-down lines.
 
-    Takes the arguments of `ppocr_v6_small_det`, with the options of `LineOrientationClassifier`.
+    If ``pretrained`` is true, its weights are loaded as in `ppocr_v6_small_det`. There are no other options.
     """
     model = LineOrientationClassifier(cfg=default_cfgs["ppocr_mobile_v2_line_orientation"], **kwargs)
     if pretrained:

@@ -1,4 +1,4 @@
-"""Predict the orientation of crops and pages."""
+"""Predict by how many degrees crops and pages are turned."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Orientations = list[list[int] | list[float]]
 
 
 class OrientationPredictor(nn.Module):
-    """Predicts the orientation of crops or pages: 0, -90, 180 or 90 degrees.
+    """Predicts by how many degrees crops or pages are turned: 0, -90, 180 or 90.
 
     Args:
-        pre_processor: Makes the batches of a model with four classes; ``None`` if ``model`` is a line classifier or
+        pre_processor: Prepares batches for a model with four classes. ``None`` if ``model`` is a line classifier or
             ``None``.
-        model: A classifier; with ``None``, all images are upright.
+        model: The classifier; if ``None``, all images count as upright.
     """
 
     def __init__(self, pre_processor: PreProcessor | None, model: nn.Module | None) -> None:
@@ -42,18 +42,19 @@ class OrientationPredictor(nn.Module):
         self.model: Any = None if model is None else check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place; arguments as for ``torch.compile``."""
+        """Compile the network in place. Takes the arguments of ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
     def forward(self, inputs: Iterable[Image]) -> Orientations:
-        """Classify images.
+        """Return the orientation of each image.
 
         Args:
-            inputs: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1].
+            inputs: The images: arrays (H, W, 3), or tensors (3, H, W) or (H, W, 3), as uint8 or as floats in [0, 1].
 
         Returns:
-            Three lists: indices in `CLASSES`, degrees, and confidences in [0, 1] rounded to two decimals.
+            Three lists with one item for each image: its class (an index in `CLASSES`), its turn in degrees, and the
+            confidence in [0, 1], rounded to two decimals.
 
         Raises:
             InvalidArgumentError: An item is not an image.
@@ -86,7 +87,7 @@ class _FoundOnPage(Protocol):
 
 
 class LineFinder(Protocol):
-    """A predictor that finds lines, such as `DetectionPredictor`."""
+    """A predictor that finds the lines of pages, such as `DetectionPredictor`."""
 
     def locate(self, images: Sequence[Tensor], *, rotated: bool) -> Iterable[_FoundOnPage]: ...
 
@@ -94,7 +95,7 @@ class LineFinder(Protocol):
 
 
 class LinePageOrientation(nn.Module):
-    """Predicts the orientation of pages by a vote of their lines, without a network for whole pages.
+    """Predicts by how many degrees pages are turned, by a vote of their lines. No network for whole pages is needed.
 
     Args:
         detector: Finds the lines.
@@ -106,13 +107,13 @@ class LinePageOrientation(nn.Module):
         self.detector, self.classifier = detector, classifier.eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile both networks in place; arguments as for ``torch.compile``."""
+        """Compile both networks in place. Takes the arguments of ``torch.compile``."""
         self.detector.compile(*args, **kwargs)
         compile_network(self.classifier, *args, **kwargs)
 
     @torch.inference_mode()
     def forward(self, inputs: Iterable[Image]) -> Orientations:
-        """Classify pages; see `OrientationPredictor`."""
+        """Return the orientation of each page, in the format of `OrientationPredictor`."""
         images = upload_images(as_images(inputs), next(self.classifier.parameters()).device)
         located = self.detector.locate(images, rotated=True)
         turns = [
@@ -125,7 +126,10 @@ class LinePageOrientation(nn.Module):
 def _line_turns(
     classifier: LineOrientationClassifier, images: Sequence[Tensor], batch_size: int
 ) -> list[tuple[int, float]]:
-    """Return the turns of line crops; a crop is turned by 90 degrees if it is much taller than wide."""
+    """Return the turn of each crop of a line in degrees, and its probability.
+
+    A crop that is much taller than wide is assumed to be turned by 90 degrees, and is rotated before it is classified.
+    """
     crops = upload_images(images, next(classifier.parameters()).device)
     probabilities = upside_down_crops(classifier, crops, batch_size)
     uprights = [90 if lines_are_tall(WHOLE_CROP, (image.shape[1], image.shape[2]))[0] else 0 for image in images]

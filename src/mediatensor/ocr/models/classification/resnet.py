@@ -35,11 +35,12 @@ _STEM_CHANNELS = 64
 
 
 class NamedResNet(Classifier):
-    """A residual network (He et al., "Deep Residual Learning for Image Recognition", 2015) with named layers.
+    """A residual network whose layers have names (He et al., "Deep Residual Learning for Image Recognition", 2015).
 
     Args:
         depths: Number of blocks in each of the four stages.
-        bottleneck: Use blocks of three convolutions with a fourfold output instead of blocks of two convolutions.
+        bottleneck: Whether blocks have three convolutions, the last of which has four times as many channels. Otherwise
+            they have two convolutions.
         num_classes: Number of classes.
     """
 
@@ -59,7 +60,7 @@ class NamedResNet(Classifier):
         initialize_convolutions(self)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return (N, classes) scores of (N, 3, H, W) images."""
+        """Return scores (N, classes) for images (N, 3, H, W)."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         scores: torch.Tensor = self.fc(self.avgpool(x).flatten(1))
@@ -122,13 +123,13 @@ def _stage(
 
 
 def resnet_stage(in_channels: int, out_channels: int, num_blocks: int, stride: int) -> list[nn.Module]:
-    """Return the blocks of a stage; each block has two convolutions.
+    """Return the blocks of one stage of a `ResNet`; each block has two convolutions.
 
     Args:
-        in_channels: Input channels.
-        out_channels: Output channels.
-        num_blocks: Number of blocks.
-        stride: Stride of the first block.
+        in_channels: Channels of the stage's input.
+        out_channels: Channels of the stage's output.
+        num_blocks: Number of blocks in the stage.
+        stride: Stride of the first block; all other blocks have stride 1.
 
     Example:
         >>> from mediatensor.ocr.models import resnet_stage
@@ -142,21 +143,24 @@ def resnet_stage(in_channels: int, out_channels: int, num_blocks: int, stride: i
 
 
 class ResNet(nn.Sequential, Classifier):
-    """A residual network of successive stages, as in docTR: ResNet-31 (Li et al., "Show, Attend and Read", 2018), and a
-    ResNet-34 with twice the width.
+    """A residual network that is a sequence of stages, as in docTR.
+
+    ResNet-31 (Li et al., "Show, Attend and Read", 2018), and a ResNet-34 with twice the channels, are of this class.
 
     Args:
         num_blocks: Number of blocks in each stage.
         output_channels: Output channels of each stage.
         stage_stride: Stride of the first block of each stage.
-        stage_conv: Whether an additional convolution ends each stage.
-        stage_pooling: Size (height, width) of the pooling at the end of each stage, or ``None``.
+        stage_conv: For each stage, whether it has an additional convolution after its blocks.
+        stage_pooling: For each stage, the size (height, width) of the max pooling at its end, or ``None`` for no
+            pooling.
         origin_stem: Start with a strided 7 x 7 convolution; otherwise start with two 3 x 3 convolutions.
         stem_channels: Output channels of the stem.
-        attn_module: Function that takes a number of channels and returns the module after the blocks of a stage.
-        include_top: Whether to include the head; otherwise the network returns features.
+        attn_module: Function that takes a number of channels and returns an attention module, which is added after the
+            blocks of each stage. ``None`` for no attention.
+        include_top: Whether to include the classification layers; otherwise the network returns features.
         num_classes: Number of classes.
-        cfg: Configuration of predictors.
+        cfg: How predictors use the network, such as ``mean``, ``std`` and ``input_shape``.
     """
 
     def __init__(
@@ -220,7 +224,7 @@ RESNET31: dict[str, Any] = {
 def resnet18(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
     """Return a ResNet-18 for 32 x 32 images of characters, in training mode.
 
-    Takes the arguments of `mobilenet_v3_small`.
+    Takes the arguments of `mobilenet_v3_small`, except ``dropout``.
     """
     network = partial(NamedResNet, (2, 2, 2, 2), False)
     return build_classifier(default_cfgs, "resnet18", network, "fc", pretrained, kwargs)
@@ -241,7 +245,7 @@ def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
 def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
     """Return a ResNet-31, the backbone of SAR, in training mode.
 
-    Takes the arguments of `mobilenet_v3_small`, with ``include_top``.
+    Takes the arguments of `mobilenet_v3_small`, except ``dropout``, and also ``include_top`` of `ResNet`.
     """
     return build_classifier(default_cfgs, "resnet31", partial(ResNet, **RESNET31), "13", pretrained, kwargs)
 

@@ -22,7 +22,7 @@ def _convolution(in_channels: int, out_channels: int, kernel: int = 1, stride: i
 
 
 def _layers(conv: nn.Conv2d, normalized: bool) -> nn.Sequential:
-    """Return a convolution and an optional normalization, with docTR's names."""
+    """Return a convolution, followed by batch norm if ``normalized``. The layers have the same names as in docTR."""
     layers: OrderedDict[str, nn.Module] = OrderedDict(conv=conv)
     if normalized:
         layers["bn"] = nn.BatchNorm2d(conv.out_channels)
@@ -30,7 +30,10 @@ def _layers(conv: nn.Conv2d, normalized: bool) -> nn.Sequential:
 
 
 class _Block(nn.Module):
-    """A residual block: a depthwise convolution, the product of two wider projections, and a projection back."""
+    """A residual block: the input is convolved and projected twice to more channels.
+
+    The product of the two projections is then projected back to the number of channels of the input.
+    """
 
     def __init__(self, channels: int, mlp_ratio: int, drop_path: float) -> None:
         super().__init__()
@@ -54,14 +57,16 @@ class StarNet(nn.Sequential, Classifier):
     """StarNet (Ma et al., "Rewrite the Stars", 2024, https://arxiv.org/abs/2403.19967).
 
     Args:
-        base_dim: Channels of the first stage; each further stage doubles them.
-        depths: Number of blocks in each stage. The stem and every stage halve height and width.
+        base_dim: Channels of the first stage. Each following stage has twice as many as the stage before it.
+        depths: Number of blocks in each stage. The first convolution and every stage halve height and width.
         mlp_ratio: Width of the multiplied projections, relative to the channels.
-        drop_path_rate: Probability of dropping the last block in training; it rises linearly from 0 at the first block.
+        drop_path_rate: Probability that the last block is skipped in training (stochastic depth). For earlier blocks
+            the probability is lower: it rises linearly from 0 at the first block.
         stem_dim: Channels before the first stage.
         num_classes: Number of classes.
-        include_top: Whether to include the head; otherwise the network returns the features of the last stage.
-        cfg: Configuration of predictors.
+        include_top: Whether to include the classification layers; otherwise the network returns the features of the
+            last stage.
+        cfg: How predictors use the network, such as ``mean``, ``std`` and ``input_shape``.
     """
 
     def __init__(
@@ -97,6 +102,6 @@ class StarNet(nn.Sequential, Classifier):
 def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:
     """Return a StarNet-S3 for 32 x 32 images of characters, in training mode.
 
-    Takes the arguments of `mobilenet_v3_small`, with the options of `StarNet`.
+    Takes the arguments of `mobilenet_v3_small`, except ``dropout``. ``**kwargs`` also accept arguments of `StarNet`.
     """
     return build_classifier(default_cfgs, "starnet_s3", StarNet, "5.3", pretrained, kwargs)

@@ -30,10 +30,11 @@ _STAGES = {
 
 
 class FASTConvLayer(nn.Module):
-    """Sum of a convolution, its one-column and one-row variants, and the identity, each normalized.
+    """A layer of FAST: parallel branches that are normalized and added, followed by ReLU.
 
-    Redundant branches and branches that would change the shape are omitted. `reparameterize_layer` replaces the
-    branches by one equivalent convolution.
+    The branches are a convolution, a convolution with a kernel of one column, one with a kernel of one row, and the
+    identity. Redundant branches are omitted, and so is the identity if the layer changes the shape.
+    `reparameterize_layer` replaces all branches by one equivalent convolution.
     """
 
     def __init__(
@@ -74,7 +75,10 @@ class FASTConvLayer(nn.Module):
 
     @torch.no_grad()
     def reparameterize_layer(self) -> None:
-        """Replace the branches by one convolution, for inference with running statistics; repeated calls do nothing."""
+        """Replace the branches by one equivalent convolution, for inference. Repeated calls do nothing.
+
+        The convolution includes the normalizations, with the running statistics that they have at the time of the call.
+        """
         if self.fused_conv is not None:
             return
         height, width = self.conv.weight.shape[2:]
@@ -107,7 +111,7 @@ class FASTConvLayer(nn.Module):
 def fuse_conv_norm(
     weight: torch.Tensor, bias: torch.Tensor | None, norm: nn.BatchNorm2d
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return weight and bias of a convolution that includes ``norm`` with its running statistics."""
+    """Return weight and bias of one convolution that equals a convolution followed by ``norm`` in evaluation mode."""
     mean, var = norm.running_mean, norm.running_var
     if mean is None or var is None:
         raise ValueError("Only a normalization with running statistics can be fused.")
@@ -121,13 +125,16 @@ def _convolution(in_channels: int, out_channels: int, kernel: tuple[int, int], s
 
 
 class TextNet(Classifier, nn.Sequential):
-    """TextNet (Chen et al., "FAST: Faster Arbitrarily-Shaped Text Detector with Minimalist Kernel Representation",
-    2021, https://arxiv.org/abs/2111.02394).
+    """TextNet, the backbone of FAST.
+
+    See Chen et al., "FAST: Faster Arbitrarily-Shaped Text Detector with Minimalist Kernel Representation", 2021,
+    https://arxiv.org/abs/2111.02394.
 
     Args:
-        stages: The kernels of each of the four stages, in order: ``o`` 3 x 3, ``-`` 1 x 3, ``|`` 3 x 1.
+        stages: For each of the four stages, a string with one letter for the kernel of each layer: ``o`` is 3 x 3,
+            ``-`` is 1 x 3, ``|`` is 3 x 1.
         num_classes: Number of classes.
-        include_top: Whether to include the head.
+        include_top: Whether to include the classification layers; otherwise the network returns features.
     """
 
     def __init__(self, stages: tuple[str, str, str, str], num_classes: int = 1000, include_top: bool = True) -> None:
@@ -160,7 +167,7 @@ def _textnet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> TextNet:
 def textnet_tiny(pretrained: bool = False, **kwargs: Any) -> TextNet:
     """Return a TextNet-Tiny for 32 x 32 images of characters, in training mode.
 
-    Takes the arguments of `mobilenet_v3_small`, with ``include_top``.
+    Takes the arguments of `mobilenet_v3_small`, except ``dropout``, and also ``include_top`` of `TextNet`.
     """
     return _textnet("textnet_tiny", pretrained, kwargs)
 

@@ -1,4 +1,4 @@
-"""VGG-16 with batch normalization and pooling that preserves the width: a text recognition backbone."""
+"""VGG-16 with batch normalization, a backbone of text recognisers. Its later pooling layers do not reduce the width."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class VGG(Classifier):
         initialize_convolutions(self, zero_bias=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return (N, classes) scores of (N, 3, H, W) images."""
+        """Return scores (N, classes) for images (N, 3, H, W)."""
         scores: torch.Tensor = self.classifier(self.avgpool(self.features(x)).flatten(1))
         return scores
 
 
 def vgg16_bn_r(pretrained: bool = False, **kwargs: Any) -> VGG:
-    """Return a VGG-16 with batch normalization, rectangular pooling and a linear head, as in docTR.
+    """Return a VGG-16 with batch normalization, as in docTR: later pooling layers reduce only the height.
 
-    Takes the arguments of `mobilenet_v3_small`.
+    A single linear layer computes the scores. Takes the arguments of `mobilenet_v3_small`, except ``dropout``.
     """
     return build_classifier(default_cfgs, "vgg16_bn_r", VGG, "classifier", pretrained, kwargs)

@@ -1,4 +1,7 @@
-"""VIP, the backbone of VIPTR: a light network with a local, a mixed and a global attention stage."""
+"""VIP, the small backbone of VIPTR.
+
+The first of its three stages uses local attention, the last global attention, and the middle stage both.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class PatchEmbed(nn.Module):
 
 
 class PatchMerging(nn.Module):
-    """Halves the height of features (N, H, W, C) and changes their channels."""
+    """A strided convolution that halves the height of features (N, H, W, dim) and returns ``out_dim`` channels."""
 
     def __init__(self, dim: int, out_dim: int) -> None:
         super().__init__()
@@ -72,7 +75,7 @@ def _join_heads(x: torch.Tensor) -> torch.Tensor:
 
 
 class Attention(nn.Module):
-    """Self-attention on features (N, L, C)."""
+    """Self-attention of features (N, L, C): each of the L positions attends to all positions."""
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -87,7 +90,7 @@ class Attention(nn.Module):
 
 
 class MultiHeadSelfAttention(nn.Module):
-    """A transformer layer with attention over all positions of features (N, H, W, C)."""
+    """A transformer layer in which each position of features (N, H, W, C) attends to all positions."""
 
     def __init__(self, dim: int, num_heads: int, mlp_ratio: float, drop_path: float) -> None:
         super().__init__()
@@ -106,7 +109,10 @@ class MultiHeadSelfAttention(nn.Module):
 
 
 class OverlappedSpatialReductionAttention(nn.Module):
-    """Attention of features (N, H, W, C) to a downscaled version from overlapping strided convolutions."""
+    """Attention of each position of features (N, H, W, C) to all positions of a smaller version of the same features.
+
+    Convolutions with overlapping windows and stride ``sr_ratio`` compute the smaller version.
+    """
 
     def __init__(self, dim: int, num_heads: int, sr_ratio: int) -> None:
         super().__init__()
@@ -149,10 +155,10 @@ class OSRABlock(nn.Module):
 
 
 class StripeAttention(nn.Module):
-    """Attention within stripes of the image, with a local position encoding (Dong et al., "CSWin", 2021).
+    """Attention within stripes, plus a convolution that encodes local positions (Dong et al., "CSWin", 2021).
 
-    If ``upright``, stripes extend over the whole height, otherwise over the whole width. ``split_size`` is the width
-    of a stripe.
+    If ``upright`` is true, each stripe is as high as the image and ``split_size`` positions wide. Otherwise it is as
+    wide as the image and ``split_size`` positions high.
     """
 
     def __init__(self, dim: int, num_heads: int, split_size: int, upright: bool) -> None:
@@ -163,7 +169,7 @@ class StripeAttention(nn.Module):
         self.get_v = nn.Conv2d(dim, dim, 3, padding=1, groups=dim)
 
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """Mix features (N, H, W, C)."""
+        """Return the attention-weighted values, (N, H, W, C); all arguments have the same shape."""
         count, height, width, channels = query.shape
         tall, wide = (height, self.split_size) if self.upright else (self.split_size, width)
         if height % tall or width % wide:
@@ -182,7 +188,7 @@ class StripeAttention(nn.Module):
 
 
 class CrossShapedWindowAttention(nn.Module):
-    """A transformer layer in which half of the channels use vertical and half use horizontal stripes."""
+    """A transformer layer in which half of the channels attend within vertical and half within horizontal stripes."""
 
     def __init__(self, dim: int, num_heads: int, split_size: int, mlp_ratio: float, drop_path: float) -> None:
         super().__init__()
@@ -205,9 +211,10 @@ class CrossShapedWindowAttention(nn.Module):
 
 
 class VIPBlock(nn.Module):
-    """A stage on features (N, H, W, C): local layers, or global layers, or both, each on half of the channels.
+    """A stage of layers that map features (N, H, W, C): local layers, global layers, or both.
 
-    ``proj`` mixes the halves. ``downsample`` is the last layer.
+    If there are both, each kind processes half of the channels, and ``proj`` then mixes the halves. ``downsample`` is
+    the last layer of the stage.
     """
 
     def __init__(
@@ -241,7 +248,7 @@ class _MeanOverHeight(nn.Module):
 
 
 class ClassifierHead(nn.Module):
-    """Computes scores (N, classes) from the mean over the steps of (N, L, D)."""
+    """Computes scores (N, classes) from features (N, L, D), by averaging over the L steps."""
 
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()
@@ -256,14 +263,14 @@ class VIPNet(nn.Sequential, Classifier):
     """VIP (Cheng et al., "VIPTR: A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
 
     Args:
-        out_dim: Channels of the returned features, one vector for each 4 pixels of width.
+        out_dim: Channels of the returned features. There is one feature vector for each 4 pixels of the image's width.
         embed_dims: Channels of the three stages.
-        depths: Layers of each stage.
-        num_heads: Heads of each stage.
+        depths: Number of layers in each stage.
+        num_heads: Number of attention heads in each stage.
         mlp_ratios: Inner width of the feed-forward layers of each stage, relative to the channels.
         input_shape: Channels, height and width of the images; other sizes are accepted.
         num_classes: Number of classes.
-        include_top: Whether to include the head; otherwise the network returns features.
+        include_top: Whether to include the classification layer; otherwise the network returns features.
     """
 
     def __init__(
@@ -334,7 +341,7 @@ def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str
 def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:
     """Return the tiny VIP network.
 
-    Takes the arguments of `mobilenet_v3_small`, with the options of `VIPNet`.
+    Takes the arguments of `mobilenet_v3_small`, except ``dropout``. ``**kwargs`` also accept arguments of `VIPNet`.
     """
     return _vip("vip_tiny", partial(VIPNet, 192, (64, 128, 256), (3, 3, 3), (2, 4, 8), (3, 4, 4)), pretrained, kwargs)
 

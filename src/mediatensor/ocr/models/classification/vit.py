@@ -22,9 +22,9 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class PatchEmbedding(nn.Module):
-    """Embeds images (N, C, H, W) as (N, 1 + patches, D): a class token, then the patches row by row.
+    """Converts images (N, C, H, W) to embeddings (N, 1 + patches, D): a class token, then the patches row by row.
 
-    ``input_shape`` is the shape of the images for which position embeddings are learnt.
+    Position embeddings are learnt for images of shape ``input_shape``, and interpolated for other sizes.
     """
 
     def __init__(self, input_shape: tuple[int, int, int], embed_dim: int, patch_size: tuple[int, int]) -> None:
@@ -37,7 +37,6 @@ class PatchEmbedding(nn.Module):
         self.projection = nn.Conv2d(channels, embed_dim, kernel_size=patch_size, stride=patch_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the embeddings of images."""
         height, width = x.shape[-2:]
         if height % self.patch_size[0] or width % self.patch_size[1]:
             raise InvalidArgumentError(
@@ -50,7 +49,11 @@ class PatchEmbedding(nn.Module):
         return tokens + positions
 
     def _positions_for(self, grid: tuple[int, int]) -> torch.Tensor:
-        """Return the position embeddings, interpolated for other sizes (Dosovitskiy et al., 2020, section 3.2)."""
+        """Return the position embeddings for ``grid``, the number of rows and columns of patches.
+
+        They are interpolated if the grid is not the one for which they were learnt (Dosovitskiy et al., 2020, section
+        3.2).
+        """
         if grid == self.grid_size:
             return self.positions
         of_patches = self.positions[:, 1:].transpose(1, 2).reshape(1, -1, *self.grid_size)
@@ -71,18 +74,20 @@ class ClassifierHead(nn.Module):
 
 
 class VisionTransformer(nn.Sequential, Classifier):
-    """A vision transformer (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020): patches, encoder, head.
+    """A vision transformer (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020).
 
     Args:
-        d_model: Width of the features.
-        num_layers: Layers of the encoder.
-        num_heads: Heads of the attention.
+        d_model: Number of feature channels.
+        num_layers: Number of encoder layers.
+        num_heads: Number of attention heads.
         ffd_ratio: Inner width of the feed-forward layers, relative to ``d_model``.
         patch_size: Height and width of a patch.
-        input_shape: Channels, height and width of the images; for other sizes, positions are interpolated.
+        input_shape: Channels, height and width of the images. For images of other sizes, position embeddings are
+            interpolated.
         dropout: Dropout probability.
         num_classes: Number of classes.
-        include_top: Whether to include the head; otherwise the network returns the features of all patches.
+        include_top: Whether to include the classification layer; otherwise the network returns the features of all
+            patches.
     """
 
     def __init__(
@@ -114,7 +119,7 @@ def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict
 def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
     """Return the small vision transformer of ViTSTR and PARSeq: 12 layers, 6 heads, width 384.
 
-    Takes the arguments of `mobilenet_v3_small`, with the options of `VisionTransformer`.
+    Takes the arguments of `mobilenet_v3_small`, but ``**kwargs`` also accept arguments of `VisionTransformer`.
     """
     return _vit("vit_s", pretrained, 384, 6, kwargs)
 

@@ -1,4 +1,7 @@
-"""Vision transformers for detection: most layers attend within windows, some attend to the whole image."""
+"""Vision transformers for detection.
+
+In most layers, a patch of the image attends only to patches in the same window, in some layers to all patches.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ _WINDOWS = 4
 
 
 class _Patches(nn.Module):
-    """Embeddings (N, rows, columns, D) of the patches of (N, C, H, W), with positions interpolated for other sizes."""
+    """Converts images (N, C, H, W) to embeddings (N, rows, columns, D) of their patches.
+
+    Position embeddings are interpolated if the image has another size than ``input_shape``.
+    """
 
     def __init__(self, input_shape: tuple[int, int, int], embed_dim: int, patch_size: tuple[int, int]) -> None:
         super().__init__()
@@ -49,7 +55,7 @@ class _Patches(nn.Module):
 
 
 class _Windows(nn.Module):
-    """Splits (N, rows, columns, D) into windows: (N, 16, rows / 4, columns / 4, D)."""
+    """Splits features (N, rows, columns, D) into 4 x 4 windows: (N, 16, rows / 4, columns / 4, D)."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         count, rows, columns, width = x.shape
@@ -62,14 +68,14 @@ class _Windows(nn.Module):
 
 
 def _join_windows(x: torch.Tensor) -> torch.Tensor:
-    """Join windows (N, 16, h, w, D) to (N, D, 4 h, 4 w)."""
+    """Join 4 x 4 windows (N, 16, h, w, D) to feature maps (N, D, 4 * h, 4 * w)."""
     cut = x.unflatten(1, (_WINDOWS, _WINDOWS)).permute(0, 5, 1, 3, 2, 4)  # type: ignore[no-untyped-call]
     together: torch.Tensor = cut.flatten(4, 5).flatten(2, 3)
     return together
 
 
 class _Attention(nn.Module):
-    """Self-attention without a bias of the keys."""
+    """Self-attention in which queries and values have a bias, but keys do not."""
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -88,7 +94,11 @@ class _Attention(nn.Module):
 
 
 class _Block(nn.Module):
-    """A transformer layer with scaled branches; windows (N, 16, h, w, D) attend separately or all together."""
+    """A transformer layer that scales the output of attention and feed-forward layers with learnt factors.
+
+    Its input is windows (N, 16, h, w, D). If ``windowed`` is true, patches attend only to patches of the same window,
+    otherwise to all patches of the image.
+    """
 
     def __init__(self, dim: int, num_heads: int, mlp_ratio: float, drop_path: float, windowed: bool) -> None:
         super().__init__()
@@ -112,7 +122,10 @@ class _Block(nn.Module):
 
 
 class _Stage(nn.Module):
-    """Successive layers; returns the features (N, D, rows, columns) after the layers in ``out_feature_indexes``."""
+    """Runs ``blocks`` one after the other.
+
+    Returns a list: the features (N, D, rows, columns) after each block whose index is in ``out_feature_indexes``.
+    """
 
     def __init__(self, blocks: Sequence[nn.Module], out_feature_indexes: set[int]) -> None:
         super().__init__()
@@ -140,25 +153,27 @@ class _Head(nn.Module):
 
 
 class VisionDetectionTransformer(nn.Sequential, Classifier):
-    """A plain vision transformer for detection (Li et al., "Exploring Plain Vision Transformer Backbones for Object
-    Detection", 2022, https://arxiv.org/abs/2203.16527), with 4 x 4 windows.
+    """A vision transformer for detection, with 4 x 4 windows.
+
+    See Li et al., "Exploring Plain Vision Transformer Backbones for Object Detection", 2022,
+    https://arxiv.org/abs/2203.16527.
 
     Args:
-        d_model: Width of the features.
+        d_model: Number of feature channels.
         num_layers: Number of layers.
-        num_heads: Heads of the attention.
+        num_heads: Number of attention heads.
         mlp_ratio: Inner width of the feed-forward layers, relative to ``d_model``.
         patch_size: Height and width of a patch.
-        input_shape: Channels, height and width of the images. For other sizes, positions are interpolated, and the
-            number of patches along each side must be a multiple of four.
-        dropout: Probability of dropping the last layer's branches in training; it rises linearly from 0 at the first
-            layer.
-        window_block_indexes: Layers that attend within windows.
+        input_shape: Channels, height and width of the images. For images of other sizes, position embeddings are
+            interpolated. The number of patches along each side must be a multiple of four.
+        dropout: Probability that the branches of the last layer are skipped in training (stochastic depth). For earlier
+            layers the probability is lower: it rises linearly from 0 at the first layer.
+        window_block_indexes: Indices of the layers in which patches attend only to patches of the same window.
         out_feature_indexes: Indices of the layers whose features are returned; -1 is the last.
         num_classes: Number of classes.
-        include_top: Whether to include the head; otherwise the network returns a list of features (N, D, rows,
-            columns).
-        cfg: Configuration of predictors.
+        include_top: Whether to include the classification layers; otherwise the network returns a list of features
+            (N, D, rows, columns).
+        cfg: How predictors use the network, such as ``mean``, ``std`` and ``input_shape``.
     """
 
     def __init__(
@@ -199,13 +214,13 @@ def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) 
 
 
 def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """Return the small detection transformer: 10 layers, 12 heads, width 192; in training mode.
+    """Return the small detection transformer, in training mode. It has 10 layers, 12 heads and 192 feature channels.
 
-    Takes the arguments of `mobilenet_v3_small`, with the options of `VisionDetectionTransformer`.
+    Takes the arguments of `mobilenet_v3_small`, but ``**kwargs`` also accept arguments of `VisionDetectionTransformer`.
     """
     return _vit_det("vit_det_s", 192, pretrained, kwargs)
 
 
 def vit_det_m(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """Return the medium detection transformer, of width 384. Takes the arguments of `vit_det_s`."""
+    """Return the medium detection transformer, with 384 feature channels. Takes the arguments of `vit_det_s`."""
     return _vit_det("vit_det_m", 384, pretrained, kwargs)

@@ -1,4 +1,4 @@
-"""Create orientation predictors by the name of their architecture."""
+"""Create predictors of the turn of crops and pages, given the name of a network architecture."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ LINE_ARCH = "ppocr_mobile_v2_line_orientation"
 def crop_orientation_predictor(
     arch: str | os.PathLike[str] | nn.Module = LINE_ARCH, pretrained: bool = False, batch_size: int = 128, **kwargs: Any
 ) -> OrientationPredictor:
-    """Return a predictor of the orientation of word or line crops.
+    """Return a predictor that determines by how many degrees crops of words or lines are turned.
 
     Args:
-        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``), or a model. The default treats crops as lines: it
-            detects upside-down lines, and assumes that a crop much taller than wide is turned by 90 degrees. docTR's
-            architecture distinguishes all four turns of a word.
-        pretrained: Load weights from this machine; see `find_weights`.
-        batch_size: Crops in a batch.
-        **kwargs: ``disabled``: treat all crops as upright, and load nothing.
+        arch: One of the names in `ARCHS`, the path of a checkpoint (``.pt``), or a model. The default architecture
+            classifies lines as upright or upside down. It assumes that a crop much taller than wide is turned by 90
+            degrees. docTR's architecture distinguishes all four turns of a word.
+        pretrained: Load weights from a file on this machine; see `find_weights`.
+        batch_size: Maximum number of crops in a batch.
+        **kwargs: ``mean`` and ``std`` replace the pixel statistics in the model's ``cfg``. If ``disabled`` is true, the
+            predictor treats all crops as upright, and nothing is loaded.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: There are no weights for the architecture on this machine.
+        WeightsNotFoundError: Weights are requested, but the file is not on this machine.
 
     Example:
         >>> import numpy as np
@@ -54,10 +55,10 @@ def crop_orientation_predictor(
 def page_orientation_predictor(
     arch: str | os.PathLike[str] | nn.Module | None = None, pretrained: bool = False, batch_size: int = 4, **kwargs: Any
 ) -> OrientationPredictor | LinePageOrientation:
-    """Return a predictor of the orientation of pages. Takes the arguments of `crop_orientation_predictor`.
+    """Return a predictor that determines by how many degrees pages are turned.
 
-    By default, the detected lines of a page decide its orientation by vote. mediatensor has no weights for a network
-    that classifies whole pages.
+    Takes the arguments of `crop_orientation_predictor`. By default, the text lines of a page are detected, and vote on
+    its orientation. Networks that classify whole pages can be used too, but mediatensor has no weights for them.
 
     Example:
         >>> import numpy as np
