@@ -363,7 +363,7 @@ def test_text_of_identical_videos() -> None:
             "  decoder        40 frames",
             "  one by one     40 frames, all identical",
             "  pairs          8 frames in 4 calls, all identical",
-            "identical: 48 fetched frames, bit for bit, each at its time",
+            "identical: 48 fetched frames, bit for bit",
         ]
     )
 
