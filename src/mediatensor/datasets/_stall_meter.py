@@ -1,8 +1,8 @@
 """`StallMeter`: measure how long a training loop waits for its input, and advise what to change.
 
-The time of a loop is split into its own work and four kinds of waiting. It waits for the first batch of an epoch, for
-rows that a worker is still reading, for rows on their way from a worker, and for work in the loop's own thread (a copy
-or a transform of `ToDevice`). The advice addresses the largest of these parts.
+The meter splits the time of a loop into its own work and four kinds of waiting: for the first batch of an epoch; for
+rows that a worker is still reading; for rows that a worker has read, but that have not arrived; and for a copy or
+transform that runs in the loop's own thread, as in `ToDevice`. The advice is about the largest of these parts.
 """
 
 from __future__ import annotations
@@ -52,24 +52,25 @@ _LINE_LENGTH = 100
 class StallFacts:
     """Measurements of a training loop and of the workers that read its batches.
 
-    ``first_batch_seconds`` is the wait for the first batch of each epoch, which is mostly the start of the workers. No
-    other attribute includes this time.
+    The wait for the first batch of an epoch is mostly the start of the workers. It is counted in
+    ``first_batch_seconds``, and in no other attribute.
 
     Attributes:
-        num_epochs: Number of iterations over loaders.
+        num_epochs: Number of epochs: iterations over a loader in which the loop received a batch.
         num_batches: Number of batches that the loop received, including the first batch of each epoch.
-        num_workers: Number of workers of the last loader: 0 if the loop's own process reads, ``None`` if unknown.
+        num_workers: Number of workers of the loader that was used last. 0 means that the loop's own process reads, and
+            ``None`` that the number is unknown.
         num_cores: Number of CPU cores that this process may use.
-        first_batch_seconds: How long the loop waited for the first batch, for each epoch.
+        first_batch_seconds: For each epoch, how long the loop waited for the first batch.
         elapsed_seconds: Time from the first batch of an epoch to the end of the loop's work on the last batch, summed
             over the epochs.
         waited_seconds: Part of ``elapsed_seconds`` in which the loop waited for batches.
-        handover_seconds: Part of ``waited_seconds`` after a worker had read the batch. Meanwhile the batch was sent or
-            pinned, or was in a function around the loader.
-        loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread worked on batches, by stage. The
-            time of reading rows is not included.
-        stage_seconds: Reading time by stage, summed over the workers; ``"other"`` is time outside these stages. Without
-            workers, this is the reading time of the loop's own thread.
+        handover_seconds: Part of ``waited_seconds`` in which a worker had already read the batch. Meanwhile the batch
+            was sent to the loop's process or pinned, or a function around the loader worked on it.
+        loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread worked on batches, for example
+            copied them, by stage. Time spent on reading rows is not included.
+        stage_seconds: Time spent on reading rows, by stage, summed over the workers. ``"other"`` is reading time
+            outside the named stages. Without workers, this is the reading time of the loop's own thread.
         worker_busy_shares: For each worker, the share of the elapsed time in which it was reading, from 0 to 1.
 
     Example:
@@ -97,22 +98,25 @@ class StallFacts:
 
     @property
     def busy_share(self) -> float | None:
-        """Share of the elapsed time in which a worker was reading, averaged over the workers; ``None`` if unknown."""
+        """Share of the elapsed time in which a worker was reading, from 0 to 1, as the mean of all workers.
+
+        ``None`` if unknown.
+        """
         shares = self.worker_busy_shares.values()
         return sum(shares) / len(shares) if shares else None
 
 
 class StallMeter:
-    """Measure how long a training loop waits for input and what its workers do meanwhile, and advise what to change.
+    """Measures how long a training loop waits for input and what its workers do meanwhile, and advises what to change.
 
-    Time within ``next()`` counts as waiting, and time between two calls as working. Batches of mediatensor's datasets
-    also record when and by which worker they were read, and the seconds of each stage: opening, indexing, seeking,
-    decoding, converting, transforming, collating. Times from different processes are comparable, because all processes
-    of a machine share one monotonic clock on Linux, macOS and Windows. For batches of other libraries, only the waiting
-    time is known.
+    Time that the loop spends in ``next()`` of the loader counts as waiting, and the time between two calls as working.
+    Batches of mediatensor's datasets also record which worker read them, when, and how long each stage took: opening,
+    indexing, seeking, decoding, converting, transforming, collating. Times from different processes are comparable,
+    because all processes of a machine share one monotonic clock on Linux, macOS and Windows. For batches of other
+    libraries, only the waiting time is known.
 
-    The meter adds up all epochs, even of different loaders. In a trace of ``torch.profiler``, waiting appears as
-    ``mediatensor::wait``. The meter costs a few microseconds per batch.
+    The meter adds up all epochs, even if they use different loaders. In a trace of ``torch.profiler``, waiting appears
+    as ``mediatensor::wait``. The meter costs a few microseconds per batch.
 
     Args:
         device: The GPU that the loop uses. Python runs ahead of the GPU, so a loop may ask for the next batch while the
@@ -139,7 +143,7 @@ class StallMeter:
         self._epochs: list[_Epoch] = []
 
     def watch(self, loader: Iterable[B]) -> Watched[B]:
-        """Return an iterable over the batches of a loader; iterate over it instead of the loader.
+        """Return an iterable over the batches of a loader. Iterate over it instead of over the loader.
 
         Args:
             loader: A ``DataLoader`` of torch or mediatensor, a ``StatefulDataLoader``, a `ToDevice`, or any iterable.
@@ -173,7 +177,7 @@ class StallMeter:
         return _advice(self.facts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return `facts`, the shares and the advice as numbers, text and lists, ready for JSON.
+        """Return `facts`, the shares and the advice as a dict that can be written as JSON.
 
         Example:
             >>> from mediatensor.datasets import StallMeter
@@ -196,7 +200,7 @@ class StallMeter:
 
 
 class Watched(Generic[B]):
-    """The batches of a loader that a `StallMeter` measures. Each iteration counts as an epoch."""
+    """An iterable over the batches of a loader, which a `StallMeter` measures. Each iteration counts as an epoch."""
 
     def __init__(self, loader: Iterable[B], epochs: list[_Epoch], synchronize: Callable[[], object]) -> None:
         self._loader = loader
@@ -261,12 +265,13 @@ def _timings_of(batch: object) -> tuple[Timing, ...]:
 
 @dataclass
 class _Epoch:
-    """One iteration over a loader. Times are seconds of the machine's monotonic clock. A batch takes 24 bytes.
+    """The measurements of one iteration over a loader. Times are seconds of the machine's monotonic clock.
 
-    When the loader returns a batch, it has already fetched ``num_batches_ahead`` later ones. For each batch,
-    ``finished`` is the time when a worker had read it; NaN if unknown, or if the loop's own thread read it.
-    ``busy_seconds`` are the reading times of workers after the first batch. ``loop_stage_seconds`` are the times of
-    stages in the loop's own thread while it waited for later batches. ``ended`` is ``None`` while the iteration runs.
+    For each batch, ``asked`` and ``given`` are the times when the loop requested and received it. ``finished`` is the
+    time when a worker had read it; NaN if unknown, or if the loop's own thread read it. When the loader returns a
+    batch, it has already fetched ``num_batches_ahead`` later ones. ``busy_seconds`` has the reading time of each worker
+    after the first batch. ``loop_stage_seconds`` has the time of each stage that ran in the loop's own thread while it
+    waited for later batches. ``ended`` is ``None`` while the iteration runs.
     """
 
     num_workers: int | None = None
@@ -281,7 +286,10 @@ class _Epoch:
     ended: float | None = None
 
     def add(self, asked: float, given: float, timings: Iterable[Timing], loop_seconds: Mapping[str, float]) -> None:
-        """Record a batch; ``loop_seconds`` are the stages in the loop's own thread from ``asked`` to ``given``."""
+        """Record a batch that the loop requested at ``asked`` and received at ``given``.
+
+        ``loop_seconds`` has the time of each stage that ran in the loop's own thread meanwhile.
+        """
         if self.given:
             _add_seconds(self.loop_stage_seconds, loop_seconds)
         self.asked.append(asked)
@@ -304,7 +312,10 @@ class _Epoch:
         self.finished.append(finished)
 
     def _was_read_by_loop(self, timing: Timing) -> bool:
-        """Return whether the loop's own thread read the rows: it does so only while it waits for a batch."""
+        """Return whether the loop's own thread read the rows.
+
+        It did if reading began while the loop waited for a batch.
+        """
         if timing.worker is not None:
             return False
         last_asked = bisect_right(self.asked, timing.started) - 1
@@ -316,7 +327,10 @@ class _Epoch:
 
     @property
     def handover_seconds(self) -> float:
-        """Time in which the loop waited for batches that workers had read, less the time of its own work on batches."""
+        """Time in which the loop waited for batches that workers had already read.
+
+        Time in which the loop's own thread worked on batches is subtracted.
+        """
         asked, given, finished = (np.array(times, np.float64) for times in (self.asked, self.given, self.finished))
         ahead = min(self.num_batches_ahead, len(finished))
         finished = np.append(finished[ahead:], np.full(ahead, math.nan))[1:]
@@ -330,7 +344,10 @@ def _add_seconds(total: dict[K, float], seconds: Mapping[K, float]) -> None:
 
 
 def _facts_of(epochs: Sequence[_Epoch], *, now: float, num_cores: int) -> StallFacts:
-    """Add up epochs. An epoch that has not ended counts up to ``now``; epochs without a batch do not count."""
+    """Return the sum of the measurements of several epochs.
+
+    An epoch that has not ended counts up to the time ``now``. Epochs without a batch do not count.
+    """
     epochs = [epoch for epoch in epochs if len(epoch.given)]
     if not epochs:
         return StallFacts(num_cores=num_cores)
@@ -362,7 +379,9 @@ def _facts_of(epochs: Sequence[_Epoch], *, now: float, num_cores: int) -> StallF
 
 
 def _in_order(seconds: Mapping[str, float]) -> dict[str, float]:
-    """Return the seconds of each stage that took time, in the order in which a sample passes the stages.
+    """Return the seconds of each stage, in the order in which a sample goes through the stages.
+
+    Stages that took no time are left out.
 
     >>> _in_order({"other": 0.5, "decode": 2.0, "open": 1.0, "copy": 0.0})
     {'open': 1.0, 'decode': 2.0, 'other': 0.5}
@@ -471,7 +490,7 @@ def _advice_on_reading(facts: StallFacts, waiting: str) -> str:
 
 
 def _num_needed(num_workers: int, facts: StallFacts) -> int:
-    """Return how many workers would keep up with the loop, at most the number of cores."""
+    """Return the estimated number of workers that would keep up with the loop, but at most the number of cores."""
     return max(1, min(math.ceil(num_workers / max(1e-3, 1 - facts.wait_share)), facts.num_cores))
 
 

@@ -40,16 +40,16 @@ from ._sources.rows import CAPTIONS_COLUMN
 
 
 class VideoClips(MediaDataset):
-    """Clips of videos, one sample per row.
+    """A dataset of clips of videos. Each row is a sample with a clip.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
         sampler: Function that takes a `VideoDecoder` and returns a `FrameBatch` of clips: one of `mediatensor.samplers`
             with its arguments bound by ``functools.partial``, or your own function. The default is
-            `clips_at_random_indices` with ``num_frames_per_clip``. A sampler may have a method
-            ``first_position(decoder)``. It must make the same random draws as the sampler, and return where in the file
-            the sampler will start to read, on any ascending scale. Rows of one file are then read in the order of these
-            positions.
+            `clips_at_random_indices` with ``num_frames_per_clip``. To make reading faster, your sampler can have a
+            method ``first_position(decoder)``, which returns the position in the file at which the sampler will start
+            to read, as a frame index, for example. Rows of one file are then read in the order of these positions. The
+            method must draw the same random numbers as the sampler.
         num_frames_per_clip: Number of frames in a clip, for the default sampler.
         num_indices_between_frames: Difference between the indices of consecutive frames of a clip, for the default
             sampler.
@@ -58,17 +58,18 @@ class VideoClips(MediaDataset):
         transform: Function that takes the `FrameBatch` of a sample, and returns a new `FrameBatch`, or a tensor that
             replaces ``data``. Random transforms draw new values for each row.
         label: Function that returns the label of an `Item`; by default ``Item.label``.
-        classes: Class names in the order of their numbers, such as ``class_names`` of the training dataset. They apply
-            to labels that are text, and to sub-folders. A class that is not in the list is an error. By default, the
-            classes of this source, sorted by name.
+        classes: Class names in the order of their numbers, for labels that are text and for sub-folders. For validation
+            data, pass ``class_names`` of the training dataset. A class that is not in the list is an error. By default,
+            the classes of this source are numbered in order of name.
         rows_per_file: Number of rows of each file in an epoch. Each row draws its own clip, so more than one row needs
             a random sampler or a random transform.
         decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random transforms draw new values for each row),
-            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... A clip with damaged
-            frames is an unreadable row, which ``on_error`` of the dataset handles, unless these options have their own
-            ``on_error``. By default, files are decoded on the CPU, whatever torch's default device is, and `ToDevice`
-            moves batches. With ``{"device": "cuda"}``, samples and batches are on the GPU. Decoding then runs in the
-            training process (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``).
+            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... By default, a row
+            whose clip has damaged frames counts as unreadable, and ``on_error`` of the dataset applies. If you set
+            ``on_error`` in these options, the decoder handles damaged frames instead. By default, files are decoded on
+            the CPU, even if torch's default device is a GPU; use `ToDevice` to move batches to a GPU. With ``{"device":
+            "cuda"}``, samples and batches are on the GPU. Decoding then runs in the training process
+            (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``).
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
@@ -154,25 +155,25 @@ class VideoRecipe(Recipe):
 
 
 class VideoTextClips(MediaDataset):
-    """Clips of videos with their captions, one caption per row, for training captioning models.
+    """Clips of videos with their captions, for training captioning models. Each row is one caption with its clip.
 
-    ``Sample.frames`` are frames shown during a caption, and ``Sample.label`` is the text of the caption. ``extra`` has
-    ``caption_index``, ``caption_start_seconds``, ``caption_end_seconds`` and ``caption_geometry``. The geometry is the
-    box ((xmin, ymin), (xmax, ymax)) of a text that was read in the frames, relative to the upright frame. For captions
-    from other sources, it is ``None``.
+    ``Sample.frames`` are frames that are shown during a caption, and ``Sample.label`` is the text of the caption.
+    ``Sample.extra`` has ``caption_index``, ``caption_start_seconds``, ``caption_end_seconds`` and ``caption_geometry``.
+    If the caption was read in the frames by OCR, the geometry is the box ((xmin, ymin), (xmax, ymax)) of the text,
+    relative to the size of the upright frame. For captions from other sources, it is ``None``.
 
-    Making the dataset reads the captions of all videos. A video with an empty subtitle file has no rows. A video
-    without captions, or with unreadable captions, has one row, and reading that row fails.
+    When the dataset is made, it reads the captions of all videos. A video with an empty subtitle file has no rows. A
+    video without captions, or with unreadable captions, has one row, and reading that row fails.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
-        sampler: Function that takes a `VideoDecoder`, limited to the frames of a caption, and returns a `FrameBatch`:
-            one of `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. By
-            default, ``num_frames_per_clip`` frames spread evenly over the caption.
+        sampler: Function that takes a `VideoDecoder`, which is limited to the frames of a caption, and returns a
+            `FrameBatch`: one of `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own
+            function. The default returns ``num_frames_per_clip`` frames that are spread evenly over the caption.
         captions: Where to find captions, as for `VideoAudioClips`. By default ``"any"``: the column ``captions``, then
-            a file next to the video, then subtitles in the video. Or a function that takes an `Item` and returns its
-            captions: a `VideoReading` or the path of a saved one, the path or the text of a subtitle file, or any
-            series of objects with ``text``, ``start_seconds`` and ``end_seconds``, such as `Captions` and
+            a file next to the video, then subtitles in the video. You can also pass a function that takes an `Item` and
+            returns its captions: a `VideoReading` or the path of a saved one, the path or the text of a subtitle file,
+            or any series of objects with ``text``, ``start_seconds`` and ``end_seconds``, such as `Captions` and
             `SubtitleDecoder`.
         captions_language: Preferred languages, as for `VideoAudioClips`.
         num_frames_per_clip: Number of frames in a clip, for the default sampler.
@@ -272,7 +273,10 @@ def _spread_evenly(decoder: Any, *, num_frames: int) -> FrameBatch:
 
 
 class _Unreadable(NamedTuple):
-    """A placeholder for captions that cannot be read; the only row of their video fails with the reason."""
+    """A placeholder for captions that could not be read.
+
+    Their video has a single row, and reading it raises an error with ``reason``.
+    """
 
     reason: str
 

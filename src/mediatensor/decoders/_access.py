@@ -1,7 +1,7 @@
-"""The internal interface of decoders, for other packages of this library.
+"""The internal interface of decoders, for the other packages of this library.
 
-`access_to` returns a `VideoAccess`, or an `AudioAccess` for an `AudioVideoDecoder`. Datasets, samplers, text readers
-and the compatibility packages use it if the public methods of decoders are not enough.
+Datasets, samplers, text readers and the compatibility packages use it if the public methods of decoders are not enough.
+`access_to` returns the interface of a decoder: a `VideoAccess`, or an `AudioAccess` for an `AudioVideoDecoder`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PICTURES_AT_A_TIME = 8
 
 
 def access_to(decoder: Any) -> Any:
-    """Return the access object of a decoder or of a segment of one; ``None`` for decoders of other libraries."""
+    """Return the internal interface of a decoder, or of a segment of one, or ``None`` for another library's decoder."""
     return getattr(decoder, "_access", None)
 
 
@@ -54,7 +54,10 @@ class VideoAccess:
         self._within: tuple[int, int] | None = None
 
     def restrict(self, first: int, last: int) -> Self:
-        """Return an access object for a range of frames. Its requests by time return only frames of the range."""
+        """Return a copy that is limited to frames ``first`` to ``last``, inclusive.
+
+        Requests by time then return only frames in this range.
+        """
         restricted = copy.copy(self)
         restricted._within = first, last
         return restricted
@@ -62,22 +65,30 @@ class VideoAccess:
     # Methods that change how a decoder works. Call them only while no other call is running.
 
     def set_transforms(self, transforms: Sequence[object] | None) -> None:
-        """Replace the transforms of the decoder. Random transforms draw new values in each call."""
+        """Replace the transforms of the decoder.
+
+        Each call draws new values for random transforms.
+        """
         steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
         self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
 
     def decode_luma(self, num_bits: int) -> None:
-        """From the next `set_transforms` on, return stored luma, uint16 (1, H, W), instead of RGB. CPU only.
+        """Return luma as it is stored, uint16 (1, H, W), instead of RGB. This works only on the CPU.
+
+        The change takes effect at the next call of `set_transforms`.
 
         Decoding fails for frames whose samples do not have ``num_bits`` bits.
         """
         self._luma_bits = num_bits
 
     def prepare_for_rows(self, *, raises_damage: bool) -> None:
-        """Build the index now. Later requests by index use the times in it, even if these prove wrong.
+        """Prepare the decoder for reading dataset rows: build its index now, and set its error policy.
+
+        Later requests by index use the frame times in this index, even if decoding shows that they are wrong.
 
         In exact mode, the index of a newly opened file is built without opening the file again. Approximate mode has no
-        index. With ``raises_damage``, damaged frames are errors from now on, if the device's decoder reports damage.
+        index. With ``raises_damage``, damaged frames raise an error from now on. A device whose decoder does not report
+        damage cannot do this.
         """
         if isinstance(self._frames, ExactFrames):
             _ = self._frames.index
@@ -86,7 +97,10 @@ class VideoAccess:
             self._video.options = replace(self._video.options, on_error="raise")
 
     def restore(self) -> None:
-        """Use the index made from packets again, so that the number of frames does not depend on earlier decoding."""
+        """Undo the corrections that decoding made to the index.
+
+        The number of frames thus does not depend on what was decoded earlier.
+        """
         if isinstance(self._frames, ExactFrames):
             self._frames.restore_packet_index()
 
@@ -94,18 +108,19 @@ class VideoAccess:
 
     @property
     def clock(self) -> FrameClock:
-        """Return the `FrameClock` of the video, which finds the frames at evenly spaced times."""
+        """The `FrameClock` of the video, which finds the frames shown at evenly spaced times."""
         return self._frames.clock
 
     @property
     def start_times(self) -> NDArray[np.float64]:
-        """Return the start time of each frame in seconds according to the file. Do not modify the array."""
+        """The start time in seconds of each frame, according to the file. Do not modify the array."""
         return self._frames.start_times
 
     def frame_indices_of(self, batch: FrameBatch) -> Tensor | None:
-        """Return the frame indices of a batch, in the shape of its times; ``None`` in approximate mode.
+        """Return the index in the video of each frame of a batch, in the shape of its times.
 
-        The times of the batch must be frame times, or a grid whose step is the frame duration.
+        The times of the batch must be frame times, or evenly spaced by the frame duration of the batch. In approximate
+        mode, frame indices are unknown, and the result is ``None``.
         """
         if isinstance(self._frames, ApproximateFrames):
             return None
@@ -121,7 +136,9 @@ class VideoAccess:
         return torch.from_numpy(frames if self._within is None else frames.clip(*self._within))
 
     def frames_nearest_to(self, seconds: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the index and time of the frame nearest to each time. In a tie, the earlier frame is used.
+        """Return the indices and the times of the frames nearest to the times ``seconds``.
+
+        If two frames are equally near, the earlier one is used.
 
         Raises:
             InvalidArgumentError: in approximate mode, where frame times are unknown.
@@ -137,12 +154,15 @@ class VideoAccess:
         return np.where(is_after, after, before), np.where(is_after, times_after, times_before)
 
     def check_no_hole_at(self, seconds: float) -> None:
-        """If a frame is missing at this time, raise `DecodeError` under ``on_error="raise"``."""
+        """Raise `DecodeError` if a frame is missing at a time, and the decoder has ``on_error="raise"``."""
         if isinstance(self._frames, ExactFrames):
             self._frames.check_no_hole_at(seconds)
 
     def breaks_off(self) -> bool:
-        """Return whether the container shows that the file is truncated; ``False`` if checking this is expensive."""
+        """Return whether the file is truncated according to its container.
+
+        Return ``False`` without a check if the file is on a server, where checking would need many requests.
+        """
         with self._video.lend_reader(is_moved=False) as reader:
             # On a web server, the check would send one request for each box or chunk of the file.
             is_near = reader.small_read_bytes < MIN_REQUEST_BYTES
@@ -151,19 +171,25 @@ class VideoAccess:
     # Frames by time, within the range of `restrict`
 
     def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
-        """Return the frame shown at a time. ``seconds`` has one element."""
+        """Return the frame shown at the time in ``seconds``, an array with one element."""
         return self._frames.frame_played_at(seconds, within=self._within)
 
     def frames_played_at(self, seconds: NDArray[np.float64], *, is_grid: bool = False) -> FrameBatch:
-        """Return the frames shown at some times. If ``is_grid``, times come from `clock` and lie within the video."""
+        """Return the frames shown at the times ``seconds``.
+
+        With ``is_grid``, these must be times from `clock` that lie within the video.
+        """
         return self._frames.frames_played_at(seconds, is_grid=is_grid, within=self._within)
 
     def frames_played_in_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
-        """Return the frames shown in [start, stop)."""
+        """Return the frames shown in the half-open range [start, stop) of seconds."""
         return self._frames.frames_played_in_range(start_seconds, stop_seconds, within=self._within)
 
     def resampled_frames(self, start_seconds: float, stop_seconds: float, fps: float) -> FrameBatch:
-        """Return the frames shown at ``start_seconds + k / fps``, as if they started at these times."""
+        """Return the frames of a time range, resampled to ``fps`` frames per second.
+
+        Frame k is the one shown at ``start_seconds + k / fps``, and gets this time as its start.
+        """
         times = checks.frame_rate_times(start_seconds, stop_seconds, fps)
         clock = self.clock.for_steps(1 / float(fps))
         meant = clock.grid(start_seconds, 1 / float(fps), len(times))
@@ -176,11 +202,13 @@ class VideoAccess:
     # Frames decoded on the CPU, before conversion to RGB
 
     def pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        """Yield the frames from index ``start`` on, without transforms and before conversion to RGB.
+        """Yield frames as they are decoded, without transforms and before conversion to RGB.
 
-        The index counts from the start of the range. Several frames share one block of memory, so keeping one frame
-        keeps the whole block. By default, damaged frames are left out. With ``obeys_policy``, the decoder's
-        ``on_error`` decides whether damaged frames are kept, left out, or an error.
+        They begin at index ``start``, which counts from the first frame of the range (see `restrict`).
+
+        Several frames share one block of memory, so keeping one frame keeps the whole block. By default, damaged frames
+        are left out. With ``obeys_policy``, the decoder's ``on_error`` decides whether damaged frames are kept, are
+        left out, or raise an error.
         """
         first, last = self._within or (0, None)
         position, previous = first + start, None
@@ -194,7 +222,10 @@ class VideoAccess:
                 position, previous = stop, stop - 1
 
     def pictures_at(self, indices: Sequence[int], *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        """Yield the frames with ascending ``indices``, which count in the whole video; see `pictures`."""
+        """Yield the frames at ``indices`` like `pictures`.
+
+        The indices must ascend. They count from the first frame of the whole video, not of a range.
+        """
         previous = None
         with self._lend_frames(obeys_policy=obeys_policy) as frames:
             for start in range(0, len(indices), _PICTURES_AT_A_TIME):
@@ -204,7 +235,7 @@ class VideoAccess:
 
     @contextmanager
     def _lend_frames(self, *, obeys_policy: bool) -> Iterator[ExactFrames]:
-        """Open the video a second time, for `pictures`."""
+        """Open the video a second time, on the CPU and without transforms, for `pictures` and `pictures_at`."""
         with self._video.lend_reader(is_moved=False):  # raises `ClosedError` if the decoder is closed
             pass
         on_error: ErrorPolicy = self._video.options.on_error if obeys_policy else "skip"
@@ -221,14 +252,14 @@ class VideoAccess:
 
 
 class AudioAccess:
-    """The internal interface to the audio of an `AudioVideoDecoder`, or of a segment of it up to ``end_seconds``."""
+    """The internal interface to the audio of an `AudioVideoDecoder`, or of a segment that ends at ``end_seconds``."""
 
     def __init__(self, audio: AudioDecoder, end_seconds: float | None = None) -> None:
         self._audio = audio
         self._end_seconds = end_seconds
 
     def restrict(self, end_seconds: float) -> AudioAccess:
-        """Return an access object for a segment. Samples after the end of the segment are silent."""
+        """Return an access object for a segment that ends at ``end_seconds``. Samples after that are silent."""
         return AudioAccess(self._audio, end_seconds)
 
     @cached_property
@@ -238,7 +269,10 @@ class AudioAccess:
     def samples_in_ranges(
         self, times: Sequence[tuple[float, float]]
     ) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
-        """Yield (samples, silent spans) for each range. In these spans, the file has no audio."""
+        """Yield (samples, silent spans) for each time range.
+
+        The silent spans are ranges [first, last) of samples where the file has no audio.
+        """
         grid = self._grid
         spans = [(grid.offset(start), grid.offset(stop)) for start, stop in times]
         pieces = existing_samples(self._audio, grid, [(max(0, first), max(0, last)) for first, last in spans])

@@ -1,4 +1,4 @@
-"""`AudioDecoder` and `WavDecoder`, which return the samples of an audio stream as tensors."""
+"""`AudioDecoder` and `WavDecoder`, which decode audio to tensors."""
 
 from __future__ import annotations
 
@@ -53,37 +53,41 @@ class AudioDecoder(Closing):
     Lossy codecs, resampling and mixing can give samples outside [-1, 1]. **``num_channels=1`` gives 1.414 times the
     mean of two channels**, as in torchcodec. ``downmix="mean"`` gives the mean itself.
 
-    **A range of time returns the same samples as a decode of the whole stream.** Sample k is played at the time of the
-    first sample plus k / sample rate. The encoder's delay and padding are removed. The start and end of a range are
-    rounded to the nearest sample, halves up, so adjacent ranges have no gap and no overlap, even after resampling. The
-    samples are bit-identical to a full decode, with two exceptions: Opus, MPEG layers I and II and DTS may differ by up
-    to 1e-4, and noise that AAC synthesizes differs. Earlier calls never change the samples of a range.
+    **Decoding a time range gives the same samples as decoding the whole stream.** Sample k of the stream is played at
+    the time of its first sample plus k / sample rate. The delay and padding that an encoder adds are removed. The start
+    and end of a range are rounded to the nearest sample, halves up, so adjacent ranges have no gap and no overlap, even
+    after resampling. The samples are bit-identical to a full decode, with two exceptions: Opus, MPEG layers I and II
+    and DTS may differ by up to 1e-4, and noise that AAC synthesizes differs. The samples of a range do not depend on
+    earlier calls.
 
-    If a container rounds time stamps (Matroska to milliseconds), samples are counted by the lengths of the codec's
-    frames. If time stamps have gaps or jump, a range returns the samples whose time stamps are in it.
+    Some containers round time stamps: Matroska rounds to milliseconds. Samples are then counted by the lengths of the
+    codec's frames, rather than by the time stamps. If time stamps have gaps or jump, a range returns the samples whose
+    time stamps are in it.
 
     In every format in which FFmpeg can seek, only the range and a short pre-roll are decoded, without a scan. In MP3 of
-    variable bit rate, everything before the range is parsed but not decoded. The following are decoded from the
+    variable bit rate, everything before the range is parsed but not decoded. The following must be decoded from the
     beginning: codecs whose decoder state depends on all earlier packets (HE-AAC, WMA, AMR, Speex, ...), MPEG program
-    streams, compressed WAV, FLAC in Ogg, streams whose time stamps jitter, and files that were joined end to end (a
-    chain of Ogg, ``cat a.flac b.flac``). For these, a later range resumes where decoding stopped. A joined file is
-    treated as one recording with the sample rate and channels of its first part.
+    streams, compressed WAV, FLAC in Ogg, streams whose time stamps jitter, and files that were joined end to end
+    (chained Ogg, ``cat a.flac b.flac``). In these files, if the next range is later, decoding resumes where it stopped.
+    A joined file is treated as one recording with the sample rate and channels of its first part.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at
-    the same time. Concurrent calls use separate handles, which are opened when needed. The file stays open until
-    `close` or the end of a ``with`` statement.
+    the same time. Concurrent calls open the file separately. The file stays open until `close` or the end of a ``with``
+    statement.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor,
             or a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
             URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
-        stream_index: Index of the audio stream among all streams; by default FFmpeg's choice.
-        sample_rate: Samples per second of the result, resampled by FFmpeg; ``None`` for the stream's own.
-        num_channels: Channels of the result; ``None`` for the stream's own. FFmpeg mixes to its default layout for this
-            number.
-        num_ffmpeg_threads: Codec threads, for codecs that can use them (FLAC, ALAC, WavPack, TTA). By default, long
-            ranges use the free threads of the process's budget (`mediatensor.set_num_threads`), and a DataLoader worker
-            uses 1. 0 lets FFmpeg decide.
+        stream_index: Index of the audio stream among all streams of the file. By default, FFmpeg chooses an audio
+            stream.
+        sample_rate: Sample rate of the result in Hz. FFmpeg resamples if the stream has another sample rate. ``None``
+            keeps the sample rate of the stream.
+        num_channels: Number of channels of the result. FFmpeg mixes the channels of the stream to its default layout
+            for this number. ``None`` keeps the channels of the stream.
+        num_ffmpeg_threads: Number of threads that FFmpeg's codec uses. Only FLAC, ALAC, WavPack and TTA can use
+            several. By default, decoding a long range uses all threads that are free in the budget of the process
+            (`mediatensor.set_num_threads`), but only 1 in a DataLoader worker. 0 lets FFmpeg decide.
         downmix: How to mix to fewer channels. ``"sum"`` uses the weights of FFmpeg and torchcodec: stereo becomes 0.707
             times the sum of left and right, which may exceed [-1, 1]. ``"mean"`` divides by the sum of the weights:
             stereo becomes the mean of left and right, which is never louder than the loudest channel.
@@ -95,7 +99,7 @@ class AudioDecoder(Closing):
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be read.
         StreamError: if there is no such audio stream.
-        InvalidArgumentError: if another argument is not accepted.
+        InvalidArgumentError: if any other argument is invalid.
 
     Example:
         >>> from mediatensor.decoders import AudioDecoder
@@ -178,8 +182,8 @@ class AudioDecoder(Closing):
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
         """Return the samples of several ranges, in the order of ``ranges``. Each result has its own memory.
 
-        Decoding is in order of time. Ranges that touch or overlap are decoded together if this leaves the samples
-        bit-identical.
+        The ranges are decoded in order of time. Ranges that overlap or are close together are decoded in one go, if
+        this leaves the samples bit-identical.
 
         Args:
             ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
@@ -219,18 +223,19 @@ class AudioDecoder(Closing):
         num_channels: int | None = 1,
         pad_last: bool = False,
     ) -> Iterator[AudioSamples]:
-        """Yield the stream in chunks of equal length for speech models, by default 16 kHz mono.
+        """Yield the samples of the stream in chunks of equal length for speech models, by default as 16 kHz mono.
 
-        Chunk k starts k * (seconds - overlap_seconds) after the start of the stream. The first chunk that reaches the
-        end of the stream is the last. Only one chunk is in memory at a time. A gap in the time stamps shortens the
+        Chunk k starts k * (seconds - overlap_seconds) after the start of the stream. The last chunk is the first one
+        that reaches the end of the stream. Only one chunk is in memory at a time. A gap in the time stamps shortens the
         chunk that contains it, and empty chunks are left out. Chunks are float32 of shape (channels, samples), with
         their start times.
 
         Args:
             seconds: Length of a chunk.
             overlap_seconds: Overlap of consecutive chunks; at least 0 and less than ``seconds``.
-            sample_rate: Samples per second; ``None`` for the stream's own.
-            num_channels: Channels, mixed according to the decoder's ``downmix``; ``None`` for the stream's own.
+            sample_rate: Sample rate of the chunks in Hz; ``None`` keeps the sample rate of the stream.
+            num_channels: Number of channels of the chunks, mixed according to the decoder's ``downmix``; ``None`` keeps
+                the channels of the stream.
             pad_last: Pad short chunks (the last chunk, or a chunk with a gap) with silence at the end.
                 ``duration_seconds`` does not include the padding.
 
@@ -238,7 +243,7 @@ class AudioDecoder(Closing):
             An iterator of `AudioSamples`: ``data`` float32 (channels, samples).
 
         Raises:
-            InvalidArgumentError: before the first chunk, if an argument is not accepted.
+            InvalidArgumentError: before the first chunk, if an argument is invalid.
             DecodeError, StreamError, ReadError, ClosedError: as for a single range.
 
         Example:
@@ -269,7 +274,7 @@ class AudioDecoder(Closing):
         return OutputFormat(sample_rate, num_channels, self._downmix)
 
     def _samples(self, handle: AudioHandle, start: float | None, stop: float | None) -> AudioSamples:
-        """Return the samples of a range of seconds; ``None`` means the start or the end of the stream."""
+        """Return the samples from ``start`` to ``stop``, in seconds. ``None`` is the start or the end of the stream."""
         begin, output = handle.stream.begin_seconds, self._output_format(handle)
         stream_rate = handle.stream.form.sample_rate
         if start is None:
@@ -288,7 +293,10 @@ class AudioDecoder(Closing):
     def _samples_of_group(
         self, handle: AudioHandle, ranges: dict[int, tuple[float, float | None]]
     ) -> dict[int, AudioSamples]:
-        """Decode one range that covers several close ranges, and return the samples of each of these ranges."""
+        """Return the samples of several ranges that are close together.
+
+        If possible, all of them are cut from one range that is decoded once.
+        """
         begin, rate = handle.stream.begin_seconds, self._output_format(handle).sample_rate
         bounds = {number: sample_range(start, stop, begin, rate) for number, (start, stop) in ranges.items()}
         lasts = [last for _, last in bounds.values() if last is not None]
@@ -357,9 +365,9 @@ def _describe_stream(stream: AudioStream) -> AudioStreamMetadata:
 class WavDecoder(Closing):
     """Decodes the samples of an uncompressed WAV file to float32 in [-1, 1], without FFmpeg.
 
-    A range reads only its own bytes. The decoder reads PCM of 8 (unsigned), 16, 24 and 32 bits and float of 32 and 64
-    bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE. The samples are bit-identical to
-    `AudioDecoder`. Use `AudioDecoder` for compressed audio, and to resample or mix.
+    For a time range, only the bytes of this range are read. The decoder reads PCM of 8 (unsigned), 16, 24 and 32 bits
+    and float of 32 and 64 bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE.
+    `AudioDecoder` returns bit-identical samples. Use `AudioDecoder` for compressed audio, and to resample or mix.
 
     For a truncated file, all complete samples are returned. If the header does not state the length, as in a file
     written to a pipe, the audio lasts until the end of the file.
@@ -367,8 +375,8 @@ class WavDecoder(Closing):
     A decoder can be pickled, used after a fork, and called from several threads at the same time.
 
     Args:
-        source: A path or URL, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor (neither is copied), or an
-            open binary file.
+        source: A path or URL, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor, or an open binary file. Bytes
+            and tensors are not copied.
 
     Attributes:
         metadata: `AudioStreamMetadata`.
@@ -450,7 +458,7 @@ class WavDecoder(Closing):
         )
 
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
-        """Return the samples of several ranges, in the order of the ranges.
+        """Return the samples of several ranges, in the order of ``ranges``.
 
         Args:
             ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
@@ -474,7 +482,7 @@ class WavDecoder(Closing):
         return [self.get_samples_played_in_range(start, stop) for start, stop in check_ranges(ranges)]
 
     def _read(self, first: int, last: int) -> NDArray[np.float32]:
-        """Return samples [first, last) of all channels. They are read in blocks to save memory."""
+        """Return samples ``first`` to ``last``, exclusive, of all channels. They are read in blocks to save memory."""
         header = self._header
         samples: NDArray[np.float32] = buffers.empty((header.num_channels, last - first), np.float32)
         start = header.data_offset - num_lead_bytes(header.encoding)

@@ -90,7 +90,7 @@ class ClipCaption:
         is_cut: Whether the caption begins before the clip or ends after it.
         speaker: The speaker, if the captions name one.
         geometry: Box ((xmin, ymin), (xmax, ymax)) of the text, if it was read in the frames by OCR. Coordinates are
-            from 0 to 1, relative to the size of the upright frame. ``None`` for captions from other sources.
+            fractions of the width and height of the upright frame. ``None`` for captions from other sources.
         token_ids: Token ids of the text; ``None`` without a tokenizer.
 
     Example:

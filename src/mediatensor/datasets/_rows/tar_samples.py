@@ -1,4 +1,7 @@
-"""`TarSamples`: samples of tar shards and of other sources that can only be read in order; and their rows."""
+"""`TarSamples`: samples from tar shards, and from other sources that can only be read in order.
+
+`ShardRows` and `IterableRows` read the rows of such sources, and `GivenRows` records which of them were already read.
+"""
 
 from __future__ import annotations
 
@@ -45,47 +48,50 @@ _MAX_NUMBER = 1 << 62
 
 
 class TarSamples(IterableDataset[Sample | Skipped]):
-    """Samples of tar shards that must be read from start to end: compressed shards, pipes, URLs.
+    """A dataset of samples from tar shards that can only be read from start to end: compressed shards, pipes, URLs.
 
-    The shards have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt`` make a sample.
-    Labels and other columns are as in `TarItems`, which is the better choice for uncompressed local files.
+    The shards must have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt``, with the
+    same key, form one sample. Labels and other columns are read as by `TarItems`, which is the better choice for
+    uncompressed local files.
 
-    Shards are divided among ranks, and the shards of a rank among its workers, so there should be at least as many
-    shards as workers in all ranks. Every sample is read once per epoch, whatever the number of workers. The random
-    numbers of a sample depend on the seed, the epoch, the number of its shard and its position in the shard. The order
-    of samples also depends on the number of workers. With `DataLoader`, an interrupted epoch can be resumed, even with
-    a different number of workers or ranks.
+    Shards are divided among ranks, and the shards of a rank among its workers. So there should be at least as many
+    shards as there are workers in all ranks together. Every sample is read once per epoch, whatever the number of
+    workers. The random numbers of a sample depend on the seed, the epoch, the number of its shard and its position in
+    the shard. The order of samples also depends on the number of workers. With `DataLoader`, an interrupted epoch can
+    be resumed, even with a different number of workers or ranks.
 
-    Resuming needs the shard and position of each sample. Therefore `TarSamples` reads shards itself, rather than with
-    ``webdataset``; ``tarfile`` of the standard library checks the headers. A ``webdataset.WebDataset`` pipeline can be
-    a source of rows (below), but its rows have no positions.
+    Resuming needs the shard and the position in it of each sample. ``webdataset`` does not provide them, so
+    `TarSamples` reads the shards itself; ``tarfile`` of the standard library checks the headers. You can use a
+    ``webdataset.WebDataset`` pipeline as a source of rows, but then an epoch cannot be resumed.
 
     Instead of shards, ``shards`` may be any iterable of rows: `Item` objects, or undecoded rows of a ``webdataset``
     pipeline or a Hugging Face streaming dataset. If the iterable is an ``IterableDataset`` of torch, like these two, it
     must itself divide its rows among ranks and workers, and a `DataLoader` over it cannot resume. Any other iterable
-    must give the same rows in the same order every time, and each worker reads every n-th row.
+    must return the same rows in the same order every time. All of n workers iterate over it, and each keeps every n-th
+    row.
 
     Args:
-        shards: Paths or URLs, in which ``{000..009}`` and ``{a,b}`` expand, and in paths ``*`` and ``?``; or an
-            iterable of rows.
-        recipe: Makes a sample from a file: `VideoRecipe`, `AudioRecipe`, `VideoAudioRecipe`, or your own. A file gives
-            one sample per epoch.
-        kind: Kind of media in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
-        media: Suffix of the member with the media, if a sample has several of the kind. For Hugging Face rows, its
-            column.
+        shards: Paths or URLs of shards, or an iterable of rows. ``{000..009}`` and ``{a,b}`` expand to several names.
+            In paths, ``*`` and ``?`` match existing files.
+        recipe: A `Recipe` that makes a sample from a media file: `VideoRecipe`, `AudioRecipe`, `VideoAudioRecipe`, or
+            your own. In each epoch, it makes one sample from each file.
+        kind: Kind of media file to read: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
+        media: Which file to read, if a sample has several media files of this kind: its suffix, such as ``"left.mp4"``.
+            For Hugging Face rows, the column that has the file.
         label: Function that returns the label of an `Item`; by default ``Item.label``.
-        classes: Class names in the order of their numbers. These numbers replace labels that are text, and a class that
-            is not in the list is an error. By default, such labels stay text.
-        shuffle_buffer: Number of samples in the buffer of each worker, from which samples are drawn at random. Shards
-            are then read in random order as well. The buffer holds the bytes of whole files in memory. With ``None``,
-            shards and samples come in order.
+        classes: Class names in the order of their numbers. Each label that is text is replaced by its number, and a
+            label that is not in the list is an error. By default, labels that are text stay text.
+        shuffle_buffer: Number of samples in the buffer from which each worker draws samples at random. The order of
+            shards is then random as well. The buffer holds the bytes of whole files in memory. With ``None``, shards
+            and samples are read in order.
         seed: Seed of the order and of all random numbers, together with the epoch. ``None`` means 0, except in torch's
-            own ``DataLoader``. There, every epoch draws a seed from torch's generator, so order, clips and crops
+            own ``DataLoader``. There, every epoch draws a seed from torch's generator, so that order, clips and crops
             change, and ``torch.manual_seed`` makes them repeatable. (With several ranks, the order of shards changes
             only with `set_epoch`, because the ranks must divide the same order.) With a seed, or after `set_epoch`,
             everything stays the same in torch's loader until `set_epoch` is called again.
-        on_error: ``"raise"``, or ``"skip"`` to leave out unreadable samples. A damaged shard gives the samples before
-            the damage, and then one more unreadable sample. A stream cannot replace one row by another.
+        on_error: ``"raise"``, or ``"skip"`` to leave out unreadable samples. If a shard is damaged, the samples before
+            the damage are read, and all the rest counts as one unreadable sample. There is no ``"replace"``, because a
+            stream has no other rows to read.
         max_consecutive_failures: How many consecutive samples may be skipped in one worker.
         rank: Rank of this process; by default its rank in torch.distributed when the dataset is made, or 0.
         num_ranks: Number of processes that read the stream together; by default the number in torch.distributed, or 1.
@@ -154,47 +160,56 @@ class TarSamples(IterableDataset[Sample | Skipped]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next iteration."""
+        """The epoch that the next iteration reads."""
         return int(self._now[0])
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration, in running workers as well. `DataLoader` does not need it."""
+        """Set the epoch of the next iteration, also in running workers. `DataLoader` calls this method for you."""
         self._now[0] = checked_epoch(epoch)
         self._now[1] += 1
 
     def __copy__(self) -> Self:
-        """Return a stream of the same rows that counts its own epochs."""
+        """Return a stream of the same rows, which has its own epoch and position."""
         own = object.__new__(type(self))
         vars(own).update(vars(self), _now=shared_numbers((2,), 0), _has_own_seed=True)
         own.take_position(self)
         return own
 
     def take_position(self, other: TarSamples) -> None:
-        """Let the next iteration start at the position of another stream of the same rows."""
+        """Let the next iteration start at the epoch and position of ``other``, a stream of the same rows."""
         self._now.copy_(other._now)
         self._resumed = other._resumed
 
     @property
     def can_resume(self) -> bool:
-        """Whether rows have fixed positions, without which `DataLoader` cannot save and load a state."""
+        """Whether an epoch can be resumed.
+
+        This requires that each row has the same position in every iteration, as it has in shards.
+        """
         return not self._rows.divides_itself
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Seed and shard names. They must be the same when an epoch is resumed."""
+        """The seed, the number of shards, and a digest of their names.
+
+        An epoch can only be resumed by a stream with the same facts.
+        """
         names = "\n".join(os.path.basename(name) for name in self._rows.names)
         digest = hashlib.blake2b(names.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
         return {"seed": self.seed, "num_shards": self._rows.num_shards, "shards": digest}
 
     def num_rows(self) -> dict[int, int]:
-        """Return the number of rows of each shard that was read to its end, by shard index."""
+        """Return the number of rows in each shard, by shard index.
+
+        Only shards that were read to their end are included.
+        """
         return {shard: count for shard, count in enumerate(self._num_rows.tolist()) if count >= 0}
 
     def resume(self, epoch: int, given: GivenRows, num_rows: Mapping[int, int]) -> None:
-        """Let the next iteration read ``epoch`` without the rows ``given``. `DataLoader` then starts new workers.
+        """Let the next iteration read the rows of ``epoch`` that are not in ``given``.
 
-        ``num_rows`` has the numbers of rows of shards that were read to their end. A shard without remaining rows is
-        not opened.
+        `DataLoader` then starts new workers. ``num_rows`` has the number of rows in each shard that was read to its
+        end. A shard whose rows are all in ``given`` is not opened again.
         """
         self.set_epoch(epoch)
         for shard, count in num_rows.items():
@@ -254,7 +269,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
 
 
 def _draw_from_window(rows: Iterator[_T], size: int, random: np.random.Generator) -> Iterator[_T]:
-    """Yield all rows in random order, each drawn from a buffer of ``size`` rows."""
+    """Yield all ``rows`` in random order. Each is drawn from a buffer of ``size`` rows, which is refilled in order."""
     waiting: list[_T] = []
 
     def draw() -> _T:
@@ -281,7 +296,9 @@ def row_number(shard: int, position: int) -> int:
 
 
 class GivenRows:
-    """The rows of a stream that were already read. Intervals of rows take little memory for any number of rows.
+    """The rows of a stream that were already read, as row numbers.
+
+    They are stored as intervals, which take little memory even for many rows.
 
     >>> given = GivenRows()
     >>> for row in (2, 0, 1, 9):
@@ -328,7 +345,7 @@ class GivenRows:
         return start >= stop or (before >= 0 and stop <= self._stops[before])
 
     def intervals(self) -> list[list[int]]:
-        """Return [start, stop] for each run of consecutive rows, in ascending order; ``stop`` is exclusive."""
+        """Return the rows as a list of intervals [start, stop], in ascending order. ``stop`` is not in the interval."""
         return [list(pair) for pair in zip(self._starts, self._stops, strict=True)]
 
 
@@ -341,14 +358,18 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class RowsToSkip:
-    """The rows that a resumed stream skips: rows that were already read, and shards without remaining rows."""
+    """What a resumed stream must not read again: single rows, and shards whose rows were all read."""
 
     rows: GivenRows = field(default_factory=GivenRows)
     shards: frozenset[int] = frozenset()
 
 
 class ShardRows:
-    """The rows of tar shards. ``kind``, or the suffix ``media``, selects the member of a sample that has the media."""
+    """The rows of tar shards.
+
+    A sample in a shard consists of several files. ``kind``, or the suffix ``media`` if given, determines which of them
+    is the media file.
+    """
 
     divides_itself = False
 
@@ -363,7 +384,11 @@ class ShardRows:
     def read(
         self, order: Sequence[int], to_skip: RowsToSkip, num_rows: Tensor, share: Share
     ) -> Iterator[tuple[int, Item]]:
-        """Yield (row number, file) for the rows of a worker. At the end of a shard, set its ``num_rows``."""
+        """Yield (row number, file) for each row that one worker must read.
+
+        ``order`` has the indices of the shards in reading order, and ``share`` determines which of them the worker
+        reads. At the end of a shard, its number of rows is written to ``num_rows``.
+        """
         # Ranks divide all shards, so that a resumed rank keeps its shards. Workers divide only the remaining shards.
         shards = [shard for shard in order[share.rank :: share.num_ranks] if shard not in to_skip.shards]
         for shard in shards[share.worker :: share.num_workers]:
@@ -374,7 +399,7 @@ class ShardRows:
             num_rows[shard] = position + 1
 
     def _read_shard(self, shard: int, given: GivenRows) -> Iterator[tuple[int, Item | None]]:
-        """Yield (position, file) for each row of a shard; instead of the file ``None`` if the row is in ``given``."""
+        """Yield (position, file) for each row of a shard. The file is ``None`` if the row is in ``given``."""
         name = self.names[shard]
         num_read = 0
         try:
@@ -393,7 +418,11 @@ class ShardRows:
         return item_of_sample(name, key, parts, kind=self._kind, media=self._media)
 
     def _take(self, reader: TarReader, shard: int, given: GivenRows, position: int, suffix: str, member: Member) -> Any:
-        """Return what to keep of a member: its bytes, a source that raises an error, or ``None`` to keep nothing."""
+        """Return the data of a member that its sample needs, or ``None`` if it needs nothing.
+
+        The data are the bytes of the member. If they cannot be read, return a source that raises the error when it is
+        opened.
+        """
         if row_number(shard, position) in given:
             return None
         if suffix in COLUMN_SUFFIXES or is_subtitles(suffix):
@@ -415,7 +444,7 @@ class ShardRows:
 
 
 class IterableRows:
-    """The rows of an iterable of `Item` objects or mappings, treated as a single shard."""
+    """The rows of an iterable of `Item` objects or mappings. They count as the rows of a single shard."""
 
     names: tuple[str, ...] = ("rows",)
     num_shards = 1
@@ -434,7 +463,7 @@ class IterableRows:
 
     @property
     def divides_itself(self) -> bool:
-        """Whether the iterable itself divides its rows among workers, as torch expects of an ``IterableDataset``."""
+        """Whether the iterable itself divides its rows among workers. torch expects this of an ``IterableDataset``."""
         return isinstance(self._rows, IterableDataset)
 
     def read(
@@ -467,7 +496,11 @@ class IterableRows:
 
 
 class StreamState(NamedTuple):
-    """The state of a rank that `DataLoader` saves: intervals of rows, and (shard, row count) of finished shards."""
+    """The state of one rank, as `DataLoader` saves it.
+
+    ``given`` has the intervals of rows that were read, and ``num_rows`` pairs (shard, number of rows) for shards that
+    were read to their end.
+    """
 
     epoch: int
     rank: int
@@ -479,7 +512,7 @@ class StreamState(NamedTuple):
 
 
 def parse_stream_state(state: Mapping[str, Any], num_shards: int) -> StreamState:
-    """Parse a saved state; raise KeyError, TypeError, ValueError or OverflowError if it is damaged."""
+    """Parse a saved state. If it is damaged, raise KeyError, TypeError, ValueError or OverflowError."""
     end = num_shards * MAX_SHARD_ROWS
     return StreamState(
         checked_epoch(state["epoch"]),
@@ -507,7 +540,10 @@ def _pairs(name: str, pairs: Any, is_possible: Callable[[int, int], bool]) -> li
 
 
 def rows_given_in(epoch: int, state: StreamState) -> list[list[int]]:
-    """Return the intervals of rows that a rank has read in ``epoch``, which is its current or its previous epoch."""
+    """Return the intervals of rows that a rank has read in ``epoch``.
+
+    If the rank has read no rows of its current epoch, ``epoch`` can also be the epoch before.
+    """
     if state.epoch == epoch:
         return state.given
     if state.last_epoch == epoch and not state.given:

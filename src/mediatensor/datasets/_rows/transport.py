@@ -1,7 +1,8 @@
-"""Move tensors from a worker to the training process: large tensors in shared memory, small ones inline.
+"""Move tensors from a worker to the training process: large tensors in shared memory, small ones through a pipe.
 
-torch moves every tensor that leaves a worker into its own shared memory, which takes a copy, a file descriptor and a
-round trip for each tensor. A batch has one large tensor and about six tensors of a few bytes.
+torch puts every tensor that a worker sends into a shared memory block of its own. Each block takes a copy, a file
+descriptor and a round trip. That is slow for the tensors of a batch, of which one is large and about six have only a
+few bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _INT64_BYTES = 8
 
 
 def shared_numbers(shape: Sequence[int], value: int) -> Tensor:
-    """Return an int64 tensor, filled with ``value``, whose memory this process shares with its workers."""
+    """Return an int64 tensor filled with ``value``. This process and its workers share its memory."""
     numbers = torch.full(tuple(shape), value, dtype=torch.int64, device="cpu")
     try:
         return numbers.share_memory_()  # type: ignore[no-untyped-call, no-any-return]
@@ -37,7 +38,7 @@ def shared_numbers(shape: Sequence[int], value: int) -> Tensor:
 
 
 def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
-    """Allocate shared memory for data that leaves a worker. If that fails, warn and return ``None``."""
+    """Allocate shared memory for data that a worker sends. If that fails, warn and return ``None``."""
     try:
         return torch.UntypedStorage._new_shared(num_bytes)  # type: ignore[no-untyped-call, no-any-return]
     except (RuntimeError, OSError):
@@ -46,7 +47,7 @@ def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
 
 
 def move_to_shared_memory(tensor: Tensor) -> bool:
-    """Move a tensor that leaves a worker into shared memory; return False, after a warning, if there is no space."""
+    """Move a tensor that a worker sends into shared memory. If there is no space, warn and return False."""
     if tensor.is_shared():  # type: ignore[no-untyped-call]
         return True
     try:
@@ -73,10 +74,10 @@ _INLINE_DTYPES = frozenset({torch.uint8, torch.int64, torch.float32, torch.float
 
 
 def join_tensors(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, fill: float = 0) -> Tensor:
-    """Stack tensors along a new first dimension. A worker allocates the result in shared memory.
+    """Stack tensors along a new first dimension. In a worker, a large result is allocated in shared memory.
 
-    Each tensor is padded with ``fill`` to ``shape``, by default the shape of the first tensor. The memory order of
-    dimensions is kept: frames that are views of (T, H, W, C) are copied as whole blocks.
+    Each tensor is padded with ``fill`` to ``shape``, by default the shape of the first tensor. The dimensions keep
+    their order in memory. For example, frames that are channels-last in memory stay so, which is faster to copy.
 
     >>> import torch
     >>> join_tensors([torch.ones(1), torch.ones(2)], (3,)).tolist()
@@ -92,7 +93,7 @@ def join_tensors(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, 
 
 
 def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
-    """Return a new tensor (count, *shape) with the dimensions in the same memory order as in ``like``."""
+    """Return a new tensor (count, *shape). Its dimensions have the same order in memory as those in ``like``."""
     order = _memory_order(like)
     size = (count, *(shape[dimension] for dimension in order))
     num_bytes = math.prod(size) * like.element_size()
@@ -112,7 +113,10 @@ def _memory_order(tensor: Tensor) -> list[int]:
 
 
 class _Inline(NamedTuple):
-    """A small tensor (without shared memory, any tensor) as an array, and the memory order of its dimensions."""
+    """A tensor stored as an array, to be sent through a pipe, and the order of its dimensions in memory.
+
+    It is used for small tensors, and for all tensors if there is no shared memory.
+    """
 
     array: NDArray[Any]
     order: list[int]
@@ -124,7 +128,7 @@ class _Parts(NamedTuple):
 
 
 def pack(value: Any) -> Any:
-    """Return a value to pickle in place of one that holds tensors; `unpack` restores the original."""
+    """Return a replacement for ``value`` that is faster to pickle if it has tensors. `unpack` restores the value."""
     if isinstance(value, Tensor):
         is_plain = type(value) is Tensor and value.device.type == "cpu" and not value.requires_grad
         if is_plain and value.layout == torch.strided and value.dtype in _INLINE_DTYPES:
@@ -143,7 +147,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """Return the value from which `pack` made this one."""
+    """Return the original value of a result of `pack`."""
     if isinstance(value, _Inline):
         order = value.order
         return torch.from_numpy(value.array).permute([order.index(dimension) for dimension in range(len(order))])

@@ -1,8 +1,8 @@
-"""`as_items`: the items of a folder, a manifest, shards, a Hugging Face dataset or an iterable. And items as columns.
+"""`as_items`, which lists the files of a source as items, and functions that convert items to columns and back.
 
-Items as columns can be sent to another machine. The column ``path`` names the file. The file may also be a part of
-another file: a member of a tar shard, or a value in a Parquet table. No bytes are sent: the machine that reads the row
-opens the part itself.
+Items as columns can be sent to another machine. The column ``path`` names the file. The media can also be a part of
+that file: a member of a tar shard, or a value in a Parquet table. No media bytes are sent, because the machine that
+reads the row opens the part itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def as_items(
 ) -> Sequence[Item]:
     """Return the files of a source as `Item` objects, without opening them or checking that they exist.
 
-    A missing file does not raise an error here, but when its row is read, so that ``on_error`` of the dataset applies.
+    A missing file does not raise an error here. The error is raised when its row is read, so that ``on_error`` of the
+    dataset applies.
 
     Args:
         source: One of
@@ -58,47 +59,51 @@ def as_items(
             * a folder: the files in it and its sub-folders whose extension is one of `MEDIA_EXTENSIONS` for the kind,
               sorted by path. Sub-folders are classes. Hidden files are ignored;
             * a manifest: ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (a list of objects) or ``.parquet``. Its paths are
-              relative to its folder. A ``.parquet`` file may be a URL. It may also contain the media, in a column of
-              bytes, or of structs with ``bytes`` and ``path`` as Hugging Face writes them;
+              relative to its folder. A ``.parquet`` file may be a URL. It may also contain the media themselves, in a
+              column of bytes, or in a column of structs with ``bytes`` and ``path`` as Hugging Face writes them;
             * tar shards on this machine, such as ``train-{000..009}.tar``; see `TarItems`;
             * a Lance dataset: its path (``.lance``) or URL, or a ``lance.LanceDataset``. The media may be in a blob
               column, or stored as in Parquet;
             * a ``datasets.Dataset`` of Hugging Face, whose rows are read on request and not decoded by ``datasets``;
             * an iterable of paths, URLs, bytes, `Item` objects, pairs (file, label), or mappings like the rows of a
               manifest. In a mapping, a file may also be bytes, or ``{"path": ..., "bytes": ...}``, where one of the two
-              may be ``None``. If there are bytes, they are the file, and the path is only its name;
-            * a sequence of `Item` objects. It is used directly, so it may make its items on request.
+              may be ``None``. If ``bytes`` is given, it is the content of the file, and ``path`` is only its name;
+            * your own sequence type of `Item` objects, which is used as it is, so it can make its items on request.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
         label: Function that returns the label of an `Item`, to use instead of ``Item.label``.
         media_column: The column with the file. By default, the first non-empty column of ``path``, ``file_name``, the
             name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``), ``url`` and ``file``.
-            In a table with column types, columns of a media type come first.
+            If the columns of a table have types, columns with a media type are preferred.
         label_column: The column with the label; by default ``label`` or ``labels``.
         classes: Class names in the order of their numbers, for labels that are text and for sub-folders. By default,
-            the classes of the source, sorted by name. Use the same classes for all datasets of a training, for example
-            ``classes=train.class_names``. Otherwise the numbers shift if one of the datasets lacks a class.
-        segments: Whether the columns described below are the bounds of segments, rather than ordinary columns.
+            the classes in the source are numbered in order of name. Pass the same ``classes`` for training, validation
+            and test data, for example ``classes=train.class_names``. Otherwise the numbers shift if one of these
+            datasets lacks a class.
+        segments: Whether the columns ``start_seconds``, ``end_seconds``, ``start`` and ``end`` are the bounds of
+            segments, as described below. If ``False``, they are ordinary columns.
 
     A row of a text manifest may refer to a part of its file, as written by `DatasetReport.save_manifest`:
     ``start_byte`` and ``end_byte`` of an uncompressed tar shard, or ``table_column`` and ``table_row`` of a Parquet
-    file. The column ``source_name`` has the name of the part.
+    file. The column ``source_name`` has the name of this part.
 
-    Rows of video and audio may be segments of their files. All clips of such a row lie between two times, in the
-    columns ``start_seconds`` and ``end_seconds``, or ``start`` and ``end``. A time is written as 83.5, 1:23.5 or
-    0:01:23.5. Several rows may be segments of one file.
+    Rows of video and audio may be segments of their files. All clips of such a row lie between the times in the columns
+    ``start_seconds`` and ``end_seconds``, or ``start`` and ``end``. A time is written as 83.5, 1:23.5 or 0:01:23.5.
+    Several rows may be segments of one file.
 
     Returns:
-        The items, in the order of the source. If all labels that are text are numbers, they are parsed. Otherwise they
-        are class names, and become numbers in order of name, with the name in ``extra["class_name"]``. Other columns
-        are in ``extra``, unchanged; values of a CSV file stay text. Paths in other columns are not resolved, except a
-        path in the column ``captions``, which is relative to the manifest.
+        The items, in the order of the source. If labels are text, they become numbers: if all of them are written
+        numbers, they are parsed. Otherwise they are class names, which are numbered in order of name, and the name is
+        kept in ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a CSV file stay text.
+        Paths in other columns are not changed, except in the column ``captions``: a path there is relative to the
+        folder of the manifest.
 
-        Class numbers count only the classes of this source, unless ``classes`` are given.
+        Unless ``classes`` is given, only the classes of this source are numbered.
 
     Raises:
         InvalidArgumentError: if the source has no files, is damaged (the message names the line), exceeds a limit, or
             has an unknown form. (Put a single file or URL into a list.) Also if a class of the source is not in
-            ``classes``; the message names the class. For tar shards, this error is raised when the item is requested.
+            ``classes``; the message names the class. For tar shards, the error about a class is raised when the item is
+            requested.
         SourceTypeError: if the source has a type that cannot hold files.
         SourceNotFoundError: if the folder or manifest does not exist.
         ReadError: if a folder or a manifest cannot be read.
@@ -265,9 +270,10 @@ _RESERVED_COLUMNS = frozenset(("path", "row", *REFERENCE_COLUMNS))
 
 
 def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
-    """Yield the columns of each item: ``path``, segment, label, ``extra``, and the `REFERENCE_COLUMNS` that it needs.
+    """Yield a row of columns for each item, from which another machine can make the item again.
 
-    Media are not read. Items that are bytes in memory have a column ``bytes``.
+    The columns are ``path``, the segment, the label, ``extra``, and those of the `REFERENCE_COLUMNS` that are needed.
+    Media are not read. If an item consists of bytes in memory, the column ``bytes`` has them.
     """
     if isinstance(items, HuggingFaceItems):
         raise InvalidArgumentError(
@@ -279,9 +285,10 @@ def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
 
 
 def files_of(items: Sequence[Item]) -> Iterator[str]:
-    """Yield the paths and URLs from which items are read, and of the manifests that list them. Media are not read.
+    """Yield the paths and URLs of all files from which items are read, without reading any media.
 
-    A path may occur several times. Bytes in memory and a user's own sources have no path.
+    They include the manifests that list the items. A path can occur several times. Bytes in memory and a user's own
+    source types have no path.
     """
     if isinstance(items, LabelledItems):
         yield from files_of(items.unlabelled)
@@ -313,7 +320,10 @@ def _files_of_source(source: Any) -> Iterator[str]:
 
 
 def item_alone(items: Sequence[Item], number: int) -> Item:
-    """Return the item at an index. If possible, its source opens the file independently of the other items."""
+    """Return the item at index ``number``.
+
+    If possible, its source can be opened without the other items, even on another machine.
+    """
     return items.reference(number) if isinstance(items, ParquetItems) else items[number]
 
 
@@ -333,7 +343,7 @@ def _columns_of(item: Item) -> dict[str, Any]:
 
 
 def place_of(item: Item) -> dict[str, Any]:
-    """Return the columns that name the file of an item: ``path``, and the `REFERENCE_COLUMNS` that it needs."""
+    """Return the columns that locate the file of an item: ``path``, and the `REFERENCE_COLUMNS` that are needed."""
     source = item.source
     if isinstance(source, str | os.PathLike):
         path = str(os.fspath(source))
@@ -355,7 +365,10 @@ def place_of(item: Item) -> dict[str, Any]:
 
 
 def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | Source | None:
-    """Return the source that columns name: a file, a part of it, or an `UnreadableSource`; ``None`` without path."""
+    """Return the source that the columns of a row describe, or ``None`` if ``path`` is ``None``.
+
+    It is a file, a part of a file, or an `UnreadableSource`.
+    """
     if columns.get("unreadable"):
         return UnreadableSource(str(columns["unreadable"]))
     if path is None:
@@ -381,7 +394,10 @@ def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | S
 
 
 def _part_of_file(item: Item) -> Item:
-    """Return an item of a manifest. If its columns name a part of the file, this part becomes the source."""
+    """Return an item of a manifest.
+
+    If the columns of the item describe a part of its file, this part becomes the source of the item.
+    """
     if not _PART_COLUMNS & item.extra.keys():
         return item
     columns = {name: value for name in REFERENCE_COLUMNS if (value := item.extra.get(name)) not in (None, "")}

@@ -29,11 +29,12 @@ class Item:
         label: The label, of any type; ``None`` if the file has no label.
         name: Name of the file in batches and reports; by default, its path.
         extra: The other columns of the file's row in a manifest.
-        start_seconds: Clips of video and audio start at or after this time of the file. ``None`` means the start of the
+        start_seconds: Start of the segment of the file from which clips are taken. ``None`` means the start of the
             file.
-        end_seconds: Clips end before this time. ``None`` means the end of the file, as does any time after it.
-        sidecars: Subtitle files by suffix: ``{"srt": ..., "en.vtt": ...}``, each a path, bytes or a part of a file.
-            Only samples of tar shards need sidecars. For a file in a folder, subtitle files next to it are found.
+        end_seconds: End of this segment. ``None``, or a time after the end of the file, means the end of the file.
+        sidecars: Subtitle files that belong to the file, by suffix: ``{"srt": ..., "en.vtt": ...}``. Each is a path,
+            bytes or a part of a file. Only samples of tar shards need this attribute. For a file in a folder, subtitle
+            files next to it are found without it.
 
     Example:
         >>> from mediatensor.datasets import Item
@@ -72,7 +73,10 @@ def _name_of(source: str | os.PathLike[str] | bytes | Source) -> str:
 
 @dataclass(frozen=True)
 class UnreadableSource(Source):
-    """A placeholder for an unreadable source. Opening it raises an error, which the dataset's error policy handles."""
+    """A placeholder for a source that cannot be read.
+
+    Opening it raises the error, so that ``on_error`` of the dataset applies.
+    """
 
     reason: str
 
@@ -84,16 +88,16 @@ class UnreadableSource(Source):
 
 
 def class_name_in(package: str, source: Any, names: Container[str]) -> str | None:
-    """Return the class name of an object if its class is, or derives from, one of these classes of a package.
+    """Return the name of an object's class if it is one of ``names`` in ``package``, without importing the package.
 
-    Otherwise return ``None``.
+    If the class derives from one of these classes, return the name of that class. Otherwise return ``None``.
     """
     named = [(one.__module__.partition(".")[0], one.__name__) for one in type(source).__mro__]
     return next((name for module, name in named if module == package and name in names), None)
 
 
 def count_files(items: Sequence[Item]) -> int:
-    """Count the distinct files. Segments of one file count once; each item of `LazyItems` counts as a file."""
+    """Count the different files. Segments of one file count once. Each item of `LazyItems` counts as one file."""
     if not isinstance(items, list):
         return len(items)
     sources = (item.source for item in items)
@@ -101,9 +105,10 @@ def count_files(items: Sequence[Item]) -> int:
 
 
 class ListedItems(list[Item]):
-    """A list of items that knows from which files it was read, so that no output overwrites them.
+    """A list of items that also records the files from which the list was read, so that no output overwrites them.
 
-    ``read_from`` has the name of a manifest, or of files with texts or labels, but not of the items' own files.
+    ``read_from`` has the names of manifests, or of files with texts or labels. It does not include the media files of
+    the items.
     """
 
     def __init__(self, items: Iterable[Item] = (), read_from: Iterable[str | os.PathLike[str]] = ()) -> None:
@@ -112,10 +117,10 @@ class ListedItems(list[Item]):
 
 
 class LazyItems(Sequence[Item]):
-    """Items that are made on request.
+    """A sequence of items that are made only when they are requested.
 
-    As long as an item is in use, its index gives the same object. The bytes of the item are thus in memory only once,
-    and identify the file while it is open.
+    While an item is in use, requesting its index again returns the same object. The bytes of the item are thus in
+    memory only once, and their identity serves as the key of the open file.
     """
 
     def __init__(self) -> None:
@@ -126,7 +131,10 @@ class LazyItems(Sequence[Item]):
         return True
 
     def _portable_names(self) -> list[str] | None:
-        """Return the names of all items, the same on every machine; ``None`` if the names are known only by reading."""
+        """Return names of all items that are the same on every machine.
+
+        Return ``None`` if finding the names would require reading all items.
+        """
         return None
 
     @abstractmethod
@@ -190,7 +198,9 @@ _DECIMAL = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+
 
 @dataclass(frozen=True)
 class LabelCoding:
-    """Maps labels that are text to numbers: class names, or written numbers. Other labels are unchanged.
+    """Converts labels that are text to numbers.
+
+    The text is a class name or a written number. Other labels stay as they are.
 
     >>> LabelCoding.of(["run", "jump", None, "run"]).number_of, LabelCoding.of(["10", "9"]).number_of
     ({'jump': 0, 'run': 1}, {'10': 10, '9': 9})
@@ -201,10 +211,11 @@ class LabelCoding:
 
     @classmethod
     def of(cls, labels: Iterable[Any], classes: Sequence[str] | None = None) -> LabelCoding:
-        """Return the coding for all labels of a source. A label ``None`` counts as missing.
+        """Make the coding for the labels of a source, given all its labels. ``None`` stands for a missing label.
 
         Raises:
-            InvalidArgumentError: if only some labels are text, or a text is not among ``classes``.
+            InvalidArgumentError: if some labels are text and others are not, or if a class name is not among
+                ``classes``.
         """
         texts: set[str] = set()
         other: Any = None  # the first label that is not text
@@ -235,7 +246,7 @@ class LabelCoding:
         return cls({text: number[text.strip()] for text in sorted(texts)}, are_class_names=True)
 
     def apply(self, item: Item) -> Item:
-        """Return the item with its label as a number. A class name is kept in ``extra["class_name"]``."""
+        """Return the item with a number in place of a text label. A class name is kept in ``extra["class_name"]``."""
         label = item.label
         if not isinstance(label, str):
             return item
@@ -244,13 +255,13 @@ class LabelCoding:
 
 
 def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None = None) -> list[Item]:
-    """Return the items with numbers in place of text labels. One coding is made for the labels of all items."""
+    """Return the items with numbers in place of text labels. The numbers are the same for all items."""
     coding = LabelCoding.of((item.label for item in items), classes)
     return [coding.apply(item) for item in items]
 
 
 def checked_classes(classes: Any) -> tuple[str, ...] | None:
-    """Return class names in the order of their numbers; raise InvalidArgumentError if they are not valid."""
+    """Return ``classes`` as a tuple. If they are not different names, raise InvalidArgumentError."""
     if classes is None:
         return None
     names = tuple(classes) if isinstance(classes, list | tuple) else ()
@@ -274,7 +285,10 @@ def check_are_classes(names: Iterable[str], classes: Sequence[str]) -> None:
 
 
 def class_number(label: Any, classes: Sequence[str]) -> Any:
-    """Return the number of a class; raise if it is not in ``classes``. Labels that are not text are unchanged."""
+    """Return the number of a class name. Labels that are not text are returned unchanged.
+
+    If the name is not in ``classes``, raise InvalidArgumentError.
+    """
     if not isinstance(label, str):
         return label
     check_are_classes([label.strip()], classes)
@@ -337,9 +351,10 @@ def check_kind(kind: object) -> None:
 
 
 class FileOrder(NamedTuple):
-    """Three facts to compare the files of a dataset with, which are the same on every machine.
+    """A summary of the files of a dataset and of their order, which is the same on every machine.
 
-    They are a digest of the file names in order, a checksum of the names in any order, and the first name.
+    ``files`` is a digest of the file names in order, ``files_in_any_order`` a checksum that does not depend on their
+    order, and ``first_file`` the first name.
     """
 
     files: str
@@ -348,10 +363,12 @@ class FileOrder(NamedTuple):
 
 
 def file_order_of(items: Sequence[Item]) -> FileOrder | None:
-    """Return the order of the files; ``None`` if the names of lazy items are known only by reading.
+    """Return a summary of the file names and their order.
 
-    The common folder of all names is left out, because it may differ between machines. The bounds of segments count as
-    part of the name.
+    Return ``None`` if finding the names would require reading all items.
+
+    The folder that all files have in common is left out, because it can differ between machines. The bounds of a
+    segment count as part of the name.
 
     >>> one = file_order_of([Item("/data/run/a.mp4"), Item("/data/jump/a.mp4")])
     >>> one == file_order_of([Item("/mnt/x/run/a.mp4"), Item("/mnt/x/jump/a.mp4")])

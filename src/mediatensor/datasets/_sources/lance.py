@@ -1,4 +1,4 @@
-"""The rows of Lance datasets, with paths, or with the media in blob columns or columns of bytes."""
+"""The rows of Lance datasets: paths of media files, or the media themselves, in blob columns or bytes columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _BLOB_TYPE = "lance.blob.v2"
 
 
 def is_lance(path: str) -> bool:
-    """Return whether a path or URL names a Lance dataset: a local folder, or a URL that ends in ``.lance``."""
+    """Return whether a path or URL names a Lance dataset.
+
+    It does if it ends in ``.lance`` and is a URL, or a local folder with the sub-folder ``_versions``.
+    """
     path = path.rstrip("/")
     if not path.lower().endswith(".lance"):
         return False
@@ -37,9 +40,9 @@ def lance_place(source: Any) -> tuple[str, int] | None:
 def items_of_lance(path: str, columns: Columns, version: int | None = None) -> Sequence[Item]:
     """Return the items of a Lance dataset. Paths in it are relative to the folder that contains the dataset.
 
-    Media are read one by one when they are needed. From a blob column, only the bytes that a decoder requests are read;
-    from other columns, the whole value. All rows are from one version of the dataset, by default the newest, even if
-    rows are added later.
+    Each media file is read only when it is needed. From a blob column, only the bytes that a decoder requests are read;
+    from other columns, the whole value is read. All rows are from one version of the dataset, by default the newest.
+    Rows that are added later do not appear.
     """
     dataset = _open_dataset(path, version)
     with _errors_of(path):
@@ -64,7 +67,7 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
 
 
 class LanceColumn:
-    """A media column of a Lance dataset. Each value is read separately, and values of a blob column in parts.
+    """A column of a Lance dataset that contains media. Each value is read separately, and a large blob in parts.
 
     Lance does not work in a process that was forked after Lance was imported.
     """
@@ -82,7 +85,11 @@ class LanceColumn:
         return {**vars(self), "_dataset": None}
 
     def __getitem__(self, row: int) -> bytes | Source | None:
-        """Return the media of a row: bytes, or a source for a part of the dataset; ``None`` if the row has no media."""
+        """Return the media in a row, or ``None`` if the row has none.
+
+        A large value of a blob column is returned as a source, which reads only the requested bytes. Other values are
+        returned as bytes.
+        """
         if self._is_blob:
             blob = self.blob(row)
             if blob is None or blob.size() > MAX_WHOLE_BYTES:
@@ -107,7 +114,7 @@ class LanceColumn:
 
 
 class LanceBlob(Source):
-    """A value of a blob column. Every opening gives an independent reader."""
+    """A value of a blob column. Each call of `open` returns a reader that is independent of the others."""
 
     def __init__(self, column: LanceColumn, row: int) -> None:
         self._column = column
@@ -163,7 +170,10 @@ class _BlobRanges:
 
 
 def _leaves(field: Any, structs: Sequence[str]) -> list[str]:
-    """Return the parts of a column to read for all rows: the whole column; of a struct with media, the other fields."""
+    """Return the names of the parts of a column that are read for all rows at once.
+
+    These are the whole column, or, for a struct with media bytes, all of its fields except ``bytes``.
+    """
     if field.name not in structs:
         return [field.name]
     names = [field.type.field(i).name for i in range(field.type.num_fields)]
@@ -192,7 +202,10 @@ def _read_rows(
 
 
 def _nest_structs(row: dict[str, Any], structs: Sequence[str]) -> dict[str, Any]:
-    """Convert fields with names such as ``"video.path"`` back into structs in the row."""
+    """Return a row with structs in place of flat fields such as ``"video.path"``.
+
+    ``structs`` has the names of the columns that are structs.
+    """
     nested: dict[str, Any] = {}
     for name, value in row.items():
         column, _, leaf = name.partition(".")
@@ -235,7 +248,10 @@ def _open_dataset(path: str, version: int | None) -> Any:
 
 @contextmanager
 def _errors_of(name: str) -> Iterator[None]:
-    """Convert Lance's errors to errors of this library. Its panics do not derive from `Exception`."""
+    """Convert errors that Lance raises in a ``with`` block to errors of this library.
+
+    This includes Lance's panics, which do not derive from `Exception`.
+    """
     try:
         yield
     except MediaTensorError:

@@ -1,8 +1,8 @@
 """The metadata of LeRobot datasets, versions 2 and 3.
 
 The format is described in LeRobot's documentation. ``meta/info.json`` names the columns and the path patterns. An
-episode consists of consecutive rows of a Parquet table and, for each camera, a time range of a video. In version 2,
-each episode has its own files. In version 3, several episodes share a table, and a video for each camera.
+episode consists of consecutive rows of a Parquet table, and of a time range of a video for each camera. In version 2,
+each episode has its own files. In version 3, several episodes share a table, and for each camera a video.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .parquet import batches_of, parquet_file
 class LeRobotFormat:
     """The properties that all episodes of a dataset share.
 
-    ``features`` has the ``dtype`` and ``shape`` of each column. ``subtasks`` is ``None`` if there is no table of
-    subtasks. ``depths`` has only the cameras with depth maps.
+    ``features`` has the ``dtype`` and ``shape`` of each column. ``tasks`` and ``subtasks`` have the texts by number;
+    ``subtasks`` is ``None`` if there is no table of subtasks. ``depths`` has an entry for each camera with depth maps.
     """
 
     root: str
@@ -43,12 +43,12 @@ class LeRobotFormat:
     depths: Mapping[str, DepthScale] = field(default_factory=dict)
 
     def names_of(self, *dtypes: str) -> list[str]:
-        """Return the columns that have one of the given dtypes, in the order of the dataset."""
+        """Return the names of the columns that have one of ``dtypes``, in the order of the dataset."""
         return [name for name, feature in self.features.items() if feature["dtype"] in dtypes]
 
     @property
     def table_columns(self) -> dict[str, tuple[int, ...]]:
-        """The columns of numbers or text, with the shapes of their values; the shape of a single value is ()."""
+        """The names of the columns with numbers or text, and the shapes of their values; () for single values."""
         return {
             name: () if feature["shape"] == (1,) else feature["shape"]
             for name, feature in self.features.items()
@@ -57,12 +57,12 @@ class LeRobotFormat:
 
     @property
     def structured_columns(self) -> list[str]:
-        """The columns of structured values, such as the lists of dicts in a ``language`` column."""
+        """The names of the columns with structured values, such as the lists of dicts in a ``language`` column."""
         return [name for name, feature in self.features.items() if is_structured(feature["dtype"])]
 
 
 def is_structured(dtype: str) -> bool:
-    """Return whether the values of a column are neither images, numbers nor text."""
+    """Return whether a column with this dtype has structured values, which are neither images, numbers nor text."""
     try:
         return dtype not in ("video", "image", "string") and np.dtype(dtype).kind not in "biuf"
     except TypeError:
@@ -71,10 +71,11 @@ def is_structured(dtype: str) -> bool:
 
 @dataclass(frozen=True)
 class DepthScale:
-    """How depth maps are stored: as 12-bit codes in a video, or as depth images in a table, in ``unit`` (m or mm).
+    """How the depth maps of a camera are stored.
 
-    The first code means the depth ``least``, the last the depth ``greatest``, both in metres. Codes in between are
-    equal steps of the depth or, if ``is_logarithmic``, of the logarithm of depth plus ``shift``.
+    In a table, they are images of depths in ``unit`` (m or mm). In a video, they are 12-bit codes. The lowest code
+    means the depth ``least`` and the highest the depth ``greatest``, both in metres. In between, equal steps of the
+    code are equal steps of the depth or, if ``is_logarithmic``, of the logarithm of depth plus ``shift``.
     """
 
     least: float = 0.01
@@ -86,7 +87,11 @@ class DepthScale:
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode: its number, its number of frames, its first row in the dataset, and its start in each video."""
+    """One episode of a dataset.
+
+    ``index`` is its number, ``first_index`` its first row in the dataset, and ``begin_seconds`` its start in the video
+    of each camera.
+    """
 
     index: int
     num_frames: int
@@ -96,9 +101,9 @@ class Episode:
 
 @dataclass(frozen=True)
 class EpisodeFiles(Source):
-    """The files of an episode: its table, and a pair (camera, path or URL) for each video.
+    """The files of an episode: the path of its table, and a pair (camera, path or URL) for each video.
 
-    Equal `EpisodeFiles` mean that episodes share their files, so that each file is opened once.
+    Episodes that share their files have equal `EpisodeFiles`, so that each file is opened only once.
     """
 
     table: str
@@ -112,10 +117,11 @@ class EpisodeFiles(Source):
 
 
 class EpisodeItems(LazyItems):
-    """The episodes of a dataset.
+    """The episodes of a dataset, as items that are made on request.
 
-    ``columns`` has arrays with a value for each episode: ``index``, ``num_frames`` and ``first_index``; for each
-    camera, ``begin_seconds``; and the numbers to fill into ``patterns``, the path patterns of tables and of videos.
+    ``columns`` has arrays with one value for each episode: ``index``, ``num_frames`` and ``first_index``, and
+    ``begin_seconds`` for each camera. Further arrays have the numbers to fill into ``patterns``, which are the path
+    patterns of tables and of videos.
     """
 
     def __init__(
@@ -139,7 +145,7 @@ class EpisodeItems(LazyItems):
         return np.asarray(self._columns["num_frames"])
 
     def choose(self, episodes: Sequence[int]) -> EpisodeItems:
-        """Return the episodes with these numbers, in ascending order of number."""
+        """Return only the episodes with these numbers, in the order of the dataset."""
         wanted = np.unique(np.asarray(list(episodes), np.int64))
         places = np.flatnonzero(np.isin(self._columns["index"], wanted))
         if len(places) < len(wanted):
@@ -173,7 +179,8 @@ class EpisodeItems(LazyItems):
 class _Pattern:
     """A path pattern such as ``data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet``.
 
-    Only integers and the camera's name are filled in, so no pattern can read other values or fill the memory.
+    `fill` fills in only integers and the name of the camera. With ``str.format``, a malicious pattern could read other
+    values or fill the memory.
     """
 
     _FIELD = re.compile(r"\{(\w+)(?::0?(\d{1,2})d)?\}")
@@ -198,10 +205,10 @@ class _Pattern:
 
 
 def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[LeRobotFormat, EpisodeItems]:
-    """Read the format and the episodes of a dataset, without opening its videos or tables of rows.
+    """Read the metadata of a dataset: its format and its episodes. Videos, and tables with rows, are not opened.
 
-    ``source`` is the folder of the dataset, or its URL for fsspec. ``cameras`` are the image columns to read; by
-    default all.
+    ``source`` is the folder of the dataset, or its URL for fsspec. ``cameras`` are the names of the image columns to
+    include; by default all.
     """
     if not isinstance(source, str | os.PathLike):
         raise InvalidArgumentError(f"source must be the folder of a LeRobot dataset (got {shown(source)}).")
@@ -335,7 +342,10 @@ def _keep_cameras(features: dict[str, dict[str, Any]], cameras: Sequence[str]) -
 
 
 def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
-    """Read the texts of ``meta/tasks.parquet`` or ``meta/subtasks.parquet``; return ``None`` if the file is missing."""
+    """Read the texts in ``meta/tasks.parquet`` or ``meta/subtasks.parquet``, by number.
+
+    If there are no subtasks, return ``None``. If there are no tasks, raise SourceNotFoundError.
+    """
     path = _join_path(root, f"meta/{kind}s.parquet")
     try:
         table = _read_table(path)
@@ -351,7 +361,10 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
 
 
 def _json_pairs(root: str, name: str, needed: str, **kinds: type) -> Iterator[tuple[Any, ...]]:
-    """Yield the values of some keys in every line of a file of JSON lines. Each value must have the key's type."""
+    """Read a file of JSON lines, and yield the values of the keys in ``kinds`` for each line.
+
+    ``kinds`` maps each key to the type that its values must have. ``needed`` describes them in messages.
+    """
     path = _join_path(root, name)
     for number, line in enumerate(_read_file(path).splitlines(), start=1):
         if line.strip():

@@ -1,4 +1,4 @@
-"""The rows of LeRobot tables, by episode."""
+"""Read the rows of one episode from the tables of LeRobot datasets."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _Columns = dict[str, Any]
 
 
 class _Table(NamedTuple):
-    """The columns of a table; the (first row, number of rows) of each episode; and masks of gaps as in `TableRows`.
+    """A table that was read as a whole, with the place of each episode in it.
 
-    If rows of other episodes interrupt an episode, its span is the last part.
+    The fields are the columns, the (first row, number of rows) of each episode, and masks of missing values as in
+    `TableRows`. If the rows of an episode are not consecutive, only its last part counts.
     """
 
     columns: _Columns
@@ -43,11 +44,11 @@ _kept_tables: RecentlyUsed[_Table] = RecentlyUsed(limits.MAX_KEPT_TABLE_BYTES, _
 
 
 class TableRows(NamedTuple):
-    r"""The rows of an episode, whose first row is row ``first`` of the table.
+    r"""The rows of an episode. Their first row is row ``first`` of the table.
 
     Each column is an array (frames, \*shape), float32, int64 or bool, or a list of text. For each column with missing
-    values, ``gaps`` has a mask, bool (frames,), that is true where a value is missing. There, the column has 0 or empty
-    text.
+    values, ``gaps`` has a mask, bool (frames,), that is true where a value is missing. In place of a missing value, the
+    column has 0 or empty text.
     """
 
     first: int
@@ -56,7 +57,9 @@ class TableRows(NamedTuple):
 
 
 def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tuple[int, ...]]) -> TableRows:
-    """Return the rows of an episode. ``columns`` maps the columns of numbers or text to the shapes of their values.
+    """Read the rows of an episode from its table.
+
+    ``columns`` maps the names of the columns to read, which must have numbers or text, to the shapes of their values.
 
     Raises:
         ReadError: if the table is missing or damaged, or its rows contradict the metadata.
@@ -79,7 +82,7 @@ def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tupl
 
 
 def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: float) -> NDArray[np.float64]:
-    """Return the times of frames in seconds from the start of their episode."""
+    """Return the times of ``frames``, frame numbers of an episode, in seconds from the start of the episode."""
     seconds = columns["timestamp"][frames]
     # Stored times are float32. After an hour, rounding is off by a tenth of a millisecond.
     exact = columns["frame_index"][frames] / fps
@@ -88,10 +91,10 @@ def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: 
 
 
 def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
-    """Return the values of a column in some rows of a table, converted from Arrow to lists and dicts.
+    """Return the values in some rows of a column, converted from Arrow to lists and dicts.
 
-    Only the row groups that contain these rows are read. A value for a whole episode is stored in every row of the
-    episode, so the converted values of all rows would need many times the size of the file.
+    Only the row groups that contain these rows are read. The format repeats a value for a whole episode in every row of
+    the episode. The converted values of all rows could therefore need many times the size of the file.
     """
     stamp = stamp_of(path)
     values = []
@@ -155,7 +158,10 @@ def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:
 
 
 def _values(array: Any, shape: tuple[int, ...], place: str) -> tuple[NDArray[Any] | list[str], NDArray[np.bool_]]:
-    r"""Return the values of an Arrow array as (rows, \*shape) or a list of text, and a mask of missing values."""
+    r"""Convert an Arrow array to an array (rows, \*shape) or a list of text.
+
+    The second result is a mask of missing values. ``place`` names the column in messages.
+    """
     import pyarrow
     import pyarrow.types as types
 

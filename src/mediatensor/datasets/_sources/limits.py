@@ -1,4 +1,4 @@
-"""Limits on the sources of a dataset. Larger sources are rejected, so that no source can fill memory or disk."""
+"""Limits on the size of dataset sources. A larger source is rejected, so that none can fill memory or disk."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _Row = tuple[str, dict[str, Any]]
 
 
 def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
-    """Return the items of a text manifest (CSV, TSV, JSON lines, JSON). Paths in it are relative to its folder."""
+    """Read the items in a text manifest (CSV, TSV, JSON lines, JSON). Its paths are relative to its folder."""
     folder = os.path.dirname(path)
     items: list[Item] = []
     for place, row in _rows(path):
@@ -39,7 +39,7 @@ def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
 
 
 def check_manifest_file(path: str, max_bytes: int) -> None:
-    """Raise unless a manifest is a regular file within the size limit."""
+    """Raise InvalidArgumentError if a manifest is not a regular file, or is larger than ``max_bytes``."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -117,7 +117,10 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
 
 
 def _stripper_like(name: str) -> Callable[[str], str]:
-    """Return a function that strips a cell on the sides where the ``name`` in the header has spaces."""
+    """Return a function that strips the cells of a CSV column.
+
+    It strips spaces only on the sides where the ``name`` of the column in the header has spaces.
+    """
     is_left, is_right = name != name.lstrip(), name != name.rstrip()
     return str.strip if is_left and is_right else str.lstrip if is_left else str.rstrip if is_right else str
 
@@ -160,11 +163,10 @@ class _FolderEntry(NamedTuple):
 
 
 def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None = None) -> list[Item]:
-    """Return the files of a kind in a folder, sorted by path components.
+    """Return the media files of one kind in a folder and its sub-folders, as items sorted by path components.
 
-    A sub-folder is a class if it contains such files at any depth. Classes are numbered in order of name. Files
+    A direct sub-folder is a class if it contains such files at any depth. Classes are numbered in order of name. Files
     directly in the folder have no label. Hidden files and folders (``.name``) are ignored, and links are followed.
-
     """
     files = []
     for file in _files(folder, MEDIA_EXTENSIONS[kind]):
@@ -222,7 +224,10 @@ def _files(folder: str, extensions: frozenset[str]) -> Iterator[_FolderEntry]:
 
 
 def _list_folder(folder: str) -> tuple[tuple[int, int], list[os.DirEntry[str]]]:
-    """Return the device and inode number of a folder, and its entries, without hidden files."""
+    """Return the entries of a folder, without hidden ones.
+
+    The first result is the device and inode number of the folder, which identify it.
+    """
     try:
         status = os.stat(folder)
         with os.scandir(folder) as entries:
@@ -251,7 +256,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def check_manifest_name(path: str | os.PathLike[str]) -> str:
-    """Return the path of a manifest as text; raise unless it ends in ``.csv`` or ``.jsonl``."""
+    """Return the path of a manifest to write, as text. If it does not end in ``.csv`` or ``.jsonl``, raise an error."""
     text = path_text("path", path)
     if os.path.splitext(text)[1].lower() not in (".csv", ".jsonl"):
         raise InvalidArgumentError(f"A manifest is written as .csv or .jsonl (got {text!r}).")
@@ -259,7 +264,7 @@ def check_manifest_name(path: str | os.PathLike[str]) -> str:
 
 
 def write_rows(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as a ``.csv`` or ``.jsonl`` manifest."""
+    """Write rows as a manifest. The extension of ``path``, ``.csv`` or ``.jsonl``, determines the format."""
     write_file(path, _as_csv(rows) if path.lower().endswith(".csv") else _as_json_lines(rows))
 
 

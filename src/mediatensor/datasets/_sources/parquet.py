@@ -1,4 +1,4 @@
-"""The rows of Parquet files and Hugging Face datasets, with paths or with the media themselves."""
+"""The rows of Parquet files and Hugging Face datasets. They have paths of media files, or the media themselves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BATCH_ROWS = 256
 def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
     """Return the items of a Parquet file (a path or URL). Paths in it are relative to its folder.
 
-    Media in the file are read one by one when they are needed; see `MediaColumn`.
+    If the file contains the media themselves, each of them is read only when it is needed; see `MediaColumn`.
     """
     if url_scheme(path) is None or os.path.exists(path):
         check_manifest_file(path, limits.MAX_PARQUET_BYTES)
@@ -74,18 +74,20 @@ class ParquetItems(TableItems):
         self._column = media
 
     def reference(self, index: int) -> Item:
-        """Return the item at an index without reading its media; the source can be opened on any machine."""
+        """Return the item at an index without reading its media. Its source can be opened on any machine."""
         if self._column.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
             return item  # a path without bytes
         return self.with_media(index, ParquetValue(self._path, self._media_leaf, index, self._column.stamp))
 
 
 class MediaColumn:
-    """A media column, ``column`` or ``column.bytes``, of a Parquet file. Each value is found and read separately.
+    """A column of a Parquet file that contains media, from which each value is located and read separately.
 
-    In an uncompressed column, a large value is a part of the file, from which only the requested bytes are read. In a
-    compressed column, the whole page of the value is read, which may contain other values. A whole row group is read
-    only if `parquet_pages` does not support the encoding of its pages.
+    Its name is ``column``, or ``column.bytes`` for the field of a struct.
+
+    In an uncompressed column, a large value is returned as a part of the file, from which only the requested bytes are
+    read. In a compressed column, the whole page with the value is read, which can contain other values as well. A whole
+    row group is read only if `parquet_pages` does not support the encoding of its pages.
     """
 
     is_fork_safe = True
@@ -150,7 +152,10 @@ class MediaColumn:
         return self._source
 
     def _place(self, group: int, row: int) -> Place:
-        """Return where in the file a value of a row group is, or the value itself; see `values_of_page`."""
+        """Return the byte range of a value in the file, or the value itself, as in `values_of_page`.
+
+        ``row`` counts within the row group ``group``.
+        """
         chunk = self._chunks[group]
         if chunk is None or (group in self._pages and self._pages[group] is None):
             raise UnknownPagesError("the column is not read by pages")
@@ -184,11 +189,14 @@ class MediaColumn:
 
 @dataclass(frozen=True)
 class ParquetValue(Source):
-    """A file in a column, ``column`` or ``column.bytes``, of a Parquet file (a path or URL).
+    """A media file that is a value in a column of a Parquet file, as a source to open.
 
-    It is picklable and small. The value is located only when it is opened. A process caches information on the columns
-    that were read most recently. Opening fails if the table has changed since `stamp_of` returned ``stamp``. With
-    ``None``, this is not checked.
+    ``table`` is the path or URL of the Parquet file, and ``column`` the name of the column, or ``name.bytes`` for the
+    field of a struct.
+
+    The object is small and can be pickled, because the value is located only when it is opened. Each process caches the
+    layout of the columns that it has read most recently. ``stamp`` is a result of `stamp_of`: opening fails if the
+    table has changed since then. With ``None``, this is not checked.
     """
 
     table: str
@@ -229,7 +237,7 @@ V = TypeVar("V")
 
 
 class RecentlyUsed(Generic[V]):
-    """A cache of the most recently used values, at least one, up to a maximum total size."""
+    """A cache that keeps the most recently used values, up to a maximum total size, but at least one value."""
 
     def __init__(self, max_size: int, size_of: Callable[[V], int]) -> None:
         self._max_size = max_size
@@ -274,7 +282,10 @@ _CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd
 
 
 def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
-    """Return where the values of a column are in a row group; ``None`` if only pyarrow can read them."""
+    """Return the place of a column's values in a row group, or ``None`` if only pyarrow can read them.
+
+    ``column`` has pyarrow's metadata of the column in the row group ``group``, and ``of`` its schema.
+    """
     start = column.data_page_offset
     if column.dictionary_page_offset is not None:
         start = min(start, column.dictionary_page_offset)
@@ -300,7 +311,10 @@ def _unpack(chunk: Chunk, packed: bytes, size: int) -> bytes:
 
 @contextmanager
 def parquet_file(path: str) -> Iterator[Any]:
-    """Open a path or URL as a ``pyarrow.parquet.ParquetFile``; convert pyarrow's errors to this library's errors."""
+    """Open a path or URL as a ``pyarrow.parquet.ParquetFile`` for a ``with`` block.
+
+    Errors of pyarrow in the block are converted to errors of this library.
+    """
     try:
         import pyarrow
         import pyarrow.parquet
@@ -355,7 +369,10 @@ class _RawFile(io.RawIOBase):
 
 
 def _choose_media(schema: Any, structs: list[str], columns: Columns, path: str) -> tuple[Columns, str | None]:
-    """Return the columns with the media column filled in, and the leaf ``column.bytes``, ``column`` or ``None``."""
+    """Choose the column with the media files. Return ``columns`` with its name, and the part of it that has the bytes.
+
+    This part is ``column.bytes`` for a struct, or the column itself. It is ``None`` if the table has only paths.
+    """
     binary = {field.name for field in schema if is_binary(field.type)}
     holding_media = [*structs, *(name for name in columns.media_names if name in binary)]
     chosen = columns.choose(holding_media, schema.names, path, has_bytes="bytes" in binary)
@@ -368,7 +385,10 @@ def _choose_media(schema: Any, structs: list[str], columns: Columns, path: str) 
 
 
 def batches_of(file: Any, path: str, leaves: list[str], limit: int, row_group: int | None = None) -> Iterator[Any]:
-    """Yield columns of a file, some rows at a time: a few bytes of the file may expand to any size in memory."""
+    """Yield columns of a Parquet file in batches of rows. If they exceed ``limit`` bytes in all, raise an error.
+
+    Compressed data of a few bytes could otherwise expand to any size in memory.
+    """
     size = 0
     if not leaves:
         return
@@ -393,10 +413,11 @@ def hugging_face_type(source: Any) -> str | None:
 
 
 class HuggingFaceItems(LazyItems):
-    """The rows of a ``datasets.Dataset``, read on request and without the dataset's decoding.
+    """The rows of a ``datasets.Dataset`` as items. They are read on request, and ``datasets`` does not decode media.
 
     Large media are not copied: a decoder reads them from Arrow's memory, which is a mapped file. The dataset's own
-    format and transform are not applied. The column with the file is found by its feature type, or else by name.
+    format and transform are not applied. The column with the media is found by its feature type, or by its name if no
+    column has such a type.
     """
 
     def __init__(self, dataset: Any, columns: Columns) -> None:
@@ -439,7 +460,10 @@ class HuggingFaceItems(LazyItems):
 
 
 def _hugging_face_column(features: dict[str, Any], columns: Columns) -> str | None:
-    """Return the column with the files; ``None`` if each row must be searched for it by name."""
+    """Return the column with the media.
+
+    Return ``None`` if only the values of a row show which of several columns has its file.
+    """
     by_type: list[str] = []
     for feature_type in FEATURE_TYPES[columns.kind]:
         by_type = by_type or [name for name, feature in features.items() if type(feature).__name__ == feature_type]

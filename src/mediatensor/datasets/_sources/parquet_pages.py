@@ -1,9 +1,10 @@
-"""Find the values of a bytes column in a Parquet file, so that one value, or a part of it, can be read separately.
+"""Locate the values of a bytes column in a Parquet file, so that one value, or a part of it, can be read separately.
 
-pyarrow reads only whole row groups. This module parses page headers (Thrift's compact protocol), the levels that mark
-rows with a value, and the lengths before the values. See "Data Pages", "Encodings" and ``parquet.thrift`` in the
-description of the Apache Parquet format. The caller passes a function that reads bytes; everything else here is a pure
-function of bytes. Unknown formats raise `UnknownPagesError`, and pyarrow then reads the whole row group.
+pyarrow reads only whole row groups. Therefore this module itself parses page headers (in Thrift's compact protocol),
+the levels that mark the rows with a value, and the length before each value. See "Data Pages", "Encodings" and
+``parquet.thrift`` in the description of the Apache Parquet format. All functions are pure, except for a function that
+the caller passes to read bytes. An unknown format raises `UnknownPagesError`; the caller then lets pyarrow read the
+whole row group.
 """
 
 from __future__ import annotations
@@ -34,15 +35,16 @@ class UnknownPagesError(Exception):
 
 
 class _CutError(UnknownPagesError):
-    """The bytes end inside the header."""
+    """The bytes that were read end before the page header does."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """The part of a file, bytes ``start`` to ``stop``, with the values of a column in one row group.
+    """The values of a column in one row group: bytes ``start`` to ``stop`` of the file.
 
-    ``num_values`` includes missing values. Existing values have the definition level ``max_level``. ``compression`` is
-    pyarrow's name of the codec. If all values have the size ``value_bytes``, their lengths are not stored.
+    ``num_values`` includes missing values. Rows that have a value are marked with the definition level ``max_level``.
+    ``compression`` is pyarrow's name of the codec. If all values have the same size, it is ``value_bytes``, and their
+    lengths are not stored.
     """
 
     start: int
@@ -54,11 +56,11 @@ class Chunk:
 
 
 class Page(NamedTuple):
-    """A page of a column, whose first value is number ``first`` in the chunk.
+    """A page of a chunk. The number of its first value in the chunk is ``first``.
 
-    ``num_values`` includes missing values. The bytes after the header begin at ``start`` and take ``size`` bytes, or
-    ``plain_size`` after decompression. In version 2, the first ``level_bytes`` of them are the levels, which are never
-    compressed.
+    ``num_values`` includes missing values. The contents after the header begin at ``start`` and take ``size`` bytes, or
+    ``plain_size`` after decompression. In data pages of version 2, the contents begin with ``level_bytes`` bytes of
+    levels, which are never compressed.
     """
 
     kind: int
@@ -76,7 +78,7 @@ class Page(NamedTuple):
 
 
 class _Compact:
-    """Parser for the fields of Thrift's compact protocol."""
+    """Parser for data in Thrift's compact protocol."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -105,7 +107,7 @@ class _Compact:
         self.position += num_bytes
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Return the numbers, booleans and structs of a struct, by field number. Other fields are skipped."""
+        """Parse a struct, and return its numbers, booleans and structs by field number. Other fields are skipped."""
         fields: dict[int, Any] = {}
         number = 0
         while head := self._byte():
@@ -219,10 +221,10 @@ def _page_at(read_at: ReadAt, position: int, stop: int, first: int) -> Page:
 
 
 def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np.bool_], int]:
-    """Return a mask, bool (rows,), of the rows of a page that have a value, and the number of bytes of the levels.
+    """Return a mask, bool (rows,), of the rows of a page that have a value.
 
-    ``levels`` are the bytes after the header, at least up to the end of the levels. If ``max_level`` is 0, there are no
-    levels.
+    The second result is the number of bytes that the levels take. ``levels`` are the first bytes after the header, and
+    must include all levels. If ``max_level`` is 0, there are no levels, and all rows have a value.
     """
     if max_level == 0:
         return np.ones(page.num_values, np.bool_), page.level_bytes
@@ -236,7 +238,10 @@ def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np
 
 
 def _hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
-    """Decode integers that are stored as runs or packed bits (RLE / bit-packing hybrid)."""
+    """Decode ``count`` integers of ``width`` bits in Parquet's RLE / bit-packing hybrid.
+
+    Each group of integers is stored either as a value and how often it repeats, or as packed bits.
+    """
     numbers = np.zeros(count, np.int64)
     num_read, compact = 0, _Compact(data)
     while num_read < count:
@@ -261,7 +266,10 @@ def _hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
 
 
 def _plain_spans(read_at: ReadAt, start: int, stop: int, count: int, value_bytes: int | None) -> list[tuple[int, int]]:
-    """Return (first byte, one past the last) of ``count`` consecutive values, each preceded by its length."""
+    """Return the byte range (start, stop) of each of ``count`` consecutive values.
+
+    Each value is preceded by its length, unless all of them have ``value_bytes`` bytes.
+    """
     if value_bytes is not None:
         if start + count * value_bytes > stop:
             raise UnknownPagesError("a value goes beyond its page")
@@ -284,7 +292,7 @@ Place = tuple[int, int] | bytes | None
 def values_of_page(
     read_at: ReadAt, page: Page, dictionary: Page | None, chunk: Chunk, unpack: Callable[[bytes, int], bytes]
 ) -> list[Place]:
-    """Return where the values of an uncompressed page are in the file; for a compressed page, the values themselves.
+    """Return the place in the file of each value of a page. For a compressed page, return the values themselves.
 
     ``unpack`` takes compressed bytes and their size after decompression, and returns the decompressed bytes.
     """
@@ -313,7 +321,10 @@ def _words(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, i
 
 
 def _plain_values(read_at: ReadAt, page: Page, chunk: Chunk, body: bytes | None, start: int, count: int) -> list[Place]:
-    """Return where plain values are in the file; if ``body`` has the decompressed page, the values themselves."""
+    """Return the place in the file of each of ``count`` values in plain encoding.
+
+    If the page was compressed, ``body`` has its decompressed bytes, and the values themselves are returned.
+    """
     if body is None:
         return [*_plain_spans(read_at, page.start + start, page.start + page.size, count, chunk.value_bytes)]
     spans = _plain_spans(lambda at, size: body[at : at + size], start, len(body), count, chunk.value_bytes)
@@ -352,5 +363,5 @@ def _spread(present: NDArray[np.bool_], values: list[Place]) -> list[Place]:
 
 
 def page_of_row(pages: list[Page], row: int) -> int:
-    """Return the index in ``pages`` of the page that contains a row of the chunk."""
+    """Return the index in ``pages`` of the page that contains a row. ``row`` counts within the chunk."""
     return bisect_right(pages, row, key=lambda page: page.first) - 1

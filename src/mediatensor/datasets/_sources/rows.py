@@ -1,4 +1,7 @@
-"""Items from rows of named columns, and from tables that contain the media; and subtitle files next to media files."""
+"""Items from rows of named columns, and from tables that contain the media themselves.
+
+This module also finds subtitle files next to media files.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +49,11 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns that hold the file, the label and the segment.
+    """The names of the columns that have the file, the label and the segment of a row.
 
-    If ``media`` is ``None``, the file is in the first non-empty column of `MEDIA_COLUMNS`. If ``label`` is ``None``,
-    the label is in the first existing column of `LABEL_COLUMNS`. If ``classes`` is ``None``, the classes are the
-    labels, sorted by name. Without ``has_segments``, `SEGMENT_COLUMNS` are ordinary columns.
+    If ``media`` is ``None``, the file is in the first column of `MEDIA_COLUMNS` that is not empty. If ``label`` is
+    ``None``, the label is in the first column of `LABEL_COLUMNS` that exists. If ``classes`` is ``None``, the classes
+    are all different labels, sorted by name. If ``has_segments`` is false, `SEGMENT_COLUMNS` count as ordinary columns.
     """
 
     kind: MediaKind
@@ -68,10 +71,11 @@ class Columns:
         return LABEL_COLUMNS if self.label is None else (self.label,)
 
     def choose(self, holding_media: Sequence[str], names: Sequence[str], place: str, *, has_bytes: bool) -> str | None:
-        """Return the file column of a table; ``None`` if each row must be searched for it by name.
+        """Return the name of the column that has the files of a table.
 
-        ``names`` are all columns of the table; ``holding_media`` are the columns whose type is a media type. ``place``
-        is the name of the table in messages. ``has_bytes`` means that the column ``bytes`` holds media.
+        Return ``None`` if the column can differ between rows, and must be found for each row by name. ``names`` are all
+        columns of the table, and ``holding_media`` those with a media type. ``has_bytes`` means that a column ``bytes``
+        has media. ``place`` names the table in messages.
         """
         for given in (self.media, self.label):
             if given is not None and given not in names:
@@ -91,7 +95,7 @@ class Columns:
         return None
 
     def none_of_them(self, place: str, names: Sequence[Any]) -> InvalidArgumentError:
-        """Return the error for a row or a table that names no file."""
+        """Return the error to raise for a row, or a table, in which none of the possible columns has a file."""
         has = ", ".join(map(str, names)) or "no column at all"
         return InvalidArgumentError(
             f"{place} names no file: there is nothing in a column {' or '.join(self.media_names)}; it has {has}. "
@@ -102,12 +106,12 @@ class Columns:
 def item_of_row(
     row: Mapping[Any, Any], columns: Columns, *, place: str, folder: str | None = None, may_be_empty: bool = False
 ) -> Item:
-    """Return the item of a row. The label is unchanged.
+    """Make an item from a row. A label that is text stays text.
 
-    A file is a path, a URL, bytes, or a mapping with ``path`` and ``bytes``; bytes may also be in a column ``bytes``.
-    ``place`` names the row in messages, and is the name of a file that has no path. Paths of files and of captions are
-    relative to ``folder``. With ``may_be_empty``, a row without a file gives an item that fails when it is read;
-    otherwise the error is raised here.
+    The value in the file column can be a path, a URL, bytes, or a mapping with ``path`` and ``bytes``. The bytes can
+    also be in a column ``bytes``. ``place`` names the row in messages, and is the name of a file that has no path.
+    Paths of files and of captions are relative to ``folder``. If a row has no file, an error is raised here. With
+    ``may_be_empty``, it is raised only when the item is read.
     """
     media = next((name for name in columns.media_names if not _is_empty(row.get(name))), None)
     contents = row.get("bytes")
@@ -138,14 +142,17 @@ def item_of_row(
 
 
 def items_of_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, path: str) -> list[Item]:
-    """Return the items of a table without media. Paths in it are relative to the folder that contains the table."""
+    """Make the items of a table that has only paths of media. They are relative to the folder of the table."""
     folder = os.path.dirname(path.rstrip("/"))
     items = [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)]
     return with_coded_labels(items, columns.classes)
 
 
 def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict[str, float]:
-    """Return the bounds of the row's segment, as arguments of `Item`. The segment columns also stay in ``extra``."""
+    """Return the bounds of a row's segment, as keyword arguments for `Item`.
+
+    The columns with the bounds stay in ``extra`` as well.
+    """
     if not columns.has_segments or columns.kind not in ("video", "audio"):
         return {}
     segment: dict[str, float] = {}
@@ -180,7 +187,7 @@ def _first_filled(row: Mapping[Any, Any], names: Sequence[str]) -> str | None:
 
 
 def segment_columns(columns: Mapping[Any, Any]) -> list[str]:
-    """Return those columns of a row that have a bound of a segment.
+    """Return the names of the columns from which the bounds of a row's segment are taken.
 
     >>> segment_columns({"path": "a.mp4", "start": 2.5, "end": None})
     ['start']
@@ -197,7 +204,11 @@ def advice_on_segments(names: Sequence[str]) -> str:
 def media_source(
     value: Any, *, place: str, folder: str | None = None
 ) -> tuple[str | os.PathLike[str] | bytes | Source | None, str]:
-    """Return the source and the name of the file in a row's value; the source is ``None`` for an empty value."""
+    """Return the source and the name of the file that a value in a row describes.
+
+    The source is ``None`` if the value is empty. ``place`` names the row in messages, and is the name of a file that
+    has no path.
+    """
     # A decoder object of Hugging Face keeps the encoded bytes.
     encoded = getattr(value, "_hf_encoded", None)
     data = value = encoded if isinstance(encoded, Mapping) else value
@@ -247,9 +258,9 @@ def is_captions_path(text: str) -> bool:
 
 
 def sidecars_of(item: Item) -> Mapping[str, str | bytes | Source]:
-    """Return the subtitle files of an item by suffix (``"srt"``, ``"en.vtt"``). Files without a language come first.
+    """Return the subtitle files of an item by suffix (``"srt"``, ``"en.vtt"``). Those without a language come first.
 
-    These are ``Item.sidecars`` or, if the item has no sidecars, the subtitle files next to a local file.
+    These are ``Item.sidecars`` or, if the item has no sidecars, the subtitle files next to its local file.
     """
     sidecars = dict(item.sidecars)
     if not sidecars and isinstance(item.source, str | os.PathLike):
@@ -266,7 +277,7 @@ def _rank(suffix: str) -> tuple[int, int, str]:
 
 
 class _Listing(NamedTuple):
-    """The sorted names of the subtitle files in a folder, and the names of all other files without extension."""
+    """The files in a folder: the sorted names of subtitle files, and the names of all other files without extension."""
 
     subtitles: list[str]
     stems: frozenset[str]
@@ -294,7 +305,11 @@ def _find_next_to(path: str) -> dict[str, str]:
 
 @lru_cache(maxsize=16)
 def _listing(folder: str, modified_ns: int) -> _Listing:
-    """List a folder. The result is cached until the folder changes, because every row of a file needs it."""
+    """List the files in a folder.
+
+    ``modified_ns`` is the time of the last change of the folder. The result is cached until this time changes, because
+    every row of a file needs it.
+    """
     subtitles, stems = [], set()
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -317,9 +332,10 @@ class Media(Protocol):
 
 
 class TableItems(LazyItems):
-    """The items of a table with a media column. Its bytes are in ``media_leaf``: the column, or ``column.bytes``.
+    """The items of a table that contains media.
 
-    ``rows`` has the values of the other columns.
+    ``media`` reads the media of a row. They are in the column ``media_leaf``, which is ``column.bytes`` if the column
+    is a struct. ``rows`` has the values of the other columns.
     """
 
     def __init__(self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: Media) -> None:
@@ -391,7 +407,7 @@ _VIEW_BYTES, _INLINE_BYTES = 16, 12
 
 
 class BufferSource(Source):
-    """A ``pyarrow.Buffer`` of a column, from which only the requested bytes are copied."""
+    """A value in a ``pyarrow.Buffer``, as a source to open. Only the requested bytes are copied."""
 
     def __init__(self, buffer: Any) -> None:
         self._buffer = buffer
@@ -424,7 +440,7 @@ def _is_view(arrow_type: Any) -> bool:
 
 
 def is_media_struct(arrow_type: Any) -> bool:
-    """Return whether a column is a struct of bytes and path, as in Hugging Face datasets."""
+    """Return whether a column type is a struct with a field of media bytes, like media in Hugging Face datasets."""
     import pyarrow.types
 
     if not pyarrow.types.is_struct(arrow_type):
@@ -443,7 +459,10 @@ def row_of_table(table: Any, media: Container[str]) -> dict[str, Any]:
 
 
 def media_of(array: Any) -> Any:
-    """Return an array's first value: bytes, a `BufferSource` if they are large, or a dict of these for a struct."""
+    """Return the first value of an Arrow array: bytes, or a `BufferSource` if there are many bytes.
+
+    For a struct, return a dict that has such a value under ``bytes``.
+    """
     if array.slice(0, 1).null_count:  # `array[0]` would make a copy
         return None
     if is_media_struct(array.type):
@@ -462,7 +481,7 @@ def media_of(array: Any) -> Any:
 
 
 def _span_of_first(array: Any) -> tuple[Any, int, int]:
-    """Return the buffer that contains the first value of an array of bytes, and the value's start and end in it."""
+    """Locate the first value of an Arrow array of bytes. Return its buffer, and its start and end in the buffer."""
     buffers = array.buffers()
     if _is_view(array.type):  # "Variable-size Binary View Layout" of Arrow's columnar format
         at = array.offset * _VIEW_BYTES

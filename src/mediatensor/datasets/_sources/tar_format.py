@@ -1,7 +1,7 @@
-"""Tar archives that are read in order: their members, and where the members are.
+"""Read the members of tar archives in order, and find the place of each member in the archive.
 
-``tarfile.TarInfo`` of the standard library parses and checks the headers. ``TarFile`` is not used, for two reasons. It
-treats a damaged header as the end of the archive, so that all later members would silently be lost. And it reads
+``tarfile.TarInfo`` of the standard library parses and checks the headers. Its ``TarFile`` is not used, for two reasons.
+It treats a damaged header as the end of the archive, so that all later members would silently be lost. And it reads
 headers of any length into memory.
 """
 
@@ -38,7 +38,10 @@ _NAME_ENCODING = ("utf-8", "backslashreplace")
 
 
 class Member(NamedTuple):
-    """A file in an archive: its name; the offset of its data, -1 for a link that cannot be followed; and its size."""
+    """A file in an archive.
+
+    ``offset`` is the position of its data in the archive. It is -1 for a link whose target cannot be found.
+    """
 
     name: str
     offset: int
@@ -50,11 +53,13 @@ class Member(NamedTuple):
 
 
 class TarReader:
-    """The files of an archive, in order. An archive that is damaged or has no end marker raises ReadError.
+    """Iterates over the files in an archive, in order.
 
-    If a file occurs twice, tar stores the second one as a hard link to the first. Links are followed within the archive
-    if the file can seek back to the target, which is impossible in compressed archives and pipes. With ``can_seek``,
-    the reader seeks to the next header instead of reading up to it.
+    If the archive is damaged or has no end marker, the iteration raises ReadError.
+
+    If the same file is packed twice, tar stores the second one as a hard link to the first. Links to files in the
+    archive are followed, except in compressed archives and pipes, where the reader cannot seek back to the target. With
+    ``can_seek``, the reader seeks to the next header instead of reading all data before it.
     """
 
     def __init__(self, file: io.BufferedIOBase, name: str, *, can_seek: bool = False) -> None:
@@ -73,7 +78,7 @@ class TarReader:
             yield self._member
 
     def _entries(self) -> Iterator[tuple[Member, str | None]]:
-        """Yield every file and link; for a link, together with the full name of its target, otherwise with ``None``."""
+        """Yield (member, ``None``) for every file, and (member, name of the target) for every link."""
         common: dict[str, str] = {}  # records that apply to all later members
         own: dict[str, str] = {}  # records that apply to the next member
         link = ""
@@ -104,7 +109,10 @@ class TarReader:
             self._pass_to(start + _whole_blocks(self._checked_size(header, {})))
 
     def _follow(self, name: str, target: str) -> Member:
-        """Return a link as a `Member` with the position of its target, through any number of other links."""
+        """Return a `Member` with the name of a link and the position of its target.
+
+        The target can be a link itself.
+        """
         if isinstance(self._file, gzip.GzipFile | bz2.BZ2File) or not self._file.seekable():
             return Member(name, -1, 0)
         if self._targets is None:
@@ -122,7 +130,7 @@ class TarReader:
         return end._replace(name=name) if isinstance(end, Member) else Member(name, -1, 0)
 
     def read(self, size: int) -> bytes:
-        """Return the first ``size`` bytes of the member that the iteration yielded last."""
+        """Return the first ``size`` bytes of the member that the iteration has just yielded."""
         place, member = self._position, self._member
         if member is None or member.offset == place:
             return self._read_whole(size)
@@ -145,7 +153,7 @@ class TarReader:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _header(self) -> tarfile.TarInfo | None:
-        """Return the next header; ``None`` at the end marker."""
+        """Read the next header. At the end marker of the archive, return ``None``."""
         block = b""
         while len(block) < _BLOCK_BYTES and (part := self._read_some(_BLOCK_BYTES - len(block))):
             block += part
@@ -209,7 +217,9 @@ def _whole_blocks(size: int) -> int:
 
 
 def _pax_records(data: bytes) -> dict[str, str]:
-    """Return path, link target and size from an extended POSIX header, and whether the file is sparse.
+    """Parse an extended POSIX (pax) header, and return its records for the path, the link target and the size.
+
+    A key ``GNU.sparse`` in the result means that the file is sparse.
 
     Such a header consists of records: a length, a space, ``keyword=value``, and a line feed.
 
@@ -234,10 +244,13 @@ def _pax_records(data: bytes) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TarMember(Source):
-    """A file in an uncompressed tar archive (a path or URL). Decoders read only the parts that they need.
+    """A file in an uncompressed tar archive, as a source to open. ``archive`` is a path or URL.
 
-    It is picklable and small. It holds no open file: each decoder that opens it gets its own file descriptor. Opening
-    fails if the archive has changed since `stamp_of` returned ``stamp``. With ``None``, this is not checked.
+    Decoders read only those parts of the file that they need.
+
+    The object is small and can be pickled. It does not hold an open file: each decoder that opens it gets its own file
+    descriptor. ``stamp`` is a result of `stamp_of`: opening fails if the archive has changed since then. With ``None``,
+    this is not checked.
     """
 
     archive: str
@@ -271,7 +284,10 @@ class TarMember(Source):
 
 
 class _MemberReader(Reader):
-    """Reads a part of a file at explicit positions, because processes share the file offset after a fork."""
+    """Reads a member of a local archive.
+
+    It reads at explicit positions, because after a fork, processes share the file offset.
+    """
 
     block_bytes = LOCAL_BLOCK_BYTES
 

@@ -1,4 +1,4 @@
-"""Tar shards: expand names with braces, open a shard to read it in order, and group its members into samples."""
+"""Tar shards: expand patterns in their names, open a shard to read it in order, and group its members into samples."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ _UNSUPPORTED = {b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x
 
 
 def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the shards that match patterns, in order and without duplicates.
+    """Return the names of all shards that match the given names or patterns, in order.
+
+    If a shard occurs twice, raise InvalidArgumentError.
 
     Braces expand to several names: ``{000..009}`` or ``{train,val}``. In a path, ``*``, ``?`` and ``[...]`` match
     existing files, in sorted order.
@@ -71,7 +73,7 @@ def _expand(pattern: str, limit: int) -> list[str]:
 
 
 def _expand_braces(pattern: str) -> Iterator[str]:
-    """Yield the names that result from expanding the braces of a pattern.
+    """Yield all names that a pattern with braces stands for.
 
     >>> list(_expand_braces("{a,b}-{8..10}"))
     ['a-8', 'a-9', 'a-10', 'b-8', 'b-9', 'b-10']
@@ -101,7 +103,7 @@ def _expand_braces(pattern: str) -> Iterator[str]:
 
 @contextmanager
 def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
-    """Open an archive (a file, pipe or URL) for reading from its beginning, and decompress gzip and bzip2."""
+    """Open a tar archive (a file, pipe or URL) to read it from start to end, decompressed if it is gzip or bzip2."""
     with ExitStack() as stack:
         source = make_source(name)
         if isinstance(source, PathSource):
@@ -130,7 +132,10 @@ def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
 
 
 def _unsupported_compression(beginning: bytes) -> str | None:
-    """Return the name of an unsupported compression, recognised by the first bytes of a file; otherwise ``None``."""
+    """Return the name of the compression of a file that starts with ``beginning``, if it is one that cannot be read.
+
+    Otherwise return ``None``.
+    """
     return next((method for magic, method in _UNSUPPORTED.items() if beginning.startswith(magic)), None)
 
 
@@ -162,10 +167,10 @@ _Part = Any
 def group_members(
     members: Iterable[Member], take: Callable[[int, str, Member], _Part]
 ) -> Iterator[tuple[str, dict[str, _Part]]]:
-    """Yield (key, members by suffix) for each sample of an archive.
+    """Group consecutive members of an archive into samples, and yield (key, members by suffix) for each sample.
 
-    Members that have no suffix, or a leading dot, are ignored. ``take`` is a function of the sample's number, the
-    member's suffix and the member. It returns what to keep of the member.
+    Members whose names have no suffix, or start with a dot, are ignored. ``take`` is called with the number of the
+    sample, the suffix of a member, and the member. Its result takes the place of the member in the dict.
 
     >>> members = [Member(name, 0, 0) for name in ("1.mp4", "1.cls", "README", "2.mp4", "2.cls")]
     >>> list(group_members(members, lambda position, suffix, member: position))
@@ -188,7 +193,7 @@ def group_members(
 
 
 def broken_link(archive: str, member: Member) -> UnreadableSource:
-    """Return a source that raises, when opened, the reason why a link in an archive cannot be followed."""
+    """Return a source for a link that cannot be followed. Opening it raises an error with the reason."""
     return UnreadableSource(
         f"{archive}/{member.name} is a link to a file that cannot be reached: it is outside of the archive, or the "
         "archive is compressed or comes through a pipe. Pack it with tar --dereference --hard-dereference."
@@ -200,7 +205,11 @@ def is_media(suffix: str, kind: MediaKind, media: str | None) -> bool:
 
 
 def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | None:
-    """Return 0 if a member is media of the kind, 1 if it is a video that may have audio, ``None`` if neither."""
+    """Return how well the suffix of a member matches the wanted kind of media.
+
+    0 means that it is of this kind, and 1 that it is a video, which may have the wanted audio. ``None`` means neither.
+    If ``media`` is given, only that suffix matches.
+    """
     if media is not None:
         return 0 if suffix == media else None
     extension = f".{suffix.rpartition('.')[2]}"
@@ -213,10 +222,11 @@ def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | Non
 def item_of_sample(
     archive: str, key: str, parts: Mapping[str, Any], *, kind: MediaKind, media: str | None = None
 ) -> Item:
-    """Return the file of a sample, with the label and columns from the sample's other members.
+    """Make an item from a sample of a shard: its media file, with the label and columns from its other members.
 
-    An error in one of the members is raised when the file is opened, so that the error policy of a dataset applies.
-    ``parts`` has the members by suffix: bytes, `TarMember` objects, an `UnreadableSource`, or column values.
+    ``parts`` has the members by suffix. Each is bytes, a `TarMember`, an `UnreadableSource`, or a value that is already
+    decoded. If a member cannot be read, the error is raised only when the item is opened, so that ``on_error`` of a
+    dataset applies.
     """
     name = f"{archive}/{key}" if archive else key
     try:
@@ -239,12 +249,14 @@ def item_of_sample(
 
 
 def is_subtitles(suffix: str) -> bool:
-    """Return whether the suffix is that of a subtitle file."""
     return suffix.rpartition(".")[2] in _SUBTITLE_SUFFIXES
 
 
 def _sidecars(parts: Mapping[str, Any], media: str) -> dict[str, Any]:
-    """Return the subtitle files of a sample by suffix; for ``left.mp4``, ``left.en.srt`` has the suffix ``en.srt``."""
+    """Return the subtitle files of a sample by suffix.
+
+    If ``media`` is ``left.mp4``, the file ``left.en.srt`` gets the suffix ``en.srt``.
+    """
     own = f"{media.rpartition('.')[0]}."
     found = {}
     for suffix, part in parts.items():
@@ -279,22 +291,23 @@ def _column(name: str, suffix: str, part: Any) -> Any:
 
 
 class TarItems(LazyItems):
-    """The samples of uncompressed tar shards on this machine, as items for any map-style dataset.
+    """The samples of uncompressed tar shards on this machine, as items for datasets such as `VideoClips`.
 
-    The shards have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt`` make a sample.
-    All headers are read once, when the object is made. Afterwards, every sample can be read directly, so shuffling,
-    resuming and ranks work as with plain files, and decoders read only the parts of a file that a clip needs. For
-    compressed or remote shards, use `TarSamples`.
+    The shards must have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt``, with the
+    same key, form one sample. When the object is made, it reads all headers once. Afterwards, every sample can be read
+    directly. Shuffling, resuming and ranks therefore work as with ordinary files, and decoders read only the parts of a
+    file that a clip needs. For compressed or remote shards, use `TarSamples`.
 
-    The label is the number in ``.cls``, or ``"label"`` in ``.json``. The other values of ``.json``, and the text of
-    ``.txt``, are in ``extra``; subtitle files (``.srt``, ``.en.vtt``) are in ``sidecars``. A damaged shard gives the
-    samples before the damage, and one more item. Reading that item raises an error that describes the damage, so that
-    the error policy of the dataset applies. Nothing is written to disk.
+    The label is the content of ``.cls``, as an integer if it is one, or otherwise ``"label"`` in ``.json``. The other
+    values of ``.json``, and the text of ``.txt``, are in ``extra``; subtitle files (``.srt``, ``.en.vtt``) are in
+    ``sidecars``. If a shard is damaged, the samples before the damage become items, followed by one more item. Reading
+    that item raises an error that describes the damage, so that ``on_error`` of the dataset applies. Nothing is written
+    to disk.
 
     Args:
         shards: A path or several paths, in which ``{000..009}``, ``{a,b}``, ``*`` and ``?`` expand.
-        kind: The kind of media in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
-        media: Suffix of the member with the media, if a sample has several of the kind: ``"left.mp4"``.
+        kind: Kind of media file to read: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
+        media: Which file to read, if a sample has several media files of this kind: its suffix, such as ``"left.mp4"``.
 
     Raises:
         InvalidArgumentError: if there are no shards.
@@ -353,9 +366,10 @@ class TarItems(LazyItems):
 
 
 class _Index:
-    """The samples and where their members are, in a few arrays for any number of samples.
+    """The keys of all samples, and the place of each of their members in its shard, stored in a few arrays.
 
-    A list of objects would be copied in every forked worker, because using an object changes its reference count.
+    With a list of objects, the memory would be copied in every forked worker, because using an object changes its
+    reference count.
     """
 
     def __init__(self) -> None:
@@ -386,7 +400,10 @@ class _Index:
         return len(self._shards)
 
     def __iter__(self) -> Iterator[tuple[int, str, bool]]:
-        """Yield (shard number, key, whether the sample has members) for each sample."""
+        """Yield (shard number, key, whether there are members) for each sample.
+
+        The entry that records the damage of a shard has no members.
+        """
         for index in range(len(self)):
             key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()
             yield self._shards[index], key, self._member_ends[index + 1] > self._member_ends[index]
@@ -402,7 +419,10 @@ class _Index:
 
 
 def _samples(shard: str) -> Iterator[tuple[str, dict[str, Member]]]:
-    """Yield (key, members by suffix) for each sample. At the end of a damaged shard, yield (the damage, no members)."""
+    """Yield (key, members by suffix) for each sample of a shard.
+
+    If the shard is damaged, the last pair is (a description of the damage, an empty dict).
+    """
     if is_url(shard):
         raise OpenError(f"Could not open shard {shard}: a shard is indexed only on this machine; use TarSamples.")
     try:
