@@ -91,7 +91,7 @@ def send(
     *,
     deadline: float | None = None,
 ) -> None:
-    """Send a message. The pieces are its contents.
+    """Send a message. Its contents are the ``pieces``, one after the other.
 
     Raises:
         TimeoutError: if the other process does not read until the deadline, a value of ``time.monotonic``.
@@ -140,12 +140,12 @@ def receive(
     max_bytes: int | None = None,
     is_alive: Callable[[], bool] = lambda: True,
 ) -> Message:
-    """Wait for a message with contents of at most ``max_bytes``.
+    """Wait for a message, whose contents must not exceed ``max_bytes``.
 
     Raises:
         TimeoutError: if no message has arrived by the deadline, a value of ``time.monotonic``.
         EOFError: if the other process has ended.
-        ChannelError: if it sends an invalid message.
+        ChannelError: if the other process sends an invalid message.
         OSError: if there is no memory or no file descriptor for the message.
     """
     reading = _Reading(connection, deadline, is_alive)

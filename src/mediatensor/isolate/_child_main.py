@@ -70,7 +70,7 @@ def _import_main(main: MainModule) -> None:
 
 
 class Kind:
-    """The kinds of messages. The parent sends the first two, the child all others."""
+    """The kinds of messages. The parent sends ``SETTINGS`` and ``CALL``, the child all others."""
 
     SETTINGS = b"S"
     CALL = b"C"
@@ -92,7 +92,9 @@ class Settings(NamedTuple):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickles trusted data from the parent. Functions of its main module come from the child's copy."""
+    """Unpickles trusted data from the parent. If the data refer to the parent's main module, it imports the module
+    first.
+    """
 
     def __init__(self, data: Any, main_module: MainModule) -> None:
         super().__init__(io.BytesIO(data))
@@ -105,7 +107,10 @@ class _Unpickler(pickle.Unpickler):
 
 
 def main(descriptor: int, fault_descriptor: int) -> None:
-    """Serve calls from the socket. Python writes its trace of a crash to the file ``fault_descriptor``."""
+    """Serve the parent's calls, which come from the socket ``descriptor``.
+
+    If this process crashes, Python writes a stack trace to the file ``fault_descriptor``.
+    """
     # Functions must not write to the parent's standard output.
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,7 @@
-"""Limit memory, sockets and session of an isolated process. The process does this itself, before it reads input."""
+"""Restrict an isolated process: its memory, its sockets, and the session and process group that it belongs to.
+
+The process restricts itself, before it reads untrusted input.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _IO_URING_SETUP = 425
 
 
 class _SystemCalls(NamedTuple):
-    """A machine's AUDIT_ARCH, and the numbers of its system calls."""
+    """The numbers that Linux uses on one type of processor: its AUDIT_ARCH, and the numbers of some system calls."""
 
     architecture: int
     seccomp: int
@@ -70,8 +73,8 @@ def end_with_parent(connection: socket.socket) -> None:
 def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator[None]:
     """Limit the memory that this process allocates during a ``with`` block; ``None`` means no limit.
 
-    On Linux, allocations beyond the limit fail with an error. On other systems, or without ``by_system``, the process
-    checks its own memory, and exits with `MEMORY_EXIT_STATUS` if it exceeds the limit.
+    On Linux, allocations beyond the limit fail with an error. On other systems, or if ``by_system`` is false, the
+    process checks its own memory, and exits with `MEMORY_EXIT_STATUS` if it exceeds the limit.
     """
     if max_bytes is None:
         yield
@@ -118,9 +121,9 @@ def can_deny_network() -> bool:
 
 
 def deny_system_calls(*, denies_network: bool) -> None:
-    """Prevent this process and its children from changing session or group and, optionally, from opening sockets.
+    """Forbid this process and its children to leave their session and process group and, optionally, to open sockets.
 
-    The kernel (Linux, x86-64 and AArch64) then refuses these system calls.
+    The kernel (Linux on x86-64 or AArch64) then rejects the system calls for this.
 
     Raises:
         OSError: if the kernel does not support such filters.

@@ -38,7 +38,7 @@ _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 class TimeLimit(NamedTuple):
-    """A deadline, as a value of ``time.monotonic`` or ``None``, and the text of the error after it has passed."""
+    """A deadline, as a value of ``time.monotonic`` or ``None`` for none, and the text of the error if it passes."""
 
     deadline: float | None
     what_failed: str
@@ -49,14 +49,14 @@ class TimeLimit(NamedTuple):
 
     @classmethod
     def of_call(cls, seconds: float | None) -> TimeLimit:
-        """Return the time limit of a call. The child process enforces it as well."""
+        """Return the time limit of a call: ``seconds``, after which the child ends itself, plus a grace period."""
         if seconds is None:
             return cls(None, "did not finish")
         return cls(time.monotonic() + seconds + GRACE_SECONDS, f"did not finish within {seconds:g} seconds")
 
 
 class _Started(NamedTuple):
-    """A started process, its socket, and the file to which Python writes its trace of a crash."""
+    """A started process, its socket, and the file to which Python writes a stack trace if the process crashes."""
 
     process: subprocess.Popen[bytes]
     connection: socket.socket
@@ -66,7 +66,8 @@ class _Started(NamedTuple):
 class Process:
     """A Python process with a socket. It ends when its parent ends. It inherits the open files in ``descriptors``.
 
-    The first two arguments of the program are the descriptors of the socket and of the file for ``faulthandler``.
+    Before ``arguments``, the program gets two arguments: the descriptors of the socket and of the file for
+    ``faulthandler``.
     """
 
     def __init__(self, program: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
@@ -79,11 +80,11 @@ class Process:
         return _is_running(self._process)
 
     def kill(self) -> None:
-        """End the process and its children now. A call in another thread detects this, and cleans up."""
+        """End the process and its children now. If another thread is in a call, its call fails and cleans up."""
         _kill(self._process)
 
     def close(self) -> None:
-        """End the process as `kill` does, and clean up. Must not be used during a call."""
+        """End the process as `kill` does, and release its socket and file. Must not be used during a call."""
         self._end()
 
     def send(self, kind: bytes, pieces: Iterable[memoryview], limit: TimeLimit) -> None:
@@ -92,7 +93,7 @@ class Process:
             _channel.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
 
     def write(self, data: bytes, limit: TimeLimit) -> None:
-        """Send raw bytes instead of a message. Errors are the same as of `send`."""
+        """Send raw bytes instead of a message; raise the same errors as `send`."""
         with self._reporting(limit), _channel.until(self._connection, limit.deadline):
             self._connection.sendall(data)
 
@@ -134,14 +135,14 @@ class Process:
         return self.error(f"was ended by {_signal_name(-status)}{hint}", "crash")
 
     def error(self, what: str, reason: str) -> IsolatedWorkerError:
-        """Return an error about the process. It includes the trace that the process wrote."""
+        """Return an error with the message that the process did ``what``, and with the stack trace that it wrote."""
         error = IsolatedWorkerError(f"The isolated process {what}.", reason)
         if trace := self._trace():
             error.add_note(f"Where it was:\n{trace}")
         return error
 
     def _trace(self) -> str:
-        """Return the printable part of Python's trace. The process may have written anything to the file."""
+        """Return the stack trace that the process wrote, without unprintable characters, as the file is not trusted."""
         try:
             self._faults.seek(0)
             trace = self._faults.read(MAX_TEXT_BYTES).decode("ascii", "replace")
@@ -230,7 +231,10 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether the process runs. This does not reap it, so that its children can still be ended."""
+    """Return whether the process runs.
+
+    If it has ended, this does not reap it, because `_kill` can end its children only before it is reaped.
+    """
     if process.returncode is not None:
         return False
     if not hasattr(os, "waitid"):

@@ -1,9 +1,9 @@
 """Serialize values and exceptions as plain data, because the sender of a result is not trusted.
 
-The structure of a value is JSON. A type that JSON lacks is an object with one key, which names the type: ``{"tuple":
-[1, 2]}``. The contents of tensors, arrays and ``bytes`` are in a separate block. An instance of a class is stored as
-the class's name in a fixed table, and values for its fields. The structure cannot name code to run, refer to itself, or
-announce more bytes than were sent. Malformed data raise an error.
+The structure of a value is JSON. If JSON lacks the type of a value, the value becomes an object with one key, the name
+of the type: ``{"tuple": [1, 2]}``. The contents of tensors, arrays and ``bytes`` are in a separate block. An instance
+of a class is stored as the class's name in a fixed table, and values for its fields. The structure cannot name code to
+run, refer to itself, or announce more bytes than were sent. Malformed data raise an error.
 
 One byte of JSON can become up to fifty bytes of memory (``[]`` is a list), and deep nesting could overflow the reader's
 stack. Therefore lists, objects and commas are counted before values are built. Counting needs no more memory than the
@@ -165,9 +165,11 @@ class _Encoder:
 
 
 def encode(value: Any) -> tuple[bytes, list[memoryview]]:
-    """Return a value as JSON, and the pieces of the block that it refers to. Tensors may be on any device.
+    """Return (structure, pieces) for a value: its structure as JSON, and the bytes of its tensors, arrays and
+    ``bytes``.
 
-    Gradients are dropped.
+    The pieces together form the block to which the structure refers. Tensors can be on any device. Their gradients are
+    dropped.
 
     Raises:
         InvalidArgumentError: if a value cannot be sent. The message names this value.
@@ -249,7 +251,10 @@ class _Decoder:
 
 
 def _count_keys(count: int, keys: Iterable[Any]) -> int:
-    """Return ``count`` plus the number of ``keys`` that are not text. A large integer counts more than once."""
+    """Return ``count`` plus the number of ``keys`` that are not text; raise if the sum is too large.
+
+    An integer counts once more for every 1,024 bits.
+    """
     for key in keys:
         if type(key) not in _PLAIN_SET:
             raise InvalidArgumentError(f"a dictionary key of {type(key).__module__}.{type(key).__qualname__}")
@@ -268,7 +273,9 @@ def _inverse(order: Sequence[int]) -> list[int]:
 
 
 def decode(structure: bytes, contents: Tensor) -> Any:
-    """Build the value of a structure. Its tensors and arrays are views of ``contents``, writable uint8 (bytes,).
+    """Rebuild a value from its structure and contents.
+
+    Tensors and arrays in the value are views of ``contents``, which must be writable uint8 (bytes,).
 
     Raises:
         Exception: of any type, if `encode` cannot have produced this structure.
@@ -373,7 +380,7 @@ def _take_apart(value: object) -> tuple[str, dict[str, Any]] | None:
 
 
 def _put_together(name: str, fields: Mapping[str, Any]) -> Any:
-    """Make an object of a class in the table. Unknown classes or fields raise some exception."""
+    """Make an object of class ``name`` with these fields. Raise an exception of any type if they are not accepted."""
     cls = _class_of(name)
     if cls is None:
         raise ValueError(f"an object of {name[:200]!r} may not come")
@@ -438,7 +445,7 @@ def ran_out_of_memory(error: BaseException) -> bool:
 
 
 def rebuild_error(failure: Mapping[str, Any]) -> Exception:
-    """Return the exception that `failure_of` has described.
+    """Return an exception for the description that `failure_of` made.
 
     Returns:
         An exception of the same type if ``mediatensor.errors`` or Python defines this type; otherwise an

@@ -116,37 +116,43 @@ _Result = TypeVar("_Result")
 
 
 class _Slot:
-    """A running call and its child process. It counts as running at most until the call drops this object."""
+    """A running call and its child process.
+
+    The worker counts its running calls by weak references to these objects. So a call that is interrupted does not
+    count forever.
+    """
 
     def __init__(self) -> None:
         self.child: Child | None = None
 
 
 class IsolatedWorker(Closing):
-    """Calls functions in a separate process, which may crash, hang or need too much memory.
+    """Calls functions in a separate process, so that a crash, a hang or a lack of memory there does not affect yours.
 
     FFmpeg, PDFium and Pillow parse untrusted bytes in C. A crash ends the worker's process, not yours: you get an
     `IsolatedWorkerError`, and the next call gets a new process.
 
     The first call starts a process, which takes some seconds to import torch. The process then also serves later calls.
-    Calls may come from several threads; with ``num_processes=1`` they wait for each other. A worker can be pickled, for
-    example as a part of a dataset, and used after a fork and in workers of a ``DataLoader``, because every process has
-    its own children. The children end with the program, even if it is killed. If a function starts processes, they end
-    with the child that runs the function. On Linux (x86-64 and AArch64), they cannot leave its session or process
-    group. On other systems, processes that leave the group keep running.
+    Several threads can use one worker; with ``num_processes=1``, their calls wait for each other. A worker can be
+    pickled, for example as a part of a dataset, and used after a fork and in workers of a ``DataLoader``, because every
+    process has its own children. The children end with the program, even if it is killed. If a function starts
+    processes, they end with the child that runs the function. On Linux (x86-64 and AArch64), the kernel makes sure of
+    this, because it does not let them leave the child's session and process group. On other systems, a process that
+    leaves the group keeps running.
 
-    Results are data, never code: numbers, text, ``bytes``, ``None``, lists, tuples, dictionaries with plain keys,
-    tensors (on the CPU), numpy arrays, and frames, samples, metadata, subtitles and documents of this library. To
-    return an object of your own class, return its parts as a tuple or a dictionary. Large tensors are returned in
-    shared memory without a copy. Exceptions of ``mediatensor.errors`` and of Python keep their types.
+    Results are data, never code: numbers, text, ``bytes``, ``None``, lists, tuples, dictionaries whose keys are text,
+    numbers or ``None``, tensors (on the CPU), numpy arrays, and frames, samples, metadata, subtitles and documents of
+    this library. To return an object of your own class, return its parts as a tuple or a dictionary. Large tensors are
+    returned in shared memory without a copy. Exceptions of ``mediatensor.errors`` and of Python keep their types.
 
     This is not a sandbox. The process runs as the same user, and can read and write the same files. An attacker who
     takes over the process has your permissions until the process ends, but cannot open sockets (on Linux). The attacker
     can also falsify the results of later calls (see ``max_calls``).
 
     Args:
-        timeout_seconds: Time limit of a call, including the transfer of its result; ``None`` means no limit. The start
-            of a process and the imports of its first call do not count; imports of later calls do.
+        timeout_seconds: Time limit of a call, including the transfer of its result; ``None`` means no limit. The time
+            does not include the start of a process and the imports for its first call. It includes imports for later
+            calls.
         max_memory_bytes: Largest private memory that a call may allocate, and largest size of a result, in bytes;
             ``None`` means no limit. Shared memory and the memory of processes that the function starts do not count.
             Linux counts the memory that a call requests. Other systems check the memory in use twenty times a second.
@@ -223,7 +229,7 @@ class IsolatedWorker(Closing):
             *args, **kwargs: Arguments of the function. They are pickled.
 
         Returns:
-            The result of the function. Containers and objects are new, and tensors are writable.
+            The result of the function, as a copy: lists, dictionaries and objects are new, and tensors are writable.
 
         Raises:
             IsolatedWorkerError: if the process crashed (``reason`` "crash"), took too much time ("timeout") or memory
@@ -258,7 +264,7 @@ class IsolatedWorker(Closing):
         return result
 
     def close(self) -> None:
-        """End the processes, even during calls. May be called twice."""
+        """End the processes, even during calls. A second call has no effect."""
         self._is_closed = True
         self._renew_after_fork()
         with self._changed:

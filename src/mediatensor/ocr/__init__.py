@@ -1,4 +1,4 @@
-"""OCR with docTR's interface on tensors. Loading model weights needs no network.
+"""OCR (text recognition) with the same interface as docTR. Model weights are loaded without network access.
 
 Code written for docTR runs after changing ``doctr`` to ``mediatensor.ocr`` in its imports.
 """

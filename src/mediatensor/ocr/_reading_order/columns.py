@@ -49,9 +49,10 @@ def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -
 
     The line lies in the middle half of the page and crosses at most 5 % of the boxes, or one box.
 
-    The two sides are a table instead if both are aligned and most lines are level with a line of the other side. In
-    addition, the lines must be short and spaced apart, as in a form, or one side must be as narrow as prices or list
-    numbers. The sides of vertical text (``horizontal=False``) are never a table.
+    The result is false if the two sides look like a table. In a table, both sides are aligned, and most lines of one
+    side are at the same height as a line of the other side. In addition, the lines are short and spaced apart, as in a
+    form, or one side is very narrow, such as prices or list numbers. Vertical text (``horizontal=False``) is never
+    treated as a table.
     """
     gutter = _gutter(boxes, width)
     if gutter is None:
@@ -124,13 +125,14 @@ def _median_gap(side: np.ndarray) -> float:
 def row_numbers(boxes: np.ndarray) -> np.ndarray:
     """Group lines into rows that are read across.
 
-    Level lines with nothing between them are neighbours in a row, unless the gap between them is the gutter of two
-    columns. A gap is a gutter if both sides are prose. In prose, most of the stacked lines fill their column, while
-    cells are short or have different lengths. Each gap is decided by a majority vote of the gap and the gaps near it.
+    Two lines at the same height with nothing between them are neighbours in a row, unless the gap between them
+    separates two columns of text (a gutter). A gap looks like a gutter if the lines on both sides are prose. In prose,
+    most of the lines in a stack fill their column, while the cells of a table are short or have different lengths. The
+    decision about a gap is a majority vote, in which the gaps near it also vote.
 
     Args:
-        boxes: float64 ``(N, 4)``: upright lines, x and y in one unit, mirrored if necessary so that text reads from
-            left to right.
+        boxes: float64 ``(N, 4)``: the upright boxes of lines, with x and y in the same unit. For text that reads from
+            right to left, they must be mirrored.
 
     Returns:
         int64 ``(N,)``: the row number of each line.
@@ -153,9 +155,9 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
 def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
     """Return bool ``(P,)``: whether the gap between two neighbours looks like the gutter of columns.
 
-    A gap between two lines of prose looks like a gutter. So does a gap next to one wide line of prose, unless the other
-    line is narrow and at the end of its row, such as a number. Another exception is a wide line at the right that
-    starts its paragraph, because the left line may then be its label.
+    A gap between two lines of prose looks like a gutter. So does a gap next to a single wide line of prose, with two
+    exceptions. First, the other line is narrow and at the end of its row, such as a number. Second, the wide line is at
+    the right and starts its paragraph, because the left line is then possibly its label.
     """
     is_prose, begins = _prose(boxes, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]
@@ -170,7 +172,7 @@ def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pa
 
 
 def _neighbours(boxes: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """Return pairs, int64 ``(P, 2)``, of a line and the next level line to its right."""
+    """Return pairs of neighbours, int64 ``(P, 2)``: a line, and the next line to its right at the same height."""
     level_pairs = []
     for index in range(len(boxes)):
         box = boxes[index]
@@ -190,7 +192,10 @@ def _neighbours(boxes: np.ndarray, heights: np.ndarray) -> np.ndarray:
 
 
 def _prose(boxes: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two bool ``(N,)``: whether each line is prose, and whether it is the first of a stack of lines."""
+    """Return two bool ``(N,)``: whether each line is prose, and whether it is the first line of its stack.
+
+    A stack consists of aligned lines, each closely below the one before it.
+    """
     widths = boxes[:, 2] - boxes[:, 0]
     beside: dict[int, list[int]] = {}
     for first, second in pairs.tolist():
@@ -229,7 +234,10 @@ def _prose(boxes: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndar
 
 
 def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarray, height: float) -> np.ndarray:
-    """Let each gap and the gaps near it vote, one vote per row. Return bool ``(P,)``: gutters by majority or tie."""
+    """Return bool ``(P,)``: whether each gap is a gutter, by a vote of this gap and the gaps near it. A tie means yes.
+
+    ``columns`` contains the votes of the gaps. Of several near gaps in one row, only the one that overlaps most votes.
+    """
     starts = boxes[pairs[:, 0], 2] - _MAX_OVERLAP * height
     ends = boxes[pairs[:, 1], 0] + _MAX_OVERLAP * height
     middles = (boxes[pairs, 1] + boxes[pairs, 3]).mean(axis=1) / 2
@@ -246,7 +254,7 @@ def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarr
 
 
 def _connect(number: int, links: np.ndarray) -> np.ndarray:
-    """Return int64 ``(N,)``: the lowest index in each node's connected component, for links ``(L, 2)``."""
+    """Return int64 ``(N,)``: for each of ``number`` nodes, the lowest index of a node that ``links`` connect to it."""
     parents = list(range(number))
 
     def root(index: int) -> int:
@@ -264,10 +272,15 @@ def _connect(number: int, links: np.ndarray) -> np.ndarray:
 class Relations:
     """Relative positions of boxes that are read from left to right and from top to bottom.
 
+    Two boxes are *stacked* if one is above the other, and *level* if they are next to each other in a row. Arguments
+    ``rows`` and ``columns`` of the methods are indices of R and C boxes, which are compared in pairs.
+
     Args:
         boxes: float64 ``(N, 4)``.
-        x_overlap_threshold: Boxes that overlap by more than this share of the smaller width are stacked.
-        y_overlap_threshold: Boxes that overlap by more than this share of the smaller height are level.
+        x_overlap_threshold: Two boxes count as stacked if they overlap horizontally by more than this share of the
+            smaller width.
+        y_overlap_threshold: Two boxes count as level if they overlap vertically by more than this share of the smaller
+            height.
     """
 
     def __init__(self, boxes: np.ndarray, x_overlap_threshold: float, y_overlap_threshold: float) -> None:
@@ -278,17 +291,17 @@ class Relations:
         self._x_rank, self._y_rank = _ranks(boxes[:, 0], boxes[:, 2]), _ranks(boxes[:, 1], boxes[:, 3])
 
     def stacked(self, rows: np.ndarray, columns: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return bool ``(R, C)``: whether each pair overlaps horizontally, so that one box is above the other."""
+        """Return bool ``(R, C)``: whether each of the boxes ``rows`` is stacked with each of the boxes ``columns``."""
         stacked: np.ndarray = _overlaps(self._x, rows, columns) > self._x_threshold
         return stacked
 
     def level(self, rows: np.ndarray, columns: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return bool ``(R, C)``: whether each pair overlaps vertically, as words of one row do."""
+        """Return bool ``(R, C)``: whether each of the boxes ``rows`` is level with each of the boxes ``columns``."""
         level: np.ndarray = _overlaps(self._y, rows, columns) > self._y_threshold
         return level
 
     def precedes(self, rows: np.ndarray) -> np.ndarray:
-        """Return bool ``(R, N)``: whether each of ``rows`` must be read before each box.
+        """Return bool ``(R, N)``: whether each of the boxes ``rows`` must be read before each of all N boxes.
 
         The upper of two stacked boxes comes first. The left of two level boxes comes first if they are not stacked
         (Breuel 2003, "High performance document layout analysis").
@@ -337,7 +350,7 @@ class Relations:
 
 
 def _overlaps(intervals: np.ndarray, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
-    """Return float32 ``(R, C)``: the overlap of each two intervals, as a share of the shorter interval."""
+    """Return float32 ``(R, C)``: the overlap of intervals ``rows`` and ``columns``, as a share of the shorter one."""
     starts, ends = intervals[:, 0], intervals[:, 1]
     common = np.minimum(ends[rows][:, None], ends[columns]) - np.maximum(starts[rows][:, None], starts[columns])
     lengths = ends - starts

@@ -36,11 +36,12 @@ _DECIMALS = 9
 
 
 def reading_angle(quads: np.ndarray) -> float:
-    """Return the angle of a page's text in degrees, in (-180, 180], counter-clockwise as seen; 0.0 if undefined.
+    """Return the angle of a page's text in degrees, in (-180, 180], counter-clockwise as seen.
 
-    Quads ``(N, 4, 2)`` have corners in reading direction, with x and y in one unit. Words vote for a quarter turn,
-    weighted by their length. The angle is this quarter turn plus the median slope of the words. The result is
-    correct even if pages lie on their side or upside down, or if the corners of a few words are upside down by mistake.
+    ``quads`` ``(N, 4, 2)`` are the corners of words, from the top left of the text clockwise, with x and y in the same
+    unit. Each word votes for one of the four quarter turns, with its length as weight. The angle is the winning quarter
+    turn plus the median slope of the words, or 0.0 without a valid word. The result is correct even if pages lie on
+    their side or upside down, or if the corners of a few words are upside down by mistake.
 
     >>> import numpy as np
     >>> quad = np.array([[[0.0, 0.0], [0.0, 8.0], [-2.0, 8.0], [-2.0, 0.0]]])  # reads downwards
@@ -100,9 +101,9 @@ def deskew_reading_geometries(
 ) -> tuple[list[Any], list[Any]]:
     """Turn the geometries of a skewed page upright, so that an order can be determined.
 
-    Straight boxes have no angle and are returned unchanged. Polygons whose corners were sorted by position are
-    deskewed if the angle is below 45 degrees. With ``angle_geoms``, pages that lie on their side or upside down are
-    turned upright as well.
+    Straight boxes have no angle and are returned unchanged. Polygons alone do not show which side of the text is its
+    top, so they are turned only if their angle is below 45 degrees. With ``angle_geoms``, pages that lie on their side
+    or upside down are turned upright as well.
 
     >>> from mediatensor.ocr.models.reading_order import deskew_reading_geometries
     >>> quads = [((0.2, 0.1), (0.8, 0.7), (0.7, 0.8), (0.1, 0.2))]  # a line at 45 degrees
@@ -115,7 +116,8 @@ def deskew_reading_geometries(
             ``(N, 4, 2)``.
         region_geoms: Regions of a layout, turned together with the elements.
         page_shape: ``(height, width)``. If it is None, coordinates are treated as if the page were square.
-        angle_geoms: Quads with corners in reading direction that determine the angle, such as the page's words.
+        angle_geoms: Polygons of four points that determine the angle, such as the page's words. Their points must go
+            clockwise from the top left of the text.
         min_angle: Pages with a smaller angle, in degrees, are not turned.
 
     Returns:
@@ -195,7 +197,7 @@ def detect_text_direction(texts: Iterable[str], language: str | None = None) -> 
 
 
 def check_direction(direction: str, *, auto: bool = False) -> None:
-    """Check a reading direction; ``"auto"`` is accepted only with ``auto``.
+    """Check that a reading direction is valid. ``"auto"`` is valid only if ``auto`` is true.
 
     Raises:
         InvalidArgumentError: if the direction is not accepted.
@@ -208,7 +210,7 @@ def check_direction(direction: str, *, auto: bool = False) -> None:
 def to_left_to_right(boxes: np.ndarray, direction: str) -> np.ndarray:
     """Mirror and transpose boxes, so that text in ``direction`` is read from left to right, line by line.
 
-    Boxes are mirrored within their own extent, so that relative and absolute coordinates work.
+    The mirror line is the middle of all boxes, not of the page, so the unit of the coordinates does not matter.
     """
     if direction == "ltr" or len(boxes) == 0:
         return boxes

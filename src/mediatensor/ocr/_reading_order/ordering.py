@@ -151,12 +151,14 @@ def sort_reading_order(
 
     Args:
         geoms: The elements: boxes ``((xmin, ymin), (xmax, ymax))``, polygons of four points, or an array ``(N, 4)`` or
-            ``(N, 4, 2)``; relative or absolute.
+            ``(N, 4, 2)``. Coordinates are relative to the page or absolute.
         direction: ``"ltr"`` (Latin, Cyrillic, horizontal Chinese), ``"rtl"`` (Arabic, Hebrew), ``"ttb-rtl"`` (vertical
             lines, the first one at the right) or ``"ttb-ltr"`` (vertical lines, the first one at the left).
         labels: One layout label for each element, such as a class of DocLayNet. None belongs to the body.
-        x_overlap_threshold: Elements that overlap by more than this share of the smaller width are stacked.
-        y_overlap_threshold: Elements that overlap by more than this share of the smaller height are on one row.
+        x_overlap_threshold: Two elements are in one column if they overlap horizontally by more than this share of the
+            smaller width.
+        y_overlap_threshold: Two elements are in one row if they overlap vertically by more than this share of the
+            smaller height.
         caption_max_distance: Maximum distance of a caption from its figure or table, in the unit of ``geoms``.
         page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
 
@@ -198,10 +200,11 @@ def resolve_reading_segments(
     Args:
         geoms: The lines, in any form that ``sort_reading_order`` takes.
         direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance: See ``sort_reading_order``.
-        paragraph_gap: Maximum vertical gap within a segment, in median heights of the lines.
+        paragraph_gap: Maximum vertical gap between two lines of a segment, as a multiple of the median line height.
         page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
-        rows: For each row that is read across, as in a table, a list of line indices in reading order. Every line must
-            be in one row. Lines side by side in different rows count as columns of text. None if unknown.
+        rows: The rows of lines that are read across, as in a table: for each row, a list of line indices in reading
+            order. Every line must be in exactly one row. If lines next to each other are in different rows, they belong
+            to different columns of text. None if the rows are unknown.
 
     Returns:
         A list of line indices for each segment. Segments and lines are in reading order.
@@ -233,7 +236,7 @@ def _cut_into_paragraphs(
     paragraph_gap: float,
     is_row: np.ndarray | None = None,
 ) -> list[list[int]]:
-    """Split ordered boxes, converted by `to_left_to_right`, into paragraphs."""
+    """Split boxes in reading order into paragraphs. `to_left_to_right` must have converted the boxes."""
     if not order:
         return []
     first, second = boxes[order[:-1]], boxes[order[1:]]
@@ -255,9 +258,10 @@ def _cut_into_paragraphs(
 
 
 def _leave_column(boxes: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return bool ``(N - 1,)``: whether one of two successive boxes is in a column, and the other spans columns.
+    """Return bool ``(N - 1,)``: whether the text enters or leaves a column between two successive boxes.
 
-    A third box shows this if it is level with the box in the column, and above or below the spanning box.
+    Then one of the two boxes is in a column, and the other spans several columns. This is assumed if there is a third
+    box next to the first one, at the same height, that is above or below the second one.
     """
     leaves = np.zeros(len(first), dtype=bool)
     middles = (boxes[:, 1] + boxes[:, 3]) / 2
@@ -279,9 +283,10 @@ def _order_labelled(
     caption_max_distance: float,
     knows_rows: bool = False,
 ) -> list[int]:
-    """Order boxes, converted by `to_left_to_right`: headers, body with captions, footnotes, footers.
+    """Order boxes by their labels: headers, body with captions, footnotes, footers.
 
-    With ``knows_rows``, each box is a whole row, so boxes side by side are columns of text.
+    `to_left_to_right` must have converted the boxes. With ``knows_rows``, each box is a whole row, so boxes next to
+    each other belong to different columns of text.
     """
     if labels is not None and len(labels) != len(boxes):
         raise InvalidArgumentError(f"{len(labels)} labels were given for {len(boxes)} geometries: give one for each")
@@ -313,7 +318,7 @@ def _order_labelled(
 def _attach_captions(
     body: list[int], captions: list[int], floats: list[int], boxes: np.ndarray, max_distance: float
 ) -> list[int]:
-    """Insert each caption next to the nearest figure or table, or by its y if none is within ``max_distance``."""
+    """Insert each caption next to the nearest figure or table, or by its height on the page if none is near enough."""
     order = list(body)
     targets = boxes[floats]
     for caption in captions:
@@ -340,7 +345,10 @@ def _order(
     y_overlap_threshold: float,
     knows_rows: bool = False,
 ) -> list[int]:
-    """Order boxes, converted by `to_left_to_right`, topologically, and follow columns of text."""
+    """Order boxes so that each comes after the boxes that must be read before it, and columns of text stay together.
+
+    `to_left_to_right` must have converted the boxes.
+    """
     number = len(boxes)
     if number <= 1:
         return list(range(number))
@@ -382,7 +390,11 @@ def _next_candidates(
     spanning: np.ndarray,
     follow_column: bool,
 ) -> np.ndarray:
-    """Return the first nonempty group of ``ready`` boxes: below ``last``, level with it, in its column, or all."""
+    """Return the ``ready`` boxes that continue the text after box ``last``.
+
+    These are the boxes below it (only with ``follow_column``). If there are none, they are the boxes level with it, or
+    else the boxes in its column, or else all.
+    """
     here = np.array([last])
     if follow_column:
         below: np.ndarray = ready[relations.stacked(here, ready)[0] & (boxes[ready, 1] >= boxes[last, 1])]
@@ -444,7 +456,7 @@ class ReadingOrderPredictor:
         return detect_text_direction([] if texts is None else texts, language=language)
 
     def extra_repr(self) -> str:
-        """Return the settings, for the representation."""
+        """Return the settings as text, for ``repr``."""
         return f"direction={self.direction!r}"
 
     def __repr__(self) -> str:
@@ -459,7 +471,7 @@ class ReadingOrderPredictor:
         page_shape: tuple[int, int] | None = None,
         angle_geoms: Sequence[Any] | np.ndarray | None = None,
     ) -> list[int]:
-        """Order elements.
+        """Return the order in which the elements of a page are read.
 
         Args:
             geoms: The elements, in any form that ``sort_reading_order`` takes.

@@ -1,7 +1,7 @@
-"""Datasets and generators with docTR's names, for files on this machine; and vocabularies to encode texts.
+"""Datasets of images with their texts, generators of such images, and vocabularies, with the same names as in docTR.
 
-`_files` reads label files, and finds and unpacks published archives. `datasets` has the base classes. `_custom`,
-`_documents` and `_scenes` have the datasets.
+The datasets read files that are on this machine. `_files` reads label files, and finds and unpacks published archives.
+`datasets` has the base classes. `_custom`, `_documents` and `_scenes` have the datasets.
 """
 
 from __future__ import annotations

@@ -94,10 +94,10 @@ class _BoxesByClass(AbstractDataset):
 
 
 class DetectionDataset(_BoxesByClass):
-    """Pages with boxes by class, to train text detectors.
+    """Pages with the boxes of each class, to train text detectors.
 
-    The target of a sample is a dict from class names to relative boxes, float32: (N, 4) as (xmin, ymin, xmax, ymax), or
-    (N, 4, 2) with ``use_polygons``. The dict is empty for a page without boxes.
+    The target of a sample is a dict from class names to boxes, float32: (N, 4) as (xmin, ymin, xmax, ymax), or (N, 4,
+    2) with ``use_polygons``. Coordinates are relative to the page (0 to 1). The dict is empty for a page without boxes.
 
     Args:
         img_folder: Folder of the pages.
@@ -153,10 +153,10 @@ class DetectionDataset(_BoxesByClass):
 
 
 class LayoutDataset(_BoxesByClass):
-    """Pages with layout regions by class.
+    """Pages with the layout regions of each class.
 
-    The target of a sample is a dict from class names to relative boxes, float32: (N, 4), or (N, 4, 2) with
-    ``use_polygons``.
+    The target of a sample is a dict from class names to boxes, float32: (N, 4), or (N, 4, 2) with ``use_polygons``.
+    Coordinates are relative to the page (0 to 1).
 
     Args:
         img_folder: Folder of the pages.
@@ -210,13 +210,13 @@ class LayoutDataset(_BoxesByClass):
 class OCRDataset(AbstractDataset):
     """Pages with their words.
 
-    The target of a sample is ``{"boxes": ..., "labels": [...]}``: N relative boxes, float32 (N, 4) or (N, 4, 2), and N
-    texts.
+    The target of a sample is ``{"boxes": ..., "labels": [...]}``: N boxes, float32 (N, 4) or (N, 4, 2), and N texts.
+    Coordinates are relative to the page (0 to 1).
 
     Args:
         img_folder: Folder of the pages.
         label_file: A JSON file, ``{"page.png": {"typed_words": [{"value": "one", "geometry": [xmin, ymin, xmax, ymax]},
-            ...]}, ...}``, with relative boxes. Of a geometry, only the first four numbers are used.
+            ...]}, ...}``, with coordinates relative to the page. Only the first four numbers of a geometry are used.
         use_polygons: Whether boxes have four points.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
@@ -252,8 +252,9 @@ class OCRDataset(AbstractDataset):
 class TableStructureDataset(AbstractDataset):
     """Images of tables with their cells.
 
-    The target of a sample is ``{"cells": ..., "logic": ...}``. ``cells`` are relative boxes, float32 (N, 4) or (N, 4,
-    2). ``logic`` has, for each cell, the first column, last column, first row and last row, int64 (N, 4), from 0.
+    The target of a sample is ``{"cells": ..., "logic": ...}``. ``cells`` are boxes, float32 (N, 4) or (N, 4, 2), with
+    coordinates relative to the image (0 to 1). ``logic`` has, for each cell, the first column, last column, first row
+    and last row, int64 (N, 4), from 0.
 
     Args:
         img_folder: Folder of the images.
@@ -264,7 +265,8 @@ class TableStructureDataset(AbstractDataset):
 
     Raises:
         SourceNotFoundError, OpenError: As for `RecognitionDataset`.
-        InvalidArgumentError: The file does not have cells for each image. On access: a transform has removed cells.
+        InvalidArgumentError: The file does not have cells for each image. Indexing also raises it if a transform has
+            removed cells of a table.
 
     Example:
         >>> import json
@@ -312,7 +314,7 @@ def _is_place_in_table(row: Any) -> bool:
 class OrientationDataset(AbstractDataset):
     """Upright images, to train orientation classifiers with a transform that rotates them.
 
-    The target of a sample is ``np.array([0])``.
+    The target of a sample is always ``np.array([0])``, the class of upright images.
 
     Args:
         img_folder: Folder of the images. Files whose names start with a dot are ignored.
